@@ -4,6 +4,7 @@
 //! is the cost of the layers for a call that succeeds.
 
 pub mod cases;
+pub mod http;
 pub mod in_flight;
 pub mod kv;
 pub mod observed;
@@ -108,6 +109,7 @@ pub fn named(name: &str) -> Option<cases::Case> {
     let mut cases = cases::all()
         .into_iter()
         .chain(kv::all())
+        .chain(http::all())
         .chain([observed::counted()]);
     cases.find(|case| case.name == name)
 }

@@ -1,4 +1,5 @@
-//! The code of the guides is that of the examples, which are compiled and run.
+//! The code of the guides is that of the examples, which are compiled and run, and that of README
+//! and of the crates' own pages is that of `examples/start`, which `.ci/start` compiles.
 
 struct Guide {
     text: &'static str,
@@ -43,6 +44,37 @@ const MONGODB: Guide = Guide {
     least: 4,
 };
 
+/// README and the crates' pages, each with the programs that its code is from.
+const STARTS: [(&str, &str); 6] = [
+    (
+        include_str!("../../README.md"),
+        concat!(
+            include_str!("../start/hyper.rs"),
+            include_str!("../start/tonic.rs")
+        ),
+    ),
+    (
+        include_str!("../../crates/reattempt/README.md"),
+        include_str!("../start/function.rs"),
+    ),
+    (
+        include_str!("../../crates/reattempt-http/README.md"),
+        include_str!("../start/hyper.rs"),
+    ),
+    (
+        include_str!("../../crates/reattempt-grpc/README.md"),
+        include_str!("../start/tonic.rs"),
+    ),
+    (
+        include_str!("../../crates/reattempt-couchbase/README.md"),
+        include_str!("../start/key_value.rs"),
+    ),
+    (
+        include_str!("../../crates/reattempt-mongodb/README.md"),
+        include_str!("../start/mongodb.rs"),
+    ),
+];
+
 /// Removes indentation, which changes when code is moved.
 fn unindented(code: &str) -> String {
     let lines = code.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -50,9 +82,14 @@ fn unindented(code: &str) -> String {
 }
 
 fn every_piece_is_in_an_example(guide: &Guide) {
-    let examples: Vec<_> = guide.examples.iter().map(|text| unindented(text)).collect();
+    let count = pieces_found(guide.text, "```rust\n", guide.examples);
+    assert!(count >= guide.least, "{count} pieces found");
+}
+
+fn pieces_found(text: &str, fence: &str, examples: &[&str]) -> usize {
+    let examples: Vec<_> = examples.iter().map(|text| unindented(text)).collect();
     let mut count = 0;
-    for piece in guide.text.split("```rust\n").skip(1) {
+    for piece in text.split(fence).skip(1) {
         let (code, _) = piece.split_once("```").expect("an end of the code");
         let code = unindented(code);
         assert!(
@@ -61,7 +98,14 @@ fn every_piece_is_in_an_example(guide: &Guide) {
         );
         count += 1;
     }
-    assert!(count >= guide.least, "{count} pieces found");
+    count
+}
+
+#[test]
+fn the_first_lines_of_the_readmes_are_their_programs() {
+    for (text, programs) in STARTS {
+        assert!(pieces_found(text, "```rust,ignore\n", &[programs]) > 0);
+    }
 }
 
 #[test]

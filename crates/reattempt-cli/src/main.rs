@@ -4,6 +4,7 @@
 mod call;
 mod check;
 mod demo;
+mod input;
 mod lab;
 mod printable;
 
@@ -22,9 +23,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Makes calls and shows every attempt: by flags for people, or by a JSON document for programs
     Call(Box<call::Arguments>),
-    /// Reports whether policy and configuration files can be used, and where they are wrong
     Check(check::Arguments),
     /// Shows what the layers do, without any setup: the same load without and with them
     Demo(demo::DemoArgs),

@@ -67,6 +67,7 @@
 //! [docs/layer-order.md](https://github.com/reattempt/reattempt/blob/main/docs/layer-order.md).
 
 pub mod aws;
+mod by_route;
 pub mod policy;
 pub mod reasons;
 mod replay_body_error;

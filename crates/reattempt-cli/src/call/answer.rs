@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use base64::engine::general_purpose::STANDARD;
 use base64::write::EncoderWriter;
 use bytes::Bytes;
-use reattempt::Elapsed;
+use reattempt::{Elapsed, StopReason};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -92,6 +92,11 @@ impl Answer {
             bytes: Vec::new(),
             for_people: Vec::new(),
         }
+    }
+
+    /// Whether the caller has what it asked for.
+    pub(crate) fn ended_well(&self) -> bool {
+        self.error.is_none() && self.stopped == Some(StopReason::Success.name())
     }
 
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {

@@ -35,7 +35,7 @@ pub(crate) struct KvCaller {
 }
 
 /// The fields of one call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KvCall {
     request: KvRequest,
     idempotency: Idempotency,

@@ -9,8 +9,10 @@ mod grpc;
 mod http;
 pub(crate) mod in_millis;
 mod kv;
+mod load;
 mod mongodb;
 mod named_values;
+mod report;
 mod schedule;
 mod story;
 mod transport;
@@ -18,31 +20,28 @@ mod user_info;
 pub(crate) mod waterfall;
 
 use std::future::Future;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read};
 use std::process::ExitCode;
 
 pub(crate) use flags::Arguments;
 
-use answer::Answer;
 use document::{Concurrency, Document, Faults, Protocol};
+use load::Load;
+use report::Report;
 use schedule::{Caller, Plan};
+use tokio::time::Instant;
 
 use crate::printable::OneLine;
-
-/// The write buffer: an answer may have megabytes.
-const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
 /// The exit status for an invalid document.
 const UNUSABLE: u8 = 2;
 
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
-    let output = if arguments.json {
-        Output::Lines
-    } else {
-        Output::Waterfalls
-    };
-    let outcome = read(arguments).and_then(|document| carry_out(document, output));
+    let load = (!arguments.json).then(|| arguments.load());
+    let mut report = load.map_or(Report::Lines, |load| Report::for_people(load.is_many()));
+    let outcome = read(arguments).and_then(|document| carry_out(document, load, &mut report));
     match outcome {
+        Ok(()) if report.is_failure() => ExitCode::FAILURE,
         Ok(()) => ExitCode::SUCCESS,
         Err(Problem::Faults(faults)) => {
             // Exactly one line, also for errors with several.
@@ -51,7 +50,10 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
             ExitCode::from(UNUSABLE)
         }
         Err(Problem::Io(error)) => {
-            eprintln!("reattempt call: {error}");
+            // A reader that wants no more, as `head`, is no problem to speak of.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                eprintln!("reattempt call: {error}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -76,35 +78,15 @@ fn read(arguments: Arguments) -> Result<Document, Problem> {
     Ok(Document::parse(&text)?)
 }
 
-/// How answers are written to standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Output {
-    /// One JSON line per call.
-    Lines,
-    /// For people.
-    Waterfalls,
-}
-
-impl Output {
-    fn write(self, answer: &Answer) -> io::Result<()> {
-        let mut out = BufWriter::with_capacity(WRITTEN_AT_ONCE, io::stdout().lock());
-        match self {
-            Self::Lines => answer.write_line(&mut out)?,
-            Self::Waterfalls => out.write_all(waterfall::draw(answer).as_bytes())?,
-        }
-        out.flush()
-    }
-}
-
-fn carry_out(document: Document, output: Output) -> Result<(), Problem> {
+fn carry_out(document: Document, load: Option<Load>, report: &mut Report) -> Result<(), Problem> {
     block_on(async move {
         let found = document.found();
         match document.protocol {
-            Protocol::Grpc => run_plan(found.check(grpc::plan(document))?, output).await?,
-            Protocol::Http => run_plan(found.check(http::plan(document))?, output).await?,
-            Protocol::Kv => run_plan(found.check(kv::plan(document))?, output).await?,
+            Protocol::Grpc => run_plan(found.check(grpc::plan(document))?, load, report).await?,
+            Protocol::Http => run_plan(found.check(http::plan(document))?, load, report).await?,
+            Protocol::Kv => run_plan(found.check(kv::plan(document))?, load, report).await?,
             Protocol::Mongodb => {
-                run_plan(found.check(mongodb::plan(document).await)?, output).await?;
+                run_plan(found.check(mongodb::plan(document).await)?, load, report).await?;
             }
         }
         Ok(())
@@ -124,12 +106,20 @@ fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
 
 /// Makes the calls, writes each answer as it completes, then keeps the connections open for
 /// `linger_ms`.
-async fn run_plan<C: Caller>(plan: Plan<C>, output: Output) -> io::Result<()> {
+async fn run_plan<C: Caller>(
+    plan: Plan<C>,
+    load: Option<Load>,
+    report: &mut Report,
+) -> io::Result<()> {
     let linger = plan.linger;
-    let caller = match plan.concurrency {
-        Concurrency::Sequential => schedule::one_after_another(plan, |a| output.write(a)).await?,
-        Concurrency::Parallel => schedule::at_once(plan, |a| output.write(a)).await?,
+    let began = Instant::now();
+    let add = |answer: &_| report.add(answer);
+    let caller = match (load, plan.concurrency) {
+        (Some(load), _) => schedule::under_load(plan, load, add).await?,
+        (None, Concurrency::Sequential) => schedule::one_after_another(plan, add).await?,
+        (None, Concurrency::Parallel) => schedule::at_once(plan, add).await?,
     };
+    report.end(began.elapsed())?;
     tokio::time::sleep(linger).await;
     drop(caller);
     Ok(())

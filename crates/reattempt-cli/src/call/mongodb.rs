@@ -39,7 +39,7 @@ pub(crate) struct MongoCaller {
 }
 
 /// The fields of one call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MongoCall {
     operation: Operation,
     database: String,

@@ -5,15 +5,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
 
 use super::answer::Answer;
 use super::document::{Concurrency, Document, Fault, Fields, Head};
+use super::load::Load;
 
 /// Makes calls of one protocol through one stack of layers.
 pub(crate) trait Caller: Send + Sync + 'static {
     /// The protocol's fields of a call.
-    type Call: Send + 'static;
+    type Call: Clone + Send + 'static;
 
     /// Makes one call. The implementation handles cancellation, because a cancelled call has an
     /// answer.
@@ -66,7 +68,7 @@ async fn one<C: Caller>(caller: &C, head: Head, call: C::Call) -> Answer {
 
 pub(crate) async fn one_after_another<C: Caller>(
     plan: Plan<C>,
-    write: impl Fn(&Answer) -> io::Result<()>,
+    mut write: impl FnMut(&Answer) -> io::Result<()>,
 ) -> io::Result<Arc<C>> {
     for (head, call) in plan.calls {
         write(&one(&plan.caller, head, call).await)?;
@@ -76,7 +78,7 @@ pub(crate) async fn one_after_another<C: Caller>(
 
 pub(crate) async fn at_once<C: Caller>(
     plan: Plan<C>,
-    write: impl Fn(&Answer) -> io::Result<()>,
+    mut write: impl FnMut(&Answer) -> io::Result<()>,
 ) -> io::Result<Arc<C>> {
     let caller = Arc::new(plan.caller);
     let mut calls = JoinSet::new();
@@ -85,10 +87,54 @@ pub(crate) async fn at_once<C: Caller>(
         calls.spawn(async move { one(&*caller, head, call).await });
     }
     while let Some(answer) = calls.join_next().await {
-        match answer {
-            Ok(answer) => write(&answer)?,
-            Err(error) => return Err(io::Error::other(error)),
+        write(&ended(answer)?)?;
+    }
+    Ok(caller)
+}
+
+fn ended(answer: Result<Answer, JoinError>) -> io::Result<Answer> {
+    answer.map_err(io::Error::other)
+}
+
+/// Makes the only call of a document as often as the load says. Answers are written as they
+/// complete.
+pub(crate) async fn under_load<C: Caller>(
+    plan: Plan<C>,
+    load: Load,
+    mut write: impl FnMut(&Answer) -> io::Result<()>,
+) -> io::Result<Arc<C>> {
+    let caller = Arc::new(plan.caller);
+    let Some((head, call)) = plan.calls.into_iter().next() else {
+        return Ok(caller);
+    };
+    let most = load.most_in_flight();
+    let mut calls = JoinSet::new();
+    let began = Instant::now();
+    for number in 0.. {
+        let begins = load.begins(number);
+        if load.is_over(number, begins) {
+            break;
         }
+        let begins = began.checked_add(begins).unwrap_or(began);
+        loop {
+            tokio::select! {
+                biased;
+                Some(answer) = calls.join_next(), if !calls.is_empty() => write(&ended(answer)?)?,
+                () = sleep_until(begins), if calls.len() < most => break,
+            }
+        }
+        if load.is_over(number, began.elapsed()) {
+            break;
+        }
+        let (caller, call) = (Arc::clone(&caller), call.clone());
+        let head = Head {
+            call: (number + 1).to_string(),
+            ..head.clone()
+        };
+        calls.spawn(async move { one(&*caller, head, call).await });
+    }
+    while let Some(answer) = calls.join_next().await {
+        write(&ended(answer)?)?;
     }
     Ok(caller)
 }

@@ -21,7 +21,30 @@ pub(crate) fn draw(answer: &Answer) -> String {
     for attempt in &answer.attempts {
         row(&mut out, attempt, answer.elapsed_ms.value());
     }
+    if let Some(stopped) = answer.stopped {
+        let _ = writeln!(out, "  stopped: {stopped}, {}", why(stopped));
+    }
     out
+}
+
+/// Why no further attempt was made, for a word of the machine interface.
+fn why(stopped: &str) -> &'static str {
+    match stopped {
+        "success" => "the call ended well",
+        "fatal" => "a failure of this kind is not retried",
+        "attempts" => "the policy allows no further attempt",
+        "strategy" => "the strategy does not retry this failure",
+        "not_idempotent" => {
+            "the request is not idempotent, and the failed attempt may have been carried out"
+        }
+        "pushback" => "the server asked for no further attempt",
+        "throttled" => "too many recent failures: the token bucket allows no further attempt",
+        "deadline" => "no further attempt fits into the time limit",
+        "committed" => "the answer had begun, and then failed",
+        "not_replayable" => "the request's body could not be kept for a further attempt",
+        "cancelled" => "the caller cancelled",
+        _ => "no further attempt was made",
+    }
 }
 
 fn headline(out: &mut String, answer: &Answer) {
@@ -33,9 +56,6 @@ fn headline(out: &mut String, answer: &Answer) {
         OneLine(&answer.call),
         millis(answer.elapsed_ms)
     );
-    if let Some(stopped) = answer.stopped {
-        let _ = write!(out, ", stopped: {stopped}");
-    }
     if let Some(timeout) = answer.timeout {
         let _ = write!(
             out,
@@ -152,6 +172,35 @@ mod tests {
             .chars()
             .filter(|c| *c == cell)
             .count()
+    }
+
+    #[test]
+    fn the_last_line_says_why_the_call_stopped() {
+        use reattempt::StopReason as Stop;
+
+        let mut lines = std::collections::BTreeSet::new();
+        for stopped in [
+            Stop::Success,
+            Stop::Fatal,
+            Stop::Attempts,
+            Stop::Strategy,
+            Stop::NotIdempotent,
+            Stop::Pushback,
+            Stop::Throttled,
+            Stop::Deadline,
+            Stop::Committed,
+            Stop::NotReplayable,
+            Stop::Cancelled,
+        ] {
+            let mut answer = Answer::unsent("1".to_owned());
+            answer.attempts.push(attempt(1, 0, 25, None));
+            answer.stopped = Some(stopped.name());
+            let drawn = draw(&answer);
+            let last = drawn.lines().last().unwrap();
+            let why = last.strip_prefix(&format!("  stopped: {}, ", stopped.name()));
+            lines.insert(why.expect(last).to_owned());
+        }
+        assert_eq!(lines.len(), 11, "each has a line of its own: {lines:?}");
     }
 
     #[test]

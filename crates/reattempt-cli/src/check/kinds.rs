@@ -8,14 +8,15 @@ use reattempt_grpc::service_config::choices::Choices;
 use reattempt_http::HttpPolicies;
 use reattempt_lab::PolicyText;
 use reattempt_lab::lint::{Finding, lint};
+use serde::Serialize;
 
 use super::report::Findings;
 
 /// The kind of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
     /// A gRPC service config (A6)
-    #[default]
     ServiceConfig,
     /// A list of choices of a gRPC service config (A2), all of which are checked
     ServiceConfigChoices,
@@ -28,6 +29,17 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// The name of the flag's value.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::ServiceConfig => "service-config",
+            Self::ServiceConfigChoices => "service-config-choices",
+            Self::HttpPolicy => "http-policy",
+            Self::ErrorMap => "error-map",
+            Self::ClusterConfig => "cluster-config",
+        }
+    }
+
     /// What the lab finds in a policy that can be used.
     pub(super) fn lint(self, bytes: &[u8]) -> Vec<Finding> {
         let text = String::from_utf8_lossy(bytes).into_owned();

@@ -1,5 +1,6 @@
 //! `reattempt check`: reports whether files can be used, and where they are wrong.
 
+mod detect;
 mod kinds;
 mod report;
 
@@ -10,42 +11,54 @@ use std::process::ExitCode;
 use kinds::Kind;
 use report::Report;
 
-/// Reports whether each file can be used. Exit status 0: all can; 1: at least one cannot
+/// Reports whether policy and configuration files can be used, and where they are wrong.
+///
+/// Example: reattempt check --strict policy.json config.json
+///
+/// Exit status: 0 if all can be used, 1 if one cannot (with --strict also if there is a warning or
+/// a finding), 2 if the flags cannot be used.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The kind of the files
-    #[arg(long, value_enum, default_value_t)]
-    kind: Kind,
+    /// The kind of the files; without it the members of each say it: routes or default an HTTP
+    /// policy, errors with version an error map, nodesExt or vBucketServerMap a cluster
+    /// configuration, others a service config
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
     /// Writes one JSON line per file
     #[arg(long)]
     json: bool,
     /// Adds what the policy lab finds in a policy, with a reason and a counter-example
     #[arg(long)]
     lint: bool,
-    /// The files
+    /// Warnings and findings fail, too
+    #[arg(long)]
+    strict: bool,
+    /// The files; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let reports: Vec<Report> = arguments
-        .files
-        .iter()
-        .map(|file| {
-            Report::of(file, |bytes| {
-                let mut found = arguments.kind.check(bytes);
-                if arguments.lint && found.faults.is_empty() {
-                    found.lint = Some(arguments.kind.lint(bytes));
-                }
-                found
-            })
-        })
+    let check = |kind: Kind, bytes: &[u8]| {
+        let mut found = kind.check(bytes);
+        if arguments.lint && found.faults.is_empty() {
+            found.lint = Some(kind.lint(bytes));
+        }
+        found
+    };
+    let files = arguments.files.iter();
+    let reports: Vec<Report> = files
+        .map(|file| Report::of(file, arguments.kind, check))
         .collect();
-    if let Err(error) = write(&reports, arguments.json) {
-        eprintln!("reattempt check: {error}");
-        return ExitCode::FAILURE;
+    match write(&reports, arguments.json) {
+        // A reader that wants no more, as `head`, has the exit status all the same.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("reattempt check: {error}");
+            return ExitCode::FAILURE;
+        }
+        _ => {}
     }
-    if reports.iter().all(Report::is_usable) {
+    if reports.iter().all(|report| report.passes(arguments.strict)) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -7,6 +7,8 @@ use reattempt::config::{Fault, Faults};
 use reattempt_lab::lint::Finding;
 use serde::{Serialize, Serializer};
 
+use super::detect;
+use super::kinds::Kind;
 use crate::printable::OneLine;
 
 /// The findings of one document.
@@ -59,6 +61,8 @@ fn remarks<S: Serializer>(faults: &[Fault], serializer: S) -> Result<S::Ok, S::E
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     file: String,
+    /// `None` of a file whose kind is unknown.
+    kind: Option<Kind>,
     usable: bool,
     #[serde(serialize_with = "remarks")]
     faults: Vec<Fault>,
@@ -69,14 +73,25 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Reads the file and runs `check` on it.
-    pub(super) fn of(file: &Path, check: impl FnOnce(&[u8]) -> Findings) -> Self {
-        let found = match std::fs::read(file) {
-            Ok(bytes) => check(&bytes),
-            Err(error) => Findings::one_fault(format!("cannot be read: {error}")),
+    /// Reads the file, finds its kind, and runs `check` on it.
+    pub(super) fn of(
+        file: &Path,
+        said: Option<Kind>,
+        check: impl FnOnce(Kind, &[u8]) -> Findings,
+    ) -> Self {
+        let (kind, found) = match crate::input::read(file) {
+            Ok(bytes) => match detect::kind(&bytes, said) {
+                Ok(kind) => (Some(kind), check(kind, &bytes)),
+                Err(refused) => (said, Findings::one_fault(refused)),
+            },
+            Err(error) => (
+                None,
+                Findings::one_fault(format!("cannot be read: {error}")),
+            ),
         };
         Self {
             file: file.display().to_string(),
+            kind,
             usable: found.faults.is_empty(),
             faults: found.faults,
             warnings: found.warnings,
@@ -84,8 +99,10 @@ impl Report {
         }
     }
 
-    pub(super) const fn is_usable(&self) -> bool {
-        self.usable
+    /// `strict`: only without a warning or a finding.
+    pub(super) fn passes(&self, strict: bool) -> bool {
+        let findings = self.findings.as_ref().is_none_or(Vec::is_empty);
+        self.usable && (!strict || (self.warnings.is_empty() && findings))
     }
 }
 
@@ -93,11 +110,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A path contains names from the document, which may have any character.
         let file = OneLine(&self.file);
+        let kind = self
+            .kind
+            .map_or(String::new(), |kind| format!(" ({})", kind.name()));
         for fault in &self.faults {
-            writeln!(f, "{file}: {}", OneLine(fault))?;
+            writeln!(f, "{file}: {}{kind}", OneLine(fault))?;
         }
         for warning in &self.warnings {
-            writeln!(f, "{file}: warning: {}", OneLine(warning))?;
+            writeln!(f, "{file}: warning: {}{kind}", OneLine(warning))?;
         }
         for Finding {
             rule,
@@ -107,10 +127,13 @@ impl fmt::Display for Report {
         } in self.findings.iter().flatten()
         {
             let path = OneLine(path);
-            writeln!(f, "{file}: finding: {path}: {text} ({rule}; {evidence})")?;
+            writeln!(
+                f,
+                "{file}: finding: {path}: {text} ({rule}; {evidence}){kind}"
+            )?;
         }
         if self.usable {
-            writeln!(f, "{file}: ok")?;
+            writeln!(f, "{file}: ok{kind}")?;
         }
         Ok(())
     }

@@ -59,6 +59,8 @@ pub(crate) struct DemoArgs {
 pub(crate) enum DemoError {
     #[error("cannot run a server on 127.0.0.1: {0}; check for free ports and file descriptors")]
     Io(#[from] io::Error),
+    #[error("cannot write the results: {0}")]
+    Output(io::Error),
     #[error("a call of the load broke off: {0}")]
     Call(#[from] tokio::task::JoinError),
     #[error("tower's retry cannot be built: {0}")]
@@ -81,6 +83,10 @@ pub(crate) fn start(args: DemoArgs) -> ExitCode {
         .and_then(|runtime| runtime.block_on(run(args)));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        // A reader that wants no more, as `head`.
+        Err(DemoError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("reattempt demo: {error}");
             ExitCode::FAILURE
@@ -135,8 +141,8 @@ fn progress(calls: usize) -> ProgressBar {
     bar
 }
 
-fn print(text: &str) -> io::Result<()> {
+fn print(text: &str) -> Result<(), DemoError> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(DemoError::Output)
 }

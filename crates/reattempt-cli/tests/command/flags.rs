@@ -35,9 +35,9 @@ async fn people_see_the_answer_and_a_line_per_attempt() {
     ];
     let said = call(&arguments).await;
     let lines: Vec<_> = said.lines().collect();
-    assert_eq!(lines.len(), 5, "{said}");
+    assert_eq!(lines.len(), 6, "{said}");
     assert!(lines[0].starts_with("1: 2 attempts in "), "{said}");
-    assert!(lines[0].ends_with(", stopped: success"), "{said}");
+    assert_eq!(lines[5], "  stopped: success, the call ended well");
     assert!(lines[1].contains("200 OK"), "{said}");
     assert_eq!(lines[2].trim(), "hello");
     assert!(lines[3].contains("1 initial"), "{said}");
@@ -131,6 +131,18 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
             "reattempt call: --method: is required for grpc",
         ),
         (
+            &["http://h:1", "--rate", "5"],
+            "reattempt call: --rate: needs --repeat or --duration",
+        ),
+        (
+            &["http://h:1", "--method", "/a/b"],
+            "reattempt call: --method: is a gRPC method: write --protocol grpc, or a grpc:// target",
+        ),
+        (
+            &["http://h:1/a?b", "--path", "/c"],
+            "reattempt call: $.calls[0].path: cannot follow a target that has a query: \"/c\"",
+        ),
+        (
             &["--target", "h:1", "--method", "/a/b", "--header", "x"],
             "reattempt call: --header: number 1 has no colon: write it as name: value",
         ),
@@ -169,7 +181,7 @@ async fn a_service_is_called_as_people_mean_it() {
     )
     .await;
     let said = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(said.contains("3 attempts"), "{said}");
     assert!(said.contains("QUERY_PREPARED_STATEMENT_FAILURE"), "{said}");
     assert!(said.contains("SOCKET_CLOSED_WHILE_IN_FLIGHT"), "{said}");

@@ -1,10 +1,13 @@
-//! The built program where no case of `tests/cases` reaches: flags, `check`, nginx, random failures
-//! of a MongoDB server.
+//! The built program where no case of `tests/cases` reaches: flags, exit statuses, TLS, `check`,
+//! nginx, random failures of a MongoDB server.
 
 mod check;
 mod flags;
 mod mongodb;
 mod nginx;
+mod scripts;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::process::{Output, Stdio};
 use std::time::Duration;

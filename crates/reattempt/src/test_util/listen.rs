@@ -46,7 +46,7 @@ struct Warnings(Arc<Mutex<Vec<String>>>);
 impl Subscriber for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         // Not the log of calls that failed.
-        *metadata.level() == Level::WARN && metadata.target() == "reattempt"
+        *metadata.level() <= Level::WARN && metadata.target() == "reattempt"
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -1,4 +1,4 @@
-//! gRPC calls: raw messages over plain HTTP/2, through the layers of A6.
+//! gRPC calls: raw messages over HTTP/2, through the layers of A6.
 
 mod exchange;
 mod kind;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, TE, USER_AGENT};
-use http::uri::{Authority, PathAndQuery};
+use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Request, Uri};
 use reattempt_clients::grpc::Messages;
 use reattempt_grpc::service_config::ServiceConfig;
@@ -23,6 +23,7 @@ use super::answer::{Answer, Shown};
 use super::document::{Base64, Document, Fault, Fields, Head, Millis};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
+use super::transport::{Tls, Transport, Version};
 use exchange::{end, exchange};
 use kind::Kind;
 use payloads::Payloads;
@@ -42,6 +43,7 @@ const AGENT: &str = concat!("grpc-rust-reattempt/", env!("CARGO_PKG_VERSION"));
 #[derive(Debug)]
 pub(crate) struct GrpcCaller {
     channel: Result<Channel, String>,
+    scheme: Scheme,
     authority: String,
 }
 
@@ -65,7 +67,7 @@ impl Channel {
 }
 
 /// The fields of one call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct GrpcCall {
     method: PathAndQuery,
     kind: Kind,
@@ -77,22 +79,41 @@ pub(crate) struct GrpcCall {
 }
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
-    let authority = document.setup.one_target()?.to_owned();
-    if authority.contains('@') {
-        let what = "a gRPC target takes no user and password: put an `authorization` in the metadata of the calls";
-        return Err(Fault::new("$.target", what));
-    }
-    if !is_host_and_port(&authority) {
-        let what = format!("must be host:port, got {authority:?}");
-        return Err(Fault::new("$.target", what));
-    }
+    let (is_tls, authority) = address(document.setup.one_target()?)?;
+    let tls = Tls::read(&mut document.rest, is_tls, &authority, Version::Grpc)?;
+    let transport = Transport::new(&authority, Version::Grpc, tls);
     let options = ChannelOptions::read(document.rest.nested("channel_options"))?;
     let text = document.rest.text("service_config");
     let channel = stack::service_config(text.as_deref(), &document.setup, &options).map(|config| {
-        let stack = stack::stack(&document.setup, &authority, config.clone(), &options);
+        let stack = stack::stack(&document.setup, transport, config.clone(), &options);
         Channel { stack, config }
     });
-    Plan::new(document, || GrpcCaller { channel, authority }, read)
+    let caller = GrpcCaller {
+        channel,
+        scheme: if is_tls { Scheme::HTTPS } else { Scheme::HTTP },
+        authority,
+    };
+    Plan::new(document, || caller, read)
+}
+
+/// Whether a target has TLS, and its host and port.
+fn address(target: &str) -> Result<(bool, String), Fault> {
+    if target.contains('@') {
+        let what = "a gRPC target takes no user and password: put an `authorization` in the metadata of the calls";
+        return Err(Fault::new("$.target", what));
+    }
+    let (is_tls, authority) = match target.split_once("://") {
+        None => (false, target),
+        Some(("grpc" | "http", rest)) => (false, rest.trim_end_matches('/')),
+        Some(("grpcs" | "https", rest)) => (true, rest.trim_end_matches('/')),
+        // No authority has a slash.
+        Some(_) => (false, target),
+    };
+    if !is_host_and_port(authority) {
+        let what = format!("must be host:port, grpc:// or grpcs://host:port, got {target:?}");
+        return Err(Fault::new("$.target", what));
+    }
+    Ok((is_tls, authority.to_owned()))
 }
 
 fn is_host_and_port(target: &str) -> bool {
@@ -141,7 +162,7 @@ impl GrpcCaller {
         ));
         *request.method_mut() = http::Method::POST;
         let mut uri = http::uri::Parts::default();
-        uri.scheme = Some(http::uri::Scheme::HTTP);
+        uri.scheme = Some(self.scheme.clone());
         uri.authority = self.authority.parse().ok();
         uri.path_and_query = Some(call.method);
         *request.uri_mut() = Uri::from_parts(uri).unwrap_or_default();

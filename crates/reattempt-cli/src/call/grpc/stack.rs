@@ -12,11 +12,13 @@ use reattempt::{
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, CodeSet, GrpcClassifier, GrpcOutcomeBody, GrpcOutcomeLayer, GrpcPushback,
-    GrpcTimeoutLayer, LimitedResponseBody, MessageLimitLayer, PreviousAttemptsLayer,
-    WaitForReadyLayer,
+    GrpcTimeoutLayer, LimitedRequestBody, LimitedResponseBody, MessageLimitLayer,
+    PreviousAttemptsLayer, WaitForReadyLayer,
 };
 use reattempt_http::RefusedStream;
-use reattempt_http::body::{BufferBudget, DeadlineBody, DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_http::body::{
+    BufferBudget, DeadlineBody, DeadlineBodyLayer, ReplayBody, ReplayBodyLayer,
+};
 use serde::Deserialize;
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
@@ -24,7 +26,7 @@ use tower::util::BoxCloneSyncService;
 use super::payloads::Payloads;
 use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::document::{Fault, Fields, Setup};
-use crate::call::transport::{AnswerBody, Transport, TransportError, Version};
+use crate::call::transport::{AnswerBody, Transport, TransportError};
 
 type ResponseBody = DeadlineBody<LimitedResponseBody<GrpcOutcomeBody<AnswerBody>>, AsGrpcStatus>;
 pub(super) type Stack =
@@ -127,7 +129,7 @@ impl<B> Route<Request<B>> for Policies {
 /// The layers around one server.
 pub(super) fn stack(
     setup: &Setup,
-    authority: &str,
+    transport: Transport<ReplayBody<LimitedRequestBody<Payloads>>>,
     config: Option<Arc<ServiceConfig>>,
     options: &ChannelOptions,
 ) -> Stack {
@@ -165,6 +167,6 @@ pub(super) fn stack(
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
-        .service(Transport::new(authority, Version::Grpc));
+        .service(transport);
     BoxCloneSyncService::new(service)
 }

@@ -1,4 +1,4 @@
-//! The scheme and authority of each request URL, taken from the target.
+//! The scheme, authority and path of each request URL, taken from the target.
 
 use http::header::{HOST, HeaderValue};
 use http::uri::Authority;
@@ -7,11 +7,15 @@ use http::{HeaderMap, Uri};
 use crate::call::document::{Fault, to_base64};
 use crate::call::user_info::{self, UserInfo};
 
-/// The scheme and authority of each request URL.
+/// The scheme and authority of each request URL, and the target's own path.
 #[derive(Clone, Debug)]
 pub(super) struct Base {
+    pub(super) is_tls: bool,
     pub(super) authority: String,
-    prefix: String,
+    /// As it was written; may be empty.
+    path: String,
+    /// With its question mark; may be empty.
+    query: String,
     /// Basic authentication with the target's user and password.
     authorization: Option<HeaderValue>,
 }
@@ -32,29 +36,32 @@ impl Base {
     pub(super) fn of(target: &str) -> Result<Self, Fault> {
         let got = || user_info::shown(target);
         let fault = |what: &str| Fault::new("$.target", format!("{what}, got {}", got()));
-        let rest = match target.split_once("://") {
-            Some(("http", rest)) => rest,
-            Some(_) => return Err(fault("must be an http:// URL (without TLS)")),
-            None => target,
+        let (is_tls, rest) = match target.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
+            Some(_) => return Err(fault("must be an http:// or https:// URL")),
+            None => (false, target),
         };
         let (info, rest) = user_info::split(rest).map_err(fault)?;
         let authorization = info.as_ref().map(basic).transpose().map_err(fault)?;
-        let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        let authority = if host
-            .rsplit_once(':')
-            .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
-        {
+        let rest = rest.split('#').next().unwrap_or_default();
+        let at = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (host, path) = rest.split_at(at);
+        let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+        let port = host.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        let authority = if matches!(port, Some(Ok(_))) {
             host.to_owned()
         } else {
-            format!("{host}:80")
+            format!("{host}:{}", default_port(is_tls))
         };
         if host.is_empty() || authority.parse::<http::uri::Authority>().is_err() {
             return Err(fault("must be a URL or host:port"));
         }
-        let prefix = path.trim_end_matches('/').to_owned();
         Ok(Self {
+            is_tls,
             authority,
-            prefix,
+            path: path.to_owned(),
+            query: query.to_owned(),
             authorization,
         })
     }
@@ -63,15 +70,36 @@ impl Base {
     pub(super) fn authorization(&self, uri: &Uri) -> Option<HeaderValue> {
         let own = self.authority.parse::<Authority>().ok()?;
         let named = uri.authority()?;
-        let port = |authority: &Authority| authority.port_u16().unwrap_or(80);
+        let port =
+            |authority: &Authority| authority.port_u16().unwrap_or(default_port(self.is_tls));
         let is_own = own.host().eq_ignore_ascii_case(named.host()) && port(&own) == port(named);
         self.authorization.clone().filter(|_| is_own)
     }
 
-    pub(super) fn uri(&self, path: &str) -> Result<Uri, http::uri::InvalidUri> {
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        format!("http://{}{}{slash}{path}", self.authority, self.prefix).parse()
+    /// The URL of a path below the target's own, or the target's own.
+    pub(super) fn uri(&self, path: Option<&str>) -> Result<Uri, String> {
+        let path = match path {
+            None if self.path.is_empty() => format!("/{}", self.query),
+            None => format!("{}{}", self.path, self.query),
+            Some(_) if !self.query.is_empty() => {
+                return Err("cannot follow a target that has a query".to_owned());
+            }
+            Some(path) => {
+                let slash = if path.starts_with('/') { "" } else { "/" };
+                format!("{}{slash}{path}", self.path.trim_end_matches('/'))
+            }
+        };
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let port = format!(":{}", default_port(self.is_tls));
+        let authority = self.authority.strip_suffix(&port);
+        let authority = authority.unwrap_or(&self.authority);
+        let uri = format!("{scheme}://{authority}{path}").parse();
+        uri.map_err(|error: http::uri::InvalidUri| error.to_string())
     }
+}
+
+const fn default_port(is_tls: bool) -> u16 {
+    if is_tls { 443 } else { 80 }
 }
 
 /// The URL with the host that the request names: routes match this host, and HTTP/2 has no header
@@ -95,7 +123,7 @@ mod tests {
         let at = |host: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, host.parse().unwrap());
-            let uri = Base::of("127.0.0.1:81").unwrap().uri("/a?b").unwrap();
+            let uri = Base::of("127.0.0.1:81").unwrap().uri(Some("/a?b")).unwrap();
             at_host(uri, &headers).to_string()
         };
         assert_eq!(at("example.com:1"), "http://example.com:1/a?b");
@@ -127,11 +155,34 @@ mod tests {
 
     #[test]
     fn a_target_is_a_url_or_an_address() {
-        let uri = |target: &str, path| Base::of(target).unwrap().uri(path).unwrap().to_string();
-        assert_eq!(uri("127.0.0.1:81", "/a?b"), "http://127.0.0.1:81/a?b");
-        assert_eq!(uri("http://h/x/", "a"), "http://h:80/x/a");
-        for wrong in ["https://h", "ftp://h", "", "a b:1"] {
+        let below = |target: &str, path: &str| {
+            let uri = Base::of(target).unwrap().uri(Some(path)).unwrap();
+            uri.to_string()
+        };
+        assert_eq!(below("127.0.0.1:81", "/a?b"), "http://127.0.0.1:81/a?b");
+        assert_eq!(below("http://h/x/", "a"), "http://h/x/a");
+        assert_eq!(below("https://h/x", "/a"), "https://h/x/a");
+        for wrong in ["ftp://h", "", "a b:1"] {
             assert!(Base::of(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_target_s_own_path_and_query_are_asked_for() {
+        for (target, expected) in [
+            ("http://h:1/a/b?c=/d#e", "/a/b?c=/d"),
+            ("http://h:1/a/", "/a/"),
+            ("http://h:1?c", "/?c"),
+            ("http://h:1", "/"),
+            ("h:1/a", "/a"),
+        ] {
+            let uri = Base::of(target).unwrap().uri(None).unwrap();
+            assert_eq!(uri.path_and_query().unwrap(), expected, "{target}");
+        }
+        let refused = Base::of("http://h:1/a?b").unwrap().uri(Some("/c"));
+        assert_eq!(
+            refused.unwrap_err(),
+            "cannot follow a target that has a query"
+        );
     }
 }

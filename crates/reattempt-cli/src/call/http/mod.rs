@@ -1,4 +1,4 @@
-//! HTTP calls: the layers around plain HTTP/1.1 or HTTP/2 connections, including those of the
+//! HTTP calls: the layers around HTTP/1.1 or HTTP/2 connections, including those of the
 //! Couchbase services.
 
 mod base;
@@ -21,7 +21,7 @@ use super::document::{Base64, Document, Fault, Fields, Head};
 use super::named_values;
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
-use super::transport::{Transport, Version};
+use super::transport::{Tls, Transport, Version};
 use base::Base;
 use received::{Broken, Received};
 use service::Settings;
@@ -37,7 +37,7 @@ pub(crate) struct HttpCaller {
 }
 
 /// The fields of one request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HttpCall {
     method: Method,
     uri: Uri,
@@ -58,13 +58,14 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
         }
     };
     let service = Settings::read(&mut document.rest)?;
-    let address = &base.authority;
+    let tls = Tls::read(&mut document.rest, base.is_tls, &base.authority, version)?;
+    let transport = Transport::new(&base.authority, version, tls);
     let stack = match &service {
         None => {
             let policies = stack::policies(&mut document)?;
-            stack::stack(&document.setup, policies, Transport::new(address, version))
+            stack::stack(&document.setup, policies, transport)
         }
-        Some(service) => service.stack(&document.setup, Transport::new(address, version)),
+        Some(service) => service.stack(&document.setup, transport),
     };
     let to_service = service.is_some();
     let caller = HttpCaller {
@@ -83,10 +84,11 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
     let method: String = fields.or("method", "GET".to_owned())?;
     let method = Method::from_bytes(method.as_bytes())
         .map_err(|_| fields.fault("method", format!("is no HTTP method: {method:?}")))?;
-    let path: String = fields.or("path", "/".to_owned())?;
-    let uri = base
-        .uri(&path)
-        .map_err(|error| fields.fault("path", format!("{error}: {path:?}")))?;
+    let path: Option<String> = fields.optional("path")?;
+    let uri = base.uri(path.as_deref()).map_err(|error| {
+        let path = path.as_deref().unwrap_or_default();
+        fields.fault("path", format!("{error}: {path:?}"))
+    })?;
     let idempotency = match fields.optional("idempotent")? {
         None => Idempotency::Unknown,
         Some(true) => Idempotency::Idempotent,

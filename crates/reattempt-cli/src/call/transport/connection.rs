@@ -11,7 +11,8 @@ use reattempt::{AttemptReporter, Backend, Stage};
 use tokio::net::TcpStream;
 
 use super::error::TransportError;
-use super::heard::{Heard, Listening};
+use super::heard::{Heard, Listening, Socket};
+use super::tls::Tls;
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot connect to {authority}: {source}")]
@@ -24,6 +25,7 @@ struct CannotConnect {
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) authority: String,
+    pub(super) tls: Option<Tls>,
     pub(super) backend: Backend,
 }
 
@@ -34,6 +36,13 @@ impl Address {
             .await
             .map_err(|error| self.unconnected(error))?;
         socket.set_nodelay(true)?;
+        let socket: Socket = match &self.tls {
+            None => Box::new(socket),
+            Some(tls) => {
+                let encrypted = tls.connect(socket).await;
+                encrypted.map_err(|error| self.unconnected(error))?
+            }
+        };
         let heard = Heard::default();
         Ok((TokioIo::new(heard.listen(socket)), heard))
     }

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncReadExt, Join, ReadBuf, ReadHalf, Take, WriteHalf, join, split};
-use tokio::net::TcpStream;
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, Join, ReadBuf, ReadHalf, Take, WriteHalf, join, split,
+};
 use tokio::task::yield_now;
 
 /// The most bytes before the head of an answer has come: those of the head and of informational
@@ -20,6 +21,32 @@ const MOST_BEFORE_HEAD: usize = 1 << 20;
 /// for megabytes of informational answers. They wait for a turn of every connection.
 const MOST_AT_ONCE: usize = 4 << 10;
 
+/// Any connection that bytes go through.
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+
+/// A connection, with or without TLS.
+pub(super) type Socket = Box<dyn Duplex>;
+
+/// A protocol that is not HTTP/2, by the first bytes of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Foreign {
+    Http1,
+    /// An alert, in answer to plain text.
+    Tls,
+}
+
+impl Foreign {
+    fn of(first: &[u8]) -> Option<Self> {
+        match first {
+            [b'H', b'T', ..] => Some(Self::Http1),
+            [0x15, 3, ..] => Some(Self::Tls),
+            _ => None,
+        }
+    }
+}
+
 /// What the peer of one connection has said. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard(Arc<Said>);
@@ -29,11 +56,18 @@ struct Said {
     /// Since the connection began, or since a head was expected last.
     bytes: AtomicUsize,
     head_is_due: AtomicBool,
+    /// Set by the first bytes.
+    foreign: OnceLock<Option<Foreign>>,
 }
 
 impl Heard {
     pub(super) fn anything(&self) -> bool {
         self.0.bytes.load(Ordering::Acquire) > 0
+    }
+
+    /// The protocol that the server speaks if it is not HTTP/2.
+    pub(super) fn foreign(&self) -> Option<Foreign> {
+        self.0.foreign.get().copied().flatten()
     }
 
     /// Whether both are of one connection.
@@ -51,14 +85,18 @@ impl Heard {
         self.0.head_is_due.store(false, Ordering::Release);
     }
 
-    fn read(&self, bytes: usize) {
+    fn read(&self, read: &[u8]) {
+        let bytes = read.len();
+        if bytes > 0 {
+            self.0.foreign.get_or_init(|| Foreign::of(read));
+        }
         let add = |before: usize| Some(before.saturating_add(bytes));
         let said = &self.0.bytes;
         // Never fails: there is always a sum.
         let _ = said.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
     }
 
-    pub(super) fn listen(&self, socket: TcpStream) -> Listening {
+    pub(super) fn listen(&self, socket: Socket) -> Listening {
         let (read, write) = split(socket);
         let read = Bounded {
             socket: read.take(u64::MAX),
@@ -70,13 +108,12 @@ impl Heard {
 }
 
 /// Made by [`Heard::listen`].
-pub(super) type Listening = Join<Bounded, WriteHalf<TcpStream>>;
+pub(super) type Listening = Join<Bounded, WriteHalf<Socket>>;
 
 /// The side of a socket that is read.
-#[derive(Debug)]
 pub(super) struct Bounded {
     /// Its limit is that of the next read.
-    socket: Take<ReadHalf<TcpStream>>,
+    socket: Take<ReadHalf<Socket>>,
     /// Bytes read since the task paused last, while a head is due.
     in_this_turn: usize,
     heard: Heard,
@@ -120,7 +157,7 @@ impl AsyncRead for Bounded {
         ready!(read)?;
         let bytes = buf.filled().len() - before;
         self.in_this_turn += bytes;
-        self.heard.read(bytes);
+        self.heard.read(&buf.filled()[before..]);
         Poll::Ready(Ok(()))
     }
 }

@@ -106,7 +106,9 @@ where
         reporter: &AttemptReporter,
     ) -> Result<Response<AnswerBody>, TransportError> {
         if !request.headers().contains_key(HOST) {
-            let host = HeaderValue::from_str(&address.authority)?;
+            // Without the port that the scheme implies.
+            let named = request.uri().authority().map(|named| named.as_str());
+            let host = HeaderValue::from_str(named.unwrap_or(&address.authority))?;
             request.headers_mut().insert(HOST, host);
         }
         let path = request.uri().path_and_query().cloned();

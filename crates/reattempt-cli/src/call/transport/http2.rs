@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::answer_body::AnswerBody;
 use super::connection::{Address, drive, sending};
 use super::error::TransportError;
-use super::heard::Heard;
+use super::heard::{Foreign, Heard};
 use super::request_body::{Length, RequestBody};
 
 /// How often one attempt looks for another connection, after connections that accepted nothing of
@@ -107,6 +107,13 @@ where
             if unsent.is_some() || is_goodbye(&*error) {
                 self.forget(&heard).await;
             }
+            if let Some(foreign) = heard.foreign() {
+                return Err(match length {
+                    // No stream was opened.
+                    Length::Unsaid => address.unconnected(not_http2(foreign, None)),
+                    Length::Said => not_http2(foreign, Some(error)),
+                });
+            }
             tried += 1;
             match unsent {
                 // The connection received GOAWAY while it was idle: nothing was sent, so this is
@@ -131,6 +138,22 @@ where
             }
         }
     }
+}
+
+/// The server speaks another protocol.
+#[derive(Debug, thiserror::Error)]
+#[error("the server speaks {speaks}")]
+struct NotHttp2 {
+    speaks: &'static str,
+    source: Option<TransportError>,
+}
+
+fn not_http2(foreign: Foreign, source: Option<TransportError>) -> TransportError {
+    let speaks = match foreign {
+        Foreign::Http1 => "HTTP/1, not HTTP/2",
+        Foreign::Tls => "TLS: the target needs https:// or grpcs://",
+    };
+    Box::new(NotHttp2 { speaks, source })
 }
 
 /// By its method, unless the call says otherwise.

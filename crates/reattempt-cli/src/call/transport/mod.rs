@@ -1,5 +1,5 @@
-//! Plain TCP connections to one server, as a tower service: opened on demand and replaced when
-//! lost.
+//! TCP connections to one server, with or without TLS, as a tower service: opened on demand and
+//! replaced when lost.
 //!
 //! It never sends a request twice. It reports the stage of each attempt to the layers above.
 
@@ -12,6 +12,7 @@ mod http2;
 mod request_body;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::fmt;
 use std::future::Future;
@@ -29,6 +30,7 @@ pub(crate) use answer_body::AnswerBody;
 use connection::Address;
 pub(crate) use error::{TransportError, chain};
 use request_body::Length;
+pub(crate) use tls::Tls;
 
 /// The HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +69,11 @@ impl<B> fmt::Debug for Transport<B> {
 
 impl<B> Transport<B> {
     /// Creates a transport to `host:port`; it does not connect yet.
-    pub(crate) fn new(authority: &str, version: Version) -> Self {
+    pub(crate) fn new(authority: &str, version: Version, tls: Option<Tls>) -> Self {
         Self(Arc::new(Shared {
             address: Address {
                 authority: authority.to_owned(),
+                tls,
                 backend: Backend::new(authority),
             },
             connections: match version {

@@ -15,7 +15,7 @@ use tower::ServiceExt as _;
 use super::*;
 
 fn to(server: &impl ToString, version: Version) -> Transport<Full<Bytes>> {
-    Transport::new(&server.to_string(), version)
+    Transport::new(&server.to_string(), version, None)
 }
 
 fn post(server: &impl ToString) -> Request<Full<Bytes>> {

@@ -15,15 +15,24 @@ fn file(name: &str, content: &str) -> PathBuf {
     path
 }
 
+/// The exit status, and the lines without the kind that ends each of them for people.
 async fn check(arguments: &[&str], file: &Path) -> (Option<i32>, Vec<String>) {
     let name = file.to_str().unwrap();
-    let arguments: Vec<&str> = [&["check"], arguments, &[name]].concat();
-    let output = run(&arguments, String::new()).await;
+    let flags: Vec<&str> = [&["check"], arguments, &[name]].concat();
+    let output = run(&flags, String::new()).await;
     let lines = text(&output.stdout);
-    let lines = lines
-        .lines()
-        .map(|line| line.replace(name, "FILE"))
-        .collect();
+    let lines = lines.lines().map(|line| {
+        let line = line.replace(name, "FILE");
+        if arguments.contains(&"--json") {
+            return line;
+        }
+        let (rest, kind) = line.rsplit_once(" (").expect("a line ends with its kind");
+        if let Some(at) = arguments.iter().position(|flag| *flag == "--kind") {
+            assert_eq!(kind.trim_end_matches(')'), arguments[at + 1]);
+        }
+        rest.to_owned()
+    });
+    let lines = lines.collect();
     (output.status.code(), lines)
 }
 
@@ -123,6 +132,69 @@ async fn every_choice_of_a_list_is_looked_into() {
 }
 
 #[tokio::test]
+async fn the_members_of_a_file_say_its_kind() {
+    for (name, content, kind) in [
+        ("k1.json", r#"{"routes": []}"#, "http-policy"),
+        ("k2.json", r#"{"methodConfig": []}"#, "service-config"),
+        (
+            "k3.json",
+            r#"{"version": 1, "revision": 1, "errors": {}}"#,
+            "error-map",
+        ),
+        (
+            "k4.json",
+            r#"{"rev": 7, "nodesExt": [{"hostname": "h", "services": {"kv": 11210}}]}"#,
+            "cluster-config",
+        ),
+        ("k5.json", "{}", "service-config"),
+    ] {
+        let path = file(name, content);
+        let output = run(&["check", path.to_str().unwrap()], String::new()).await;
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        assert!(said.ends_with(&format!("{name}: ok ({kind})\n")), "{said}");
+        let (_, lines) = check(&["--json"], &path).await;
+        let report: Value = serde_json::from_str(&lines[0]).unwrap();
+        assert_eq!(report["kind"], kind);
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_two_kinds_is_refused() {
+    let both = file("both.json", r#"{"routes": [], "methodConfig": []}"#);
+    let output = run(&["check", both.to_str().unwrap()], String::new()).await;
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    let fault = "$: has members of two kinds: methodConfig (service-config), routes (http-policy)";
+    assert!(said.trim_end().ends_with(fault), "{said}");
+    let (status, lines) = check(&["--json"], &both).await;
+    let report: Value = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!((status, &report["kind"]), (Some(1), &Value::Null));
+
+    let policy = file("policy_as_config.json", r#"{"routes": []}"#);
+    let flags = ["--json", "--kind", "service-config"];
+    assert_eq!(check(&flags, &policy).await.0, Some(1));
+}
+
+#[tokio::test]
+async fn strict_fails_on_warnings_too() {
+    let warned = file("strict.json", r#"{"methodConfig": [], "unknown": 1}"#);
+    assert_eq!(check(&[], &warned).await.0, Some(0));
+    assert_eq!(check(&["--strict"], &warned).await.0, Some(1));
+    let clean = file("clean.json", r#"{"methodConfig": []}"#);
+    assert_eq!(check(&["--strict"], &clean).await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_dash_is_standard_input() {
+    let config = r#"{"methodConfig": [{"name": [{}], "timeout": "1m"}]}"#;
+    let output = run(&["check", "-"], config.to_owned()).await;
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    assert!(said.starts_with("-: $.methodConfig[0].timeout: "), "{said}");
+}
+
+#[tokio::test]
 async fn error_maps_and_cluster_configurations_are_checked_as_such() {
     let map = r#"{"version": 1, "revision": 1, "errors": {"d": {"name": "A", "desc": "b", "attrs": []}}}"#;
     let map = file("map.json", map);
@@ -202,7 +274,10 @@ async fn one_bad_file_among_good_ones_fails_and_a_missing_one_is_bad() {
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stdout);
     let lines: Vec<_> = said.lines().collect();
-    assert!(lines[0].ends_with("good.json: ok"), "{said}");
+    assert!(
+        lines[0].ends_with("good.json: ok (service-config)"),
+        "{said}"
+    );
     assert!(
         lines[1].contains("missing.json: $: cannot be read: "),
         "{said}"

@@ -88,6 +88,15 @@ impl AttemptReporter {
         self.with(|state, seat| state.slots.forbid(seat));
     }
 
+    /// The server may have carried out the request, whatever the failure says: only one that is
+    /// idempotent is sent again.
+    ///
+    /// For a transport whose failure may be of a later step, such as the GET that follows a POST's
+    /// redirect.
+    pub fn in_doubt(&self) {
+        self.with(|state, seat| state.slots.in_doubt(seat));
+    }
+
     /// A newer configuration was requested: `waiter` resolves when it is known whether it moved the
     /// call's target. The recovery layer races it against its back-off.
     pub fn config_coming(&self, waiter: ConfigWaiter) {

@@ -1,0 +1,45 @@
+//! The flags of MongoDB calls.
+
+use serde_json::Value;
+
+use super::{Arguments, Draft};
+use crate::call::document::Fault;
+
+/// Flags of MongoDB alone.
+#[derive(Debug, clap::Args)]
+#[command(
+    next_help_heading = "MongoDB (reattempt call mongodb://127.0.0.1/ --op find --collection orders)"
+)]
+pub(super) struct MongodbFlags {
+    /// The database, default db
+    #[arg(long)]
+    database: Option<String>,
+    /// The collection, default c
+    #[arg(long)]
+    collection: Option<String>,
+    /// More fields of the command, as JSON
+    #[arg(long, value_name = "JSON")]
+    options: Option<String>,
+    /// The version of Retryable Reads, seed_2022 (default) or current
+    #[arg(long, value_name = "VERSION")]
+    retryable_reads: Option<String>,
+}
+
+impl Arguments {
+    pub(super) fn mongodb(&self, draft: &mut Draft) -> Result<(), Fault> {
+        let flags = &self.mongodb;
+        draft.set("protocol", "mongodb");
+        draft.set("retryable_reads", flags.retryable_reads.clone());
+        draft.call("op", self.op.as_deref().unwrap_or("find"));
+        draft.call("database", flags.database.clone());
+        draft.call("collection", flags.collection.clone());
+        let options: Option<Value> = flags
+            .options
+            .as_deref()
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(|error| Fault::new("--options", error))?;
+        draft.call("options", options);
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! How often a call is made, and when each one begins.
+
+use std::time::Duration;
+
+/// More calls than this are summed up.
+const SHOWN_EACH: u64 = 10;
+
+/// Calls in flight at a rate. Further ones begin late.
+const MOST_IN_FLIGHT: usize = 10_000;
+
+/// How often the only call of a document is made, and when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Load {
+    /// `None`: as many as the duration allows.
+    pub(crate) calls: Option<u64>,
+    /// Calls begin until then.
+    pub(crate) duration: Option<Duration>,
+    /// Calls begun per second; `None`: each begins when the one before it has ended.
+    pub(crate) rate: Option<f64>,
+    /// All calls begin at once.
+    pub(crate) at_once: bool,
+}
+
+impl Load {
+    /// Whether there may be more calls than are shown one by one.
+    pub(crate) fn is_many(&self) -> bool {
+        self.calls.is_none_or(|calls| calls > SHOWN_EACH)
+    }
+
+    /// Calls that may be in flight together.
+    pub(crate) const fn most_in_flight(&self) -> usize {
+        match self.rate {
+            Some(_) => MOST_IN_FLIGHT,
+            None if self.at_once => usize::MAX,
+            None => 1,
+        }
+    }
+
+    /// When the call of this number, from 0, begins at the earliest.
+    pub(crate) fn begins(&self, number: u64) -> Duration {
+        let seconds = self.rate.map_or(0.0, |rate| number as f64 / rate);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// Whether the call of this number is not made, `elapsed` after the first.
+    pub(crate) fn is_over(&self, number: u64, elapsed: Duration) -> bool {
+        self.calls.is_some_and(|calls| number >= calls)
+            || self.duration.is_some_and(|duration| elapsed >= duration)
+    }
+}

@@ -1,0 +1,188 @@
+//! What is written of the answers: JSON lines for programs; waterfalls and a summary for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write};
+use std::time::Duration;
+
+use super::answer::Answer;
+use super::in_millis::InMillis;
+use super::waterfall;
+
+/// The write buffer: an answer may have megabytes.
+const WRITTEN_AT_ONCE: usize = 64 * 1024;
+
+/// Of calls that are summed up, how many failed ones are shown.
+const FAILURES_SHOWN: u64 = 3;
+
+/// Writes answers to standard output.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// One JSON line per call.
+    Lines,
+    /// For people.
+    People(People),
+}
+
+impl Report {
+    /// A report for people; `is_many`: the calls are summed up.
+    pub(crate) fn for_people(is_many: bool) -> Self {
+        Self::People(People {
+            is_many,
+            ..People::default()
+        })
+    }
+
+    pub(crate) fn add(&mut self, answer: &Answer) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(WRITTEN_AT_ONCE, io::stdout().lock());
+        match self {
+            Self::Lines => answer.write_line(&mut out)?,
+            Self::People(people) => {
+                if people.count(answer) {
+                    out.write_all(waterfall::draw(answer).as_bytes())?;
+                }
+            }
+        }
+        out.flush()
+    }
+
+    /// Writes what follows the last answer; `took` is the time of all calls.
+    pub(crate) fn end(&mut self, took: Duration) -> io::Result<()> {
+        match self {
+            Self::People(people) if people.is_many => {
+                let mut out = io::stdout().lock();
+                out.write_all(people.summary(took).as_bytes())?;
+                out.flush()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the program says by its exit status that a call failed.
+    pub(crate) const fn is_failure(&self) -> bool {
+        matches!(self, Self::People(people) if people.failed > 0)
+    }
+}
+
+/// The calls so far.
+#[derive(Debug, Default)]
+pub(crate) struct People {
+    is_many: bool,
+    failed: u64,
+    attempts: u64,
+    /// The times of the calls that ended well.
+    times: Vec<Duration>,
+    /// In how many calls each reason was seen.
+    reasons: BTreeMap<&'static str, u64>,
+    /// The calls by why they stopped.
+    stopped: BTreeMap<&'static str, u64>,
+}
+
+impl People {
+    /// Counts a call; true if it is shown by itself.
+    fn count(&mut self, answer: &Answer) -> bool {
+        self.attempts += answer.attempts.len() as u64;
+        let well = answer.ended_well();
+        if well {
+            self.times.push(answer.elapsed_ms.0);
+        } else {
+            self.failed += 1;
+        }
+        for reason in &answer.reasons {
+            *self.reasons.entry(reason).or_default() += 1;
+        }
+        *self
+            .stopped
+            .entry(answer.stopped.unwrap_or("unsent"))
+            .or_default() += 1;
+        !self.is_many || (!well && self.failed <= FAILURES_SHOWN)
+    }
+
+    fn summary(&mut self, took: Duration) -> String {
+        let calls = self.times.len() as u64 + self.failed;
+        let share = |part: u64| part as f64 / calls.max(1) as f64;
+        let mut out = format!("{calls} calls in {:.1} s\n", took.as_secs_f64());
+        let success = share(self.times.len() as u64) * 100.0;
+        let _ = writeln!(out, "  success            {success:.2} %");
+        let _ = writeln!(out, "  attempts per call  {:.3}", share(self.attempts));
+        self.times.sort_unstable();
+        for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
+            let time = at(&self.times, quantile).map(|time| InMillis(time).value());
+            let time = time.map_or("-".to_owned(), |time| format!("{time:.1} ms"));
+            let _ = writeln!(out, "  {name}                {time}");
+        }
+        let _ = writeln!(out, "  reasons            {}", listed(&self.reasons));
+        let _ = writeln!(out, "  stopped            {}", listed(&self.stopped));
+        out
+    }
+}
+
+/// The smallest of the sorted times that this share of them does not exceed.
+fn at(times: &[Duration], quantile: f64) -> Option<Duration> {
+    let rank = (times.len() as f64 * quantile).ceil() as usize;
+    times.get(rank.max(1) - 1).copied()
+}
+
+/// The counts, the largest first.
+fn listed(counts: &BTreeMap<&'static str, u64>) -> String {
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), **name));
+    let counts = counts.iter().map(|(name, count)| format!("{name} {count}"));
+    let counts: Vec<_> = counts.collect();
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    counts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(elapsed: u64, stopped: &'static str) -> Answer {
+        let mut answer = Answer::unsent("1".to_owned());
+        answer.elapsed_ms = InMillis(Duration::from_millis(elapsed));
+        answer.stopped = Some(stopped);
+        if stopped != "success" {
+            answer.reasons = vec!["GRPC_UNAVAILABLE"];
+        }
+        answer
+    }
+
+    #[test]
+    fn many_calls_are_summed_up_and_three_failures_shown() {
+        let mut people = People {
+            is_many: true,
+            ..People::default()
+        };
+        let shown = |people: &mut People, elapsed, stopped| people.count(&answer(elapsed, stopped));
+        for elapsed in 1..=100 {
+            assert!(!shown(&mut people, elapsed, "success"));
+        }
+        let failures = [(); 4].map(|()| shown(&mut people, 9_000, "attempts"));
+        assert_eq!(failures, [true, true, true, false]);
+        let summary = people.summary(Duration::from_millis(1_500));
+        assert_eq!(
+            summary.lines().map(str::trim_end).collect::<Vec<_>>(),
+            [
+                "104 calls in 1.5 s",
+                "  success            96.15 %",
+                "  attempts per call  0.000",
+                "  p50                50.0 ms",
+                "  p99                99.0 ms",
+                "  reasons            GRPC_UNAVAILABLE 4",
+                "  stopped            success 100, attempts 4",
+            ]
+        );
+    }
+
+    #[test]
+    fn few_calls_are_all_shown_and_no_call_has_a_time() {
+        let mut people = People::default();
+        assert!(people.count(&answer(1, "success")));
+        assert!(people.count(&answer(1, "fatal")));
+        assert_eq!(at(&[], 0.5), None);
+        let one = [Duration::from_millis(7)];
+        assert_eq!(at(&one, 0.99), Some(one[0]));
+    }
+}

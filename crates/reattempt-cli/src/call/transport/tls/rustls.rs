@@ -1,0 +1,164 @@
+//! TLS by rustls, with the roots of the system or of a file.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    AlertDescription, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+
+use super::Options;
+use crate::call::transport::Version;
+use crate::call::transport::heard::Socket;
+
+/// Opens TLS on connections to one server.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    connector: TlsConnector,
+    host: ServerName<'static>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    pub(super) fn new(host: &str, version: Version, options: &Options) -> Result<Self, String> {
+        let host = ServerName::try_from(host.to_owned())
+            .map_err(|_| format!("no certificate can have the name {host:?}"))?;
+        let provider = Arc::new(ring::default_provider());
+        let verifier: Arc<dyn ServerCertVerifier> = if options.insecure {
+            Arc::new(AnyCertificate(Arc::clone(&provider)))
+        } else {
+            let roots = match &options.ca {
+                Some(pem) => of_pem(pem)?,
+                None => of_system()?,
+            };
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                .build()
+                .map_err(|error| error.to_string())?
+        };
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![match version {
+            Version::Http1 => b"http/1.1".to_vec(),
+            Version::Http2 | Version::Grpc => b"h2".to_vec(),
+        }];
+        Ok(Self {
+            connector: TlsConnector::from(Arc::new(config)),
+            host,
+        })
+    }
+
+    pub(in crate::call::transport) async fn connect(
+        &self,
+        socket: TcpStream,
+    ) -> io::Result<Socket> {
+        let connected = self.connector.connect(self.host.clone(), socket).await;
+        match connected {
+            Ok(socket) => Ok(Box::new(socket)),
+            Err(error) => Err(match error.get_ref().and_then(|e| e.downcast_ref()) {
+                Some(Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
+                    let what = "the server does not speak this version of HTTP";
+                    io::Error::new(error.kind(), what)
+                }
+                _ => error,
+            }),
+        }
+    }
+}
+
+fn of_pem(pem: &str) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let certificate = certificate.map_err(|error| format!("`ca`: {error}"))?;
+        let added = roots.add(certificate);
+        added.map_err(|error| format!("`ca`: {error}"))?;
+    }
+    if roots.is_empty() {
+        return Err("`ca` has no certificate in PEM".to_owned());
+    }
+    Ok(roots)
+}
+
+/// A certificate of the system that cannot be read is passed over, as other clients do.
+fn of_system() -> Result<RootCertStore, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first().map(|error| format!(" ({error})"));
+        let why = why.unwrap_or_default();
+        return Err(format!("the system has no trusted certificates{why}"));
+    }
+    Ok(roots)
+}
+
+/// Accepts any certificate; the handshake's signatures are still checked.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        tokio_rustls::rustls::crypto::verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        tokio_rustls::rustls::crypto::verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,24 @@
+//! A program without the feature `tls`.
+
+use std::io;
+
+use tokio::net::TcpStream;
+
+use super::Options;
+use crate::call::transport::Version;
+use crate::call::transport::heard::Socket;
+
+/// No value of it exists.
+#[derive(Clone, Debug)]
+pub(crate) enum Tls {}
+
+impl Tls {
+    pub(super) fn new(_: &str, _: Version, options: &Options) -> Result<Self, String> {
+        let Options { ca: _, insecure: _ } = options;
+        Err("this program was built without TLS: build it with the feature `tls`".to_owned())
+    }
+
+    pub(in crate::call::transport) async fn connect(&self, _: TcpStream) -> io::Result<Socket> {
+        match *self {}
+    }
+}

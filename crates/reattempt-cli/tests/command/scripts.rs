@@ -1,0 +1,191 @@
+//! What scripts rely on: targets, exit statuses, pipes, and the summary of many calls.
+
+use std::process::Stdio;
+
+use reattempt_testbed::{grpc, http, kv};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::{SOON, run, text};
+
+/// The exit status and standard output of `reattempt call`.
+async fn call(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(&[&["call"], arguments].concat(), String::new()).await;
+    assert_eq!(text(&output.stderr), "");
+    (output.status.code(), text(&output.stdout))
+}
+
+async fn http_server(script: impl Into<http::Script>) -> http::Server {
+    http::Server::start(script.into()).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_path_and_query_of_a_url_are_asked_for() {
+    let server = http_server(http::Step::status(200)).await;
+    let url = format!("{}/a/b?c=d", server.uri());
+    for arguments in [
+        &[&*url][..],
+        &["--target", &url],
+        &[&server.uri(), "--path", "/a/b?c=d"],
+        &[&format!("{}/a/", server.uri()), "--path", "/b?c=d"],
+    ] {
+        assert_eq!(call(arguments).await.0, Some(0), "{arguments:?}");
+    }
+    for seen in server.seen() {
+        assert_eq!((seen.method.as_str(), &*seen.path), ("GET", "/a/b?c=d"));
+    }
+    assert_eq!(server.seen_count(), 4);
+}
+
+#[tokio::test]
+async fn the_protocol_follows_from_the_target() {
+    let server = grpc::Server::start(grpc::Step::echo()).await.unwrap();
+    let address = server.addr().to_string();
+    for target in [address.clone(), format!("grpc://{address}")] {
+        let (status, said) = call(&[&target, "--method", "/a.B/C"]).await;
+        assert_eq!(status, Some(0), "{said}");
+        assert!(said.contains("code 0 (OK)"), "{said}");
+    }
+    let node = kv::Node::start().await.unwrap();
+    let target = format!("couchbase://Administrator:password@{}", node.addr());
+    let flags = ["--bucket", "default", "--key", "k", "--op", "set"];
+    let (status, said) = call(&[&[&*target], &flags[..]].concat()).await;
+    assert_eq!(status, Some(0), "{said}");
+
+    let output = run(&["call", "ftp://h:1"], String::new()).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("a scheme of no protocol"));
+}
+
+#[tokio::test]
+async fn a_failed_call_is_status_1_and_its_last_line_says_why() {
+    for (step, stopped) in [
+        (http::Step::status(404), "stopped: fatal, "),
+        (http::Step::status(503), "stopped: attempts, "),
+    ] {
+        let server = http_server(step).await;
+        let (status, said) = call(&[&server.uri(), "--seed", "1"]).await;
+        assert_eq!(status, Some(1), "{said}");
+        let last = said.lines().last().unwrap();
+        assert!(last.trim_start().starts_with(stopped), "{said}");
+    }
+    let script = http::Script::new().then(http::Step::status(404));
+    let server = http_server(script.otherwise(http::Step::status(200))).await;
+    let (status, _) = call(&[&server.uri(), "--repeat", "2"]).await;
+    assert_eq!(status, Some(1), "one of two calls failed");
+}
+
+#[tokio::test]
+async fn the_document_s_calls_may_fail_with_status_0() {
+    let server = http_server(http::Step::status(404)).await;
+    let document = super::document("http", &server.uri(), serde_json::json!([{}]));
+    let answers = super::answers(document).await;
+    assert_eq!(answers[0]["status"], 404);
+}
+
+#[tokio::test]
+async fn help_lists_the_exit_statuses_and_an_example_each() {
+    let output = run(&["call", "--help"], String::new()).await;
+    let help = text(&output.stdout);
+    for part in [
+        "Exit status:",
+        "  1  a call failed",
+        "gRPC (reattempt call grpc://",
+        "HTTP (reattempt call http://",
+        "Key-value (reattempt call couchbase://",
+        "MongoDB (reattempt call mongodb://",
+    ] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+    let output = run(&["check", "--help"], String::new()).await;
+    assert!(text(&output.stdout).contains("Exit status:"));
+}
+
+#[tokio::test]
+async fn more_than_ten_calls_are_summed_up() {
+    let script = http::Script::new()
+        .then_times(2, http::Step::status(404))
+        .then(http::Step::status(503).header("retry-after-ms", "1"))
+        .otherwise(http::Step::status(200));
+    let server = http_server(script).await;
+    let (status, said) = call(&[&server.uri(), "--repeat", "20"]).await;
+    assert_eq!(status, Some(1));
+    assert_eq!(said.matches("stopped: fatal, ").count(), 2, "{said}");
+    assert_eq!(said.matches(" attempt in ").count(), 2, "{said}");
+    for line in [
+        "20 calls in ",
+        "  success            90.00 %",
+        "  attempts per call  1.050",
+        "  p50                ",
+        "  p99                ",
+        "HTTP_SERVICE_UNAVAILABLE 1",
+        "  stopped            success 18, fatal 2",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert_eq!(server.seen_count(), 21);
+}
+
+#[tokio::test]
+async fn calls_are_begun_at_a_rate_for_a_time() {
+    let server = http_server(http::Step::status(200)).await;
+    let flags = [&server.uri(), "--rate", "50", "--duration", "300ms"];
+    let (status, said) = call(&flags).await;
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("  success            100.00 %"), "{said}");
+    let calls = server.seen_count();
+    // A slow machine may begin fewer of the fifteen before the time is over.
+    assert!((1..=15).contains(&calls), "{calls}");
+    let (status, said) = call(&[&server.uri(), "--duration", "50ms"]).await;
+    assert_eq!(status, Some(0));
+    assert!(said.contains(" calls in "), "{said}");
+}
+
+/// As `| head -1` does.
+#[tokio::test]
+async fn a_reader_that_wants_no_more_is_no_error() {
+    let server = http_server(http::Step::status(200)).await;
+    let url = server.uri();
+    let config = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("piped.json");
+    std::fs::write(&config, "{}").unwrap();
+    for arguments in [
+        &["call", &url][..],
+        &["check", config.to_str().unwrap()],
+        &["demo", "--quick", "--protocol", "http"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = Command::new(env!("CARGO_BIN_EXE_reattempt"))
+            .args(arguments)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .output();
+        let output = timeout(SOON, ended)
+            .await
+            .expect("the program hangs")
+            .unwrap();
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_http_1_server_behind_a_grpc_call_is_named() {
+    let options = http::Options::new().protocol(http::Protocol::Http1);
+    let server = http::Server::start_with(options, http::Step::status(200));
+    let server = server.await.unwrap();
+    let target = server.addr().to_string();
+    for flags in [
+        &["--method", "/a.B/C"][..],
+        &["--protocol", "http", "--http-version", "2"],
+    ] {
+        let (status, said) = call(&[&[&*target], flags].concat()).await;
+        assert_eq!(status, Some(1), "{said}");
+        assert!(
+            said.contains("the server speaks HTTP/1, not HTTP/2"),
+            "{said}"
+        );
+    }
+}
