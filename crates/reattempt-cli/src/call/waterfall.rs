@@ -75,16 +75,22 @@ fn headline(out: &mut String, answer: &Answer) {
 fn row(out: &mut String, attempt: &Attempt, whole: f64) {
     let _ = write!(
         out,
-        "  {:>3} {:<11} {} {:>9} {:>9}  {}",
+        "  {:>3} {:<11} {} {:>9} {:>9}  ",
         attempt.n,
         attempt.kind,
         bar(attempt, whole, WIDTH),
         millis(attempt.start_ms),
         millis(attempt.end_ms),
-        attempt.verdict,
     );
+    // The interface of programs calls it by the classifier's verdict.
+    let (ended, may_follow) = match attempt.verdict {
+        "retry" => ("failed:", ", retryable"),
+        "fatal" => ("failed:", ", final"),
+        other => (other, ""),
+    };
+    out.push_str(ended);
     if let Some(reason) = attempt.reason {
-        let _ = write!(out, " {reason} ({})", attempt.stage);
+        let _ = write!(out, " {reason}{may_follow} ({})", attempt.stage);
     }
     match attempt.pushback_ms {
         Some(Pushback(ServerPushback::Stop)) => out.push_str(", pushback: stop"),

@@ -41,7 +41,10 @@ async fn people_see_the_answer_and_a_line_per_attempt() {
     assert!(lines[1].contains("200 OK"), "{said}");
     assert_eq!(lines[2].trim(), "hello");
     assert!(lines[3].contains("1 initial"), "{said}");
-    assert!(lines[3].contains("retry HTTP_SERVICE_UNAVAILABLE (response), pushback 30.0 ms"));
+    assert!(
+        lines[3]
+            .contains("failed: HTTP_SERVICE_UNAVAILABLE, retryable (response), pushback 30.0 ms")
+    );
     assert!(lines[3].contains("next after 30.0 ms"), "{said}");
     assert!(
         lines[4].contains("2 retry") && lines[4].contains("success"),

@@ -185,8 +185,8 @@ impl<S> Layer<S> for MongoClientLayer {
     type Service = MongoClient<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let mut retry = RetryLayer::new(self.classifier, self.strategy.clone());
-        let mut hedge = HedgeLayer::by_policy(self.classifier);
+        let mut retry = RetryLayer::new(self.classifier, self.strategy.clone()).named("mongodb");
+        let mut hedge = HedgeLayer::by_policy(self.classifier).named("mongodb");
         if let Some(observer) = &self.observer {
             retry = retry.observer(Arc::clone(observer));
             hedge = hedge.observer(Arc::clone(observer));

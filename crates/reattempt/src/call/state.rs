@@ -58,23 +58,30 @@ const COPIED: u8 = 1 << 1;
 
 #[derive(Default)]
 struct CallLog {
-    id: CallId,
     info: RetryInfo,
-    /// What the call is about, if the log is on.
-    subject: Option<CallSubject>,
+    /// Only if the log is on.
+    identity: Option<Box<Identity>>,
     /// The failure for which the throttle last paid for a retry.
     permitted: Option<Failure>,
     backends: Vec<(u32, Backend)>,
     waiters: Vec<(u32, ConfigWaiter)>,
 }
 
-/// The number of a call that left an entry in its log, from 1.
-struct CallId(u64);
+/// How the log of the process calls this call.
+struct Identity {
+    /// Its number, from 1.
+    id: u64,
+    subject: CallSubject,
+}
 
-impl Default for CallId {
-    fn default() -> Self {
+impl Identity {
+    fn of(subject: CallSubject) -> Self {
         static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        Self(LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1)
+        let last = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Self {
+            id: last + 1,
+            subject,
+        }
     }
 }
 
@@ -456,19 +463,19 @@ impl CallState {
 
     /// Keeps what the call is about, unless it is known.
     pub(crate) fn describe(&self, subject: impl FnOnce() -> CallSubject) {
-        if self.subject().is_none() {
-            let subject = subject();
-            self.write(|log| log.subject = Some(subject));
+        if self.id().is_none() {
+            let identity = Box::new(Identity::of(subject()));
+            self.write(|log| log.identity = Some(identity));
         }
     }
 
     pub(crate) fn subject(&self) -> Option<CallSubject> {
-        self.read(|log| log.subject.clone())?
+        self.read(|log| Some(log.identity.as_ref()?.subject.clone()))?
     }
 
-    /// The call's number in the log of the process, if it has left an entry.
+    /// The call's number in the log of the process.
     pub(crate) fn id(&self) -> Option<u64> {
-        self.read(|log| log.id.0)
+        self.read(|log| Some(log.identity.as_ref()?.id))?
     }
 
     pub(crate) fn info(&self) -> RetryInfo {

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallSubject {
-    /// The host that the call is for, with its port if one is given.
+    /// The host that the call is for, with its port if one is given; or the name of the service
+    /// ([`RetryLayer::named`](crate::RetryLayer)).
     pub host: Option<Cow<'static, str>>,
     /// The method, as its protocol spells it: `GET`, `shop.Cart/Add`.
     pub method: Option<Cow<'static, str>>,
@@ -22,6 +23,13 @@ impl CallSubject {
             host: None,
             method: Some(method.into()),
         }
+    }
+
+    /// The name of a service, if no host is known.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn of_service(mut self, service: Option<&'static str>) -> Self {
+        self.host = self.host.or(service.map(Cow::Borrowed));
+        self
     }
 
     /// Sets the host.

@@ -46,9 +46,7 @@ impl<'a> Effects<'a> {
         } else {
             self.context.settle_success(committed);
             if let Some(observer) = self.observer {
-                if observer.sees_success() {
-                    self.show_success(observer, committed);
-                }
+                observer.first_succeeded(self.context, committed);
             }
         }
     }
@@ -56,35 +54,11 @@ impl<'a> Effects<'a> {
     #[cold]
     fn record_success(&self, committed: bool) {
         if self.context.shared().is_some() {
-            let record = self.success(committed);
+            let record = AttemptRecord::of_success(self.context, committed);
             let stopped = record.stopped;
             self.record(record);
             self.ended(stopped.unwrap_or(StopReason::Success));
         }
-    }
-
-    /// Shows the observer a first attempt that succeeded, of which nothing is kept.
-    #[inline(never)]
-    fn show_success(&self, observer: &dyn Observer, committed: bool) {
-        let Some(state) = self.context.shared() else {
-            return;
-        };
-        let record = self.success(committed);
-        observer.attempt_settled(self.context, &record);
-        if observer.sees_end(record.stopped.unwrap_or(StopReason::Success)) {
-            observer.call_ended(self.context, &state.info());
-        }
-    }
-
-    fn success(&self, committed: bool) -> AttemptRecord {
-        let (outcome, stopped) = if committed {
-            (AttemptOutcome::Committed, StopReason::Committed)
-        } else {
-            (AttemptOutcome::Success, StopReason::Success)
-        };
-        let mut record = self.blank(outcome);
-        record.stopped = Some(stopped);
-        record
     }
 
     fn blank(&self, outcome: AttemptOutcome) -> AttemptRecord {

@@ -328,7 +328,7 @@ where
     #[inline(never)]
     fn abandoned(mut self: Pin<&mut Self>) {
         let config = Arc::clone(&self.config);
-        self.source.describe();
+        self.source.describe(config.service);
         let context = self.as_mut().project().source.context_mut().share();
         let effects = config.effects(&context);
         if matches!(self.state, State::Passed { .. }) {

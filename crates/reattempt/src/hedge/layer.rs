@@ -16,6 +16,7 @@ pub struct HedgeLayer<C> {
     transparent: bool,
     /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
+    service: Option<&'static str>,
     no_retry_layer: StackCheck,
     no_deadline_layer: StackCheck,
     no_attempt_deadline: StackCheck,
@@ -30,6 +31,7 @@ impl<C> HedgeLayer<C> {
             policy,
             transparent: true,
             observer: None,
+            service: None,
             no_retry_layer: StackCheck::default(),
             no_deadline_layer: StackCheck::default(),
             no_attempt_deadline: StackCheck::default(),
@@ -57,6 +59,13 @@ impl<C> HedgeLayer<C> {
         self
     }
 
+    /// Names the service that the calls are for, in the log of calls whose requests name no host.
+    #[must_use]
+    pub fn named(mut self, service: &'static str) -> Self {
+        self.service = Some(service);
+        self
+    }
+
     /// Adds an observer of every decision, to the log
     /// ([`LogObserver`](crate::observe::LogObserver)) and to those added before.
     #[must_use]
@@ -73,6 +82,7 @@ impl<C: Clone> Clone for HedgeLayer<C> {
             policy: self.policy.clone(),
             transparent: self.transparent,
             observer: self.observer.clone(),
+            service: self.service,
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
             no_attempt_deadline: self.no_attempt_deadline.clone(),
@@ -106,6 +116,7 @@ impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
                 .as_ref()
                 .is_some_and(|observer| observer.sees_sent()),
             observer: with_log(self.observer.clone()),
+            service: self.service,
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
             no_attempt_deadline: self.no_attempt_deadline.clone(),

@@ -67,6 +67,8 @@ struct Config<C> {
     policy: Option<Arc<HedgePolicy>>,
     transparent: bool,
     observer: Arc<dyn Observer>,
+    /// For the log.
+    service: Option<&'static str>,
     /// Whether the observer wants events of first attempts that are sent.
     sees_sent: bool,
     /// Whether there is an observer beside the log: it may want events of calls that succeed at
@@ -199,7 +201,7 @@ where
             }
             None => {
                 let context = request.context_mut().clone();
-                context.describe(|| request.subject());
+                context.describe(|| request.subject().of_service(self.config.service));
                 let source = Source::Last(context);
                 (self.inner.call(request), source)
             }

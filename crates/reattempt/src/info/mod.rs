@@ -3,13 +3,13 @@
 mod backend;
 mod display;
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub use backend::Backend;
+#[cfg(feature = "tokio")]
 pub(crate) use display::tokens;
 
-use crate::{Failure, RetryReason, ServerPushback};
+use crate::{CallContext, Failure, RetryReason, ServerPushback};
 
 /// The maximum number of records kept per call; older ones are dropped and counted.
 pub const MOST_RECORDS: usize = 32;
@@ -195,6 +195,21 @@ impl AttemptRecord {
     }
 }
 
+impl AttemptRecord {
+    /// The record of an attempt that succeeded, or whose response is committed.
+    pub(crate) fn of_success(context: &CallContext, committed: bool) -> Self {
+        let (outcome, stopped) = if committed {
+            (AttemptOutcome::Committed, StopReason::Committed)
+        } else {
+            (AttemptOutcome::Success, StopReason::Success)
+        };
+        let mut record = Self::new(context.attempt(), context.kind(), outcome);
+        record.backend = context.backend();
+        record.stopped = Some(stopped);
+        record
+    }
+}
+
 /// The summary of a whole call. Bounded: counts per reason, and the last [`MOST_RECORDS`] records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RetryInfo {
@@ -203,7 +218,7 @@ pub struct RetryInfo {
     pub(crate) reasons: Vec<(RetryReason, u32)>,
     /// One entry per gate, so at most one for each variant of [`StopReason`].
     pub(crate) refused: Vec<(StopReason, u32)>,
-    pub(crate) records: VecDeque<AttemptRecord>,
+    pub(crate) records: Vec<AttemptRecord>,
     pub(crate) dropped: u32,
     pub(crate) stopped: Option<StopReason>,
 }
@@ -229,10 +244,10 @@ impl RetryInfo {
             self.count_reason(reason);
         }
         if self.records.len() == MOST_RECORDS {
-            self.records.pop_front();
+            self.records.remove(0);
             self.dropped = self.dropped.saturating_add(1);
         }
-        self.records.push_back(record);
+        self.records.push(record);
     }
 
     /// Attempts sent, of every kind.

@@ -38,6 +38,20 @@ pub trait Observer: Debug + Send + Sync {
         let _ = (context, record);
     }
 
+    /// The first and only attempt of a call succeeded, or its response is committed: its record and
+    /// the end of the call, of which nothing is kept. By default passed on to
+    /// [`attempt_settled`](Self::attempt_settled) and [`call_ended`](Self::call_ended) if the
+    /// observer [wants it](Self::sees_success).
+    fn first_succeeded(&self, context: &CallContext, committed: bool) {
+        if self.sees_success() {
+            let record = AttemptRecord::of_success(context, committed);
+            self.attempt_settled(context, &record);
+            if record.stopped.is_some_and(|stopped| self.sees_end(stopped)) {
+                self.call_ended(context, &context.info());
+            }
+        }
+    }
+
     /// A planned hedge was refused at the time it was due, and is used up; others may still be in
     /// flight. No attempt was made, so there is no record of it: [`RetryInfo::refused`] counts it.
     fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
@@ -77,6 +91,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.attempt_settled(context, record);
     }
 
+    fn first_succeeded(&self, context: &CallContext, committed: bool) {
+        self.0.first_succeeded(context, committed);
+        self.1.first_succeeded(context, committed);
+    }
+
     fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
         self.0.hedge_refused(context, stopped);
         self.1.hedge_refused(context, stopped);
@@ -107,6 +126,10 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
 
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
         (**self).attempt_settled(context, record);
+    }
+
+    fn first_succeeded(&self, context: &CallContext, committed: bool) {
+        (**self).first_succeeded(context, committed);
     }
 
     fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {

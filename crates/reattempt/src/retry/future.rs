@@ -285,7 +285,7 @@ where
     #[inline(never)]
     fn abandoned(self: Pin<&mut Self>) {
         let mut this = self.project();
-        this.source.describe();
+        this.source.describe(this.config.service);
         let effects = this.config.effects(this.source.context_mut());
         let stopped = effects.why_dropped(clock::now());
         let failing = match this.state.as_mut().project() {

@@ -23,6 +23,7 @@ pub struct RetryLayer<C> {
     transparent: bool,
     /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
+    service: Option<&'static str>,
     warnings: [StackCheck; 5],
 }
 
@@ -35,6 +36,7 @@ impl<C> RetryLayer<C> {
             strategy: Arc::new(strategy),
             transparent: true,
             observer: None,
+            service: None,
             warnings: Default::default(),
         }
     }
@@ -50,6 +52,13 @@ impl<C> RetryLayer<C> {
     #[must_use]
     pub fn transparent(mut self, on: bool) -> Self {
         self.transparent = on;
+        self
+    }
+
+    /// Names the service that the calls are for, in the log of calls whose requests name no host.
+    #[must_use]
+    pub fn named(mut self, service: &'static str) -> Self {
+        self.service = Some(service);
         self
     }
 
@@ -69,6 +78,7 @@ impl<C: Clone> Clone for RetryLayer<C> {
             strategy: Arc::clone(&self.strategy),
             transparent: self.transparent,
             observer: self.observer.clone(),
+            service: self.service,
             warnings: self.warnings.clone(),
         }
     }
@@ -107,6 +117,7 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
                 .as_ref()
                 .is_some_and(|observer| observer.sees_sent()),
             observer: with_log(self.observer.clone()),
+            service: self.service,
             no_hedge_layer,
             no_deadline_layer,
             no_attempt_deadline,

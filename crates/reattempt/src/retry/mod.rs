@@ -75,6 +75,8 @@ struct Config<C> {
     no_recovery: &'static dyn RetryStrategy,
     transparent: bool,
     observer: Arc<dyn Observer>,
+    /// For the log.
+    service: Option<&'static str>,
     /// Whether the observer wants events of first attempts that are sent.
     sees_sent: bool,
     /// Whether there is an observer beside the log: it may want events of calls that succeed at
@@ -260,7 +262,7 @@ impl<S, C> Retry<S, C> {
         }
         let context = context.share();
         if matches!(part, Part::Act { .. }) {
-            context.describe(|| request.subject());
+            context.describe(|| request.subject().of_service(self.config.service));
         }
         let source = Source::Last(context);
         let future = self.inner.call(request);

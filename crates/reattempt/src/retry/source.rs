@@ -22,10 +22,10 @@ impl<S, Req: HasCallContext> Source<S, Req> {
     }
 
     /// Keeps what the call is about, if the log is on.
-    pub(crate) fn describe(&self) {
+    pub(crate) fn describe(&self, service: Option<&'static str>) {
         if let Self::Template { request, .. } = self {
             if let Some(context) = request.context() {
-                context.describe(|| request.subject());
+                context.describe(|| request.subject().of_service(service));
             }
         }
     }

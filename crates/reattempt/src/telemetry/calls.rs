@@ -131,6 +131,15 @@ impl Throttles {
 }
 
 impl Metrics {
+    /// A call ended.
+    fn over(&self, stopped: StopReason) {
+        let calls = &self.0.calls;
+        calls.stopped[usize::from(stopped.to_byte() - 1)].increment();
+        if calls.throttles.still.load(Ordering::Relaxed) < AT_REST {
+            calls.throttles.update();
+        }
+    }
+
     #[cold]
     fn ended(&self, context: &CallContext, record: &AttemptRecord) {
         let calls = &self.0.calls;
@@ -171,6 +180,15 @@ impl Observer for Metrics {
         false
     }
 
+    fn first_succeeded(&self, _: &CallContext, committed: bool) {
+        self.0.calls.first[usize::from(committed)].increment();
+        self.over(if committed {
+            StopReason::Committed
+        } else {
+            StopReason::Success
+        });
+    }
+
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
         match (record.kind, record.outcome) {
             (AttemptKind::Initial, AttemptOutcome::Success) => self.0.calls.first[0].increment(),
@@ -179,17 +197,13 @@ impl Observer for Metrics {
         }
     }
 
-    fn hedge_refused(&self, _: &CallContext, _: StopReason) {
-        self.0.calls.hedges[2].increment();
+    fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
+        if let Some(stopped) = info.stopped() {
+            self.over(stopped);
+        }
     }
 
-    fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
-        let calls = &self.0.calls;
-        if let Some(stopped) = info.stopped() {
-            calls.stopped[usize::from(stopped.to_byte() - 1)].increment();
-        }
-        if calls.throttles.still.load(Ordering::Relaxed) < AT_REST {
-            calls.throttles.update();
-        }
+    fn hedge_refused(&self, _: &CallContext, _: StopReason) {
+        self.0.calls.hedges[2].increment();
     }
 }

@@ -191,7 +191,8 @@ impl<S> Layer<S> for KvClientLayer {
                 RetryLayer::new(self.classifier, by_map)
             }
         };
-        let mut hedge = HedgeLayer::by_policy(self.classifier);
+        retry = retry.named("couchbase.kv");
+        let mut hedge = HedgeLayer::by_policy(self.classifier).named("couchbase.kv");
         if let Some(observer) = self.observers() {
             retry = retry.observer(Arc::clone(&observer));
             hedge = hedge.observer(observer);

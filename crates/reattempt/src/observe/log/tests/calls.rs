@@ -59,7 +59,7 @@ fn is_one(events: &Events, level: Level, parts: &[&str]) {
 async fn a_failed_call_is_one_warning_with_its_history() {
     let busy = |n| attempt(n).fails(KV_LOCKED).goes_to("n1:11210").after(ms(5));
     let probe = probe((1..=3).map(busy));
-    let (call, attempts) = events(retry(), &probe, 1000).await;
+    let (call, attempts) = events(retry().named("kv"), &probe, 1000).await;
     is_one(
         &call,
         Level::WARN,
@@ -69,7 +69,7 @@ async fn a_failed_call_is_one_warning_with_its_history() {
             "stopped=\"attempts\" ",
             "reasons=KV_LOCKED (3) ",
             "failure=KV_LOCKED ",
-            "route=\"carts\" ",
+            "host=\"kv\" route=\"carts\" ",
             "backend=n1:11210 ",
             "message=call failed ",
         ],
