@@ -248,10 +248,9 @@ pub(super) fn recorded(recording: &Recording, traffic: &Traffic) -> Outcome {
                 entry.outcome,
                 AttemptOutcome::Success | AttemptOutcome::Committed
             );
-            if entry.what == What::Refused || entry.outcome == AttemptOutcome::Retry {
-                if entry.stopped == Some(StopReason::Throttled) {
-                    counts.held_back(Gate::Throttled);
-                }
+            let was_due = entry.what == What::Refused || entry.outcome == AttemptOutcome::Retry;
+            if was_due && entry.stopped == Some(StopReason::Throttled) {
+                counts.held_back(Gate::Throttled);
             }
             match entry.what {
                 What::Attempt if is_success => ended = Some((at, StopReason::Success)),
