@@ -86,11 +86,14 @@ impl PolicyText {
         }
     }
 
-    /// The time limit of the route with this name, in nanoseconds.
-    pub(crate) fn timeout_of(&self, route: &str) -> Option<u64> {
-        let parsed = self.parse(&Simulated::fixed(0.5)).ok()?;
-        let policy = table::route(&parsed, &CallKind::of_route(route))?;
-        u64::try_from(policy.timeout()?.as_nanos()).ok()
+    /// The time limits of the routes with these names, in nanoseconds.
+    pub(crate) fn timeouts_of(&self, routes: &[String]) -> Vec<Option<u64>> {
+        let parsed = self.parse(&Simulated::fixed(0.5)).ok();
+        let timeout = |name: &String| {
+            let policy = table::route(parsed.as_ref()?, &CallKind::of_route(name))?;
+            u64::try_from(policy.timeout()?.as_nanos()).ok()
+        };
+        routes.iter().map(timeout).collect()
     }
 
     /// Reads a document as it stands in a scenario: `{"http_policy": …}` and its likes.

@@ -19,13 +19,14 @@ use follow::Follower;
 pub(crate) use past::Past;
 use reattempt::config::Faults;
 use reattempt::failure::reason::RFC_0049;
-use reattempt::record::{Damage, Form, Recording};
+use reattempt::record::{Damage, Form, Recording, Timed};
 use reattempt_http::reasons;
-use traffic::Traffic;
+use traffic::{Traffic, nanos};
 
 use crate::policy::{PolicyText, Stack};
 use crate::report::Outcome;
 use crate::run::{Limits, message};
+use crate::scenario::Scenario;
 use crate::world::{Stopped, World};
 
 /// A recording that can be replayed.
@@ -73,7 +74,21 @@ impl Replay {
             .chain(RFC_0049)
             .chain([reasons::HTTP_TIMEOUT])
             .collect();
-        let recording = Recording::read(files, &known)?;
+        let mut recording = Recording::read(files, &known)?;
+        // A recording may have begun long before its oldest file.
+        let sent = |timed: &Timed| timed.at.saturating_sub(nanos(timed.entry.took));
+        let start = recording.entries.iter().map(sent).min().unwrap_or(0);
+        for timed in &mut recording.entries {
+            timed.at -= start;
+        }
+        let end = recording.entries.iter().map(|timed| timed.at).max();
+        if end.is_some_and(|end| end as f64 > Scenario::MOST_SECONDS * 1e9) {
+            return Err(vec![Damage {
+                file: 0,
+                offset: 0,
+                what: "spans more than a million seconds",
+            }]);
+        }
         let traffic = Traffic::of(&recording);
         Ok(Self { recording, traffic })
     }
@@ -140,12 +155,14 @@ impl Replay {
     ) -> Result<Outcome, Faults> {
         let policy = Stack::of(policy.clone().checked()?);
         let own = self.own_policy().and_then(Result::ok);
-        let timeout = |route: &str| own.as_ref().and_then(|own| own.timeout_of(route));
+        let routes = &self.recording.routes;
+        let timeouts = own.map(|own| own.timeouts_of(routes));
+        let timeouts = timeouts.unwrap_or_else(|| vec![None; routes.len()]);
         let (past, scenario) = Past::new(
             &self.recording,
             &self.traffic,
             policy.protocol(),
-            timeout,
+            &timeouts,
             seed,
         );
         let world = World::new(&scenario, &policy, Some(&past)).ok_or(Stopped::Policy);

@@ -78,7 +78,10 @@ impl Traffic {
             let arrived = timed.at.saturating_sub(nanos(timed.entry.took));
             traffic.calls.push(Recorded {
                 arrived,
-                deadline: timed.entry.limit.map(|limit| arrived + nanos(limit)),
+                deadline: timed
+                    .entry
+                    .limit
+                    .map(|limit| arrived.saturating_add(nanos(limit))),
                 enforced: timed.entry.enforced,
                 idempotent: timed.entry.idempotent,
                 route: timed.entry.route,

@@ -14,7 +14,7 @@ use super::recorder::{Counters, Event, Note};
 use super::target::Target;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, RetryReason};
 
-/// How often the queue is looked at: whoever fills it wakes no thread.
+/// How often the queue is looked at, so that a call wakes no thread.
 const LOOK: Duration = Duration::from_millis(10);
 /// A block that is not full is written after this many looks.
 const LOOKS: u32 = 500;

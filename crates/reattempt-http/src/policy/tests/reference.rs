@@ -113,7 +113,7 @@ macro_rules! fields {
     }};
 }
 
-const OPTIONS: &[&str] = fields!(randomness, on_deadline, default_on_deadline);
+const OPTIONS: &[&str] = fields!(randomness, clock, on_deadline, default_on_deadline);
 
 #[test]
 fn every_member_stands_in_the_reference_and_no_other() {
