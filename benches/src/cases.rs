@@ -74,7 +74,7 @@ pub struct Case {
     pub future: usize,
 }
 
-fn future_of<R, S: Service<R>>(_: fn() -> S, _: impl Fn(u64) -> R) -> usize {
+pub(crate) fn future_of<R, S: Service<R>>(_: fn() -> S, _: impl Fn(u64) -> R) -> usize {
     size_of::<S::Future>()
 }
 

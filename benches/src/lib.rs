@@ -4,8 +4,10 @@
 //! is the cost of the layers for a call that succeeds.
 
 pub mod cases;
+pub mod http;
 pub mod in_flight;
 pub mod kv;
+pub mod observed;
 pub mod peer;
 
 use std::hint::black_box;
@@ -104,6 +106,10 @@ pub fn with_timers<T>(work: impl FnOnce() -> T) -> T {
 /// The case of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<cases::Case> {
-    let mut cases = cases::all().into_iter().chain(kv::all());
+    let mut cases = cases::all()
+        .into_iter()
+        .chain(kv::all())
+        .chain(http::all())
+        .chain([observed::counted()]);
     cases.find(|case| case.name == name)
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
 use reattempt_benches::cases::{self, Case};
-use reattempt_benches::kv;
+use reattempt_benches::{http, kv};
 
 /// Instructions per call of each case on x86-64. Upper bounds, with two per cent for other
 /// compilers; lower them with every gain. tower's case is in the table for comparison only.
@@ -41,6 +41,13 @@ const KV_PINS: [(&str, u64); 10] = [
     ("kv-decision-otherwise", 264),
     ("kv-client", 15),
     ("kv-stack", 686),
+];
+
+/// The same for the policy of an HTTP request, with the loop.
+const HTTP_PINS: [(&str, u64); 3] = [
+    ("last-of-10-routes", 976),
+    ("last-of-1000-routes", 995),
+    ("last-of-15000-routes", 1021),
 ];
 
 /// The number of additional calls from which the cost of one is computed.
@@ -122,5 +129,23 @@ fn a_call_takes_no_more_instructions_than_pinned() {
 fn a_key_value_answer_takes_no_more_instructions_than_pinned() {
     if can_count() {
         within(&KV_PINS, &kv::all());
+    }
+}
+
+#[test]
+fn the_policy_of_a_request_costs_no_more_than_pinned() {
+    if can_count() {
+        within(&HTTP_PINS, &http::all());
+    }
+}
+
+/// Instructions that counting (`reattempt::telemetry`) adds to a call that succeeds at once.
+const COUNTING: u64 = 150;
+
+#[test]
+fn counting_a_call_adds_no_more_instructions_than_pinned() {
+    if can_count() {
+        let added = per_call("retry+metrics").saturating_sub(per_call("retry"));
+        assert!(added <= COUNTING, "{added} instead of {COUNTING}");
     }
 }

@@ -80,3 +80,11 @@ fn a_threads_first_call_allocates_its_state() {
         }
     });
 }
+
+/// `reattempt::telemetry`
+#[test]
+fn a_counted_call_allocates_nothing() {
+    let case = reattempt_benches::observed::counted();
+    let (allocations, _) = with_timers(|| allocations_per_call(case.run));
+    assert_eq!(allocations, 0);
+}

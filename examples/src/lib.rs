@@ -19,3 +19,8 @@ pub struct ChoosingAPolicy;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/migrating-from-tower.md")]
 pub struct MigratingFromTower;
+
+/// The code of the guide to log, metrics and spans.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/observing.md")]
+pub struct Observing;

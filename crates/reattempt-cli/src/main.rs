@@ -35,7 +35,8 @@ fn main() -> ExitCode {
     // Standard output is reserved for answers.
     tracing_subscriber::fmt()
         .with_env_filter(
-            EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
+            EnvFilter::try_from_default_env()
+                .unwrap_or_else(|_| EnvFilter::new("warn,reattempt::call=off")),
         )
         .with_writer(std::io::stderr)
         .init();

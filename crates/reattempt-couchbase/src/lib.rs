@@ -14,7 +14,7 @@
 //! | `RetryLayer::new(classifier, strategy)` | [`KvClassifier`] and `BestEffort`, or [`ErrorMapStrategy`] |
 //! | `PushbackLayer::new(reader)` | [`KvPushback`] |
 //! | `ConfigPollLayer::new(stale)` | [`StaleKvConfig`] over a [`ConfigStore`] and a [`ConfigPoller`] |
-//! | `RetryLayer::observer(…)` | that [`ConfigPoller`] too, beside `LogObserver`: it detects nodes that never answer |
+//! | `RetryLayer::observer(…)` | that [`ConfigPoller`] too, beside the log: it detects nodes that never answer |
 //!
 //! For query, analytics, search, views and management:
 //!
@@ -38,6 +38,8 @@ mod address;
 #[cfg(feature = "http")]
 pub mod analytics;
 pub mod cluster_config;
+#[cfg(feature = "tokio")]
+mod convention;
 pub mod kv;
 #[cfg(feature = "http")]
 pub mod management;
@@ -71,6 +73,10 @@ pub use service::{HttpService, ServiceClassifier};
 pub use cluster_config::{
     ConfigPoller, ConfigPollerOptions, ConfigStore, FetchConfig, StaleKvConfig,
 };
+#[cfg(feature = "tokio")]
+pub use convention::KvConvention;
+#[cfg(all(feature = "tokio", feature = "http"))]
+pub use convention::ServiceConvention;
 #[cfg(feature = "tokio")]
 pub use kv::{KvClient, KvClientLayer};
 #[cfg(all(feature = "tokio", feature = "http"))]

@@ -8,27 +8,27 @@ use reattempt::retry_reasons;
 
 retry_reasons! {
     /// Status 1.
-    pub GRPC_CANCELLED(true, false);
+    pub GRPC_CANCELLED(true, false, answer);
     /// Status 2.
     pub GRPC_UNKNOWN(true, false);
     /// Status 3.
-    pub GRPC_INVALID_ARGUMENT(true, false);
+    pub GRPC_INVALID_ARGUMENT(true, false, answer);
     /// Status 4.
     pub GRPC_DEADLINE_EXCEEDED(true, false);
     /// Status 5.
-    pub GRPC_NOT_FOUND(true, false);
+    pub GRPC_NOT_FOUND(true, false, answer);
     /// Status 6.
-    pub GRPC_ALREADY_EXISTS(true, false);
+    pub GRPC_ALREADY_EXISTS(true, false, answer);
     /// Status 7.
-    pub GRPC_PERMISSION_DENIED(true, false);
+    pub GRPC_PERMISSION_DENIED(true, false, answer);
     /// Status 8.
     pub GRPC_RESOURCE_EXHAUSTED(true, false);
     /// Status 9.
-    pub GRPC_FAILED_PRECONDITION(true, false);
+    pub GRPC_FAILED_PRECONDITION(true, false, answer);
     /// Status 10.
-    pub GRPC_ABORTED(true, false);
+    pub GRPC_ABORTED(true, false, answer);
     /// Status 11.
-    pub GRPC_OUT_OF_RANGE(true, false);
+    pub GRPC_OUT_OF_RANGE(true, false, answer);
     /// Status 12.
     pub GRPC_UNIMPLEMENTED(true, false);
     /// Status 13.
@@ -38,5 +38,5 @@ retry_reasons! {
     /// Status 15.
     pub GRPC_DATA_LOSS(true, false);
     /// Status 16.
-    pub GRPC_UNAUTHENTICATED(true, false);
+    pub GRPC_UNAUTHENTICATED(true, false, answer);
 }

@@ -16,6 +16,7 @@
 //! | what is different on a route? | [`HttpRoute`], or a whole table of [policies](policy) from JSON |
 //! | how do the AWS SDKs retry? | [`AwsStandard`](aws::AwsStandard) and [`AwsQuota`](aws::AwsQuota) |
 //! | what do chained services tell each other? | the headers and layers of [`hop`] |
+//! | how is each attempt measured? | [`HttpConvention`], in `reattempt::telemetry` |
 //! | what happened in the call? | [`ExposeInfoLayer`], in the response's extensions |
 //!
 //! # Features
@@ -66,6 +67,7 @@
 //! [docs/layer-order.md](https://github.com/reattempt/reattempt/blob/main/docs/layer-order.md).
 
 pub mod aws;
+mod by_route;
 pub mod policy;
 pub mod reasons;
 mod replay_body_error;
@@ -80,6 +82,8 @@ mod transport;
 pub mod body;
 #[cfg(feature = "tokio")]
 pub mod client;
+#[cfg(feature = "tokio")]
+mod convention;
 #[cfg(feature = "tokio")]
 pub mod hop;
 #[cfg(feature = "tokio")]
@@ -100,6 +104,7 @@ pub use transport::{AnyTransportError, RefusedStream, TransportError, TransportF
 #[cfg(feature = "tokio")]
 pub use {
     client::{HttpClientLayer, HttpServiceBuilderExt},
+    convention::HttpConvention,
     idempotency_key::{IdempotencyKey, IdempotencyKeyLayer},
     info::{ExposeInfo, ExposeInfoFuture, ExposeInfoLayer},
 };

@@ -22,8 +22,10 @@ retry_reasons! {
     pub HTTP_SERVICE_UNAVAILABLE(false, false);
     /// 504: the gateway received no response from the upstream server in time.
     pub HTTP_GATEWAY_TIMEOUT(false, false);
-    /// Any other failure status.
-    pub HTTP_STATUS(false, false);
+    /// Any other failure status below 500: the server's answer to the request.
+    pub HTTP_STATUS(false, false, answer);
+    /// Any other status from 500 on.
+    pub HTTP_SERVER_ERROR(false, false);
     /// No connection could be made, so nothing was sent.
     pub HTTP_CONNECT_FAILED(true, false);
     /// A layer of this client refused the request before it was sent (tower's `LoadShed`).
@@ -64,6 +66,7 @@ pub const fn of_status(status: u16) -> RetryReason {
         502 => HTTP_BAD_GATEWAY,
         503 => HTTP_SERVICE_UNAVAILABLE,
         504 => HTTP_GATEWAY_TIMEOUT,
+        501 | 505.. => HTTP_SERVER_ERROR,
         _ => HTTP_STATUS,
     }
 }

@@ -88,15 +88,16 @@ impl HttpRoute {
         }
     }
 
-    /// Classifies with these settings. Whether bodies are classified remains the layer's choice,
-    /// because it depends on the layers around it.
+    /// Classifies with what these settings set, and with the layer's for the rest. Whether bodies
+    /// are classified remains the layer's choice, because it depends on the layers around it.
     #[must_use]
     pub const fn with_classifier(mut self, classifier: HttpClassifier) -> Self {
         self.classifier = Some(classifier);
         self
     }
 
-    /// Reads `Retry-After` with these settings; dates use the clock of the layer.
+    /// Reads `Retry-After` with what these settings set, and with the layer's for the rest; dates
+    /// use the clock of the layer.
     #[must_use]
     pub fn with_pushback(mut self, pushback: HttpPushback) -> Self {
         self.pushback = Some(pushback);

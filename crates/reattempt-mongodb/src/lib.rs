@@ -87,6 +87,8 @@ mod classify;
 #[cfg(feature = "tokio")]
 pub mod client;
 pub mod codes;
+#[cfg(feature = "tokio")]
+mod convention;
 mod deprioritized;
 mod gate;
 pub mod labels;
@@ -102,6 +104,8 @@ pub use adaptive_tokens::AdaptiveTokens;
 pub use classify::{FailureKind, MongoClassifier, MongoFailure};
 #[cfg(feature = "tokio")]
 pub use client::{MongoClient, MongoClientLayer};
+#[cfg(feature = "tokio")]
+pub use convention::MongoConvention;
 pub use deprioritized::{Deprioritized, unless_all};
 pub use gate::{RETRY_READS, ReadCall, ReadGate, RetryReads, report_wire_version};
 pub use labels::ErrorLabels;

@@ -23,7 +23,7 @@ reattempt::retry_reasons! {
     /// The server, or the network path to it, is overloaded (`SystemOverloadedError`; by option).
     pub MONGODB_SYSTEM_OVERLOADED(false, false);
     /// The server returned an error with a code that is not retryable, or without a code.
-    pub MONGODB_SERVER_ERROR(false, false);
+    pub MONGODB_SERVER_ERROR(false, false, answer);
     /// No server could be selected.
     pub MONGODB_SERVER_SELECTION_FAILED(true, false);
     /// No connection became available in time (waitQueueTimeoutMS).

@@ -120,6 +120,8 @@ pub mod retry;
 pub mod retry_fn;
 #[cfg(feature = "tokio")]
 pub mod route;
+#[cfg(feature = "tokio")]
+pub mod telemetry;
 #[cfg(all(feature = "tokio", any(test, feature = "test-util")))]
 pub mod test_util;
 #[cfg(feature = "tokio")]
@@ -128,8 +130,8 @@ pub mod throttle;
 pub mod wrap;
 
 pub use call::{
-    AttemptReport, AttemptReporter, Call, CallContext, CallHandle, ConfigWaiter, HasCallContext,
-    NextAttempt, Replay, RetryInfoHandle,
+    AttemptReport, AttemptReporter, Call, CallContext, CallHandle, CallSubject, ConfigWaiter,
+    HasCallContext, NextAttempt, Replay, RetryInfoHandle,
 };
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{

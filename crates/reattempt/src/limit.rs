@@ -115,11 +115,11 @@ impl fmt::Display for Elapsed {
         if let Some(limit) = self.limit {
             write!(f, " of {limit:?}")?;
         }
-        write!(
-            f,
-            " ({kind} timeout after {} attempt(s)",
-            self.info.attempts()
-        )?;
+        write!(f, " ({kind} timeout")?;
+        // Without a recovery layer no attempt is counted.
+        if self.info.attempts() > 0 {
+            write!(f, " after {} attempt(s)", self.info.attempts())?;
+        }
         let mut reasons = self.info.reasons().peekable();
         if reasons.peek().is_some() {
             f.write_str("; reasons:")?;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reattempt::observe::LogObserver;
 use reattempt::{Call, ClientError, HasCallContext, Idempotency};
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, LookupSpec};
 use reattempt_clients::kv::{self, ClosingClient, KvResponse, RoutedClient};
@@ -167,7 +166,7 @@ impl Settings {
         let layer = layer
             .no_timeout()
             .strategy(strategy)
-            .observer(Arc::new((LogObserver, JournalObserver)));
+            .observer(Arc::new(JournalObserver));
         let service = ServiceBuilder::new()
             .layer(layer)
             .layer(JournalLayer)

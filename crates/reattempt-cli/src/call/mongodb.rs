@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bson::Document as Bson;
-use reattempt::observe::LogObserver;
 use reattempt::{
     Call, ClientError, Elapsed, Failure, HasCallContext, Idempotency, RetryStrategy, Surface,
     UncallLayer,
@@ -95,7 +94,7 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         .strategy(strategy.clone())
         .retry_reads(settings.retry_reads)
         .retry_writes(settings.retry_writes)
-        .observer(Arc::new((LogObserver, JournalObserver)));
+        .observer(Arc::new(JournalObserver));
     let caller = || MongoCaller {
         client: Client::new(settings.options.clone()),
         settings,

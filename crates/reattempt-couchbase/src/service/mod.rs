@@ -149,6 +149,19 @@ impl HttpService {
         self
     }
 
+    /// How its requests are measured, with their attempts.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub const fn convention(&self) -> crate::ServiceConvention {
+        crate::ServiceConvention(match self.kind {
+            Kind::Query => "query",
+            Kind::Analytics => "analytics",
+            Kind::Search => "search",
+            Kind::Views => "views",
+            Kind::Management => "management",
+        })
+    }
+
     /// The idempotency of a request (RFC 0049, Idempotent Operation List). `read_only` is the query
     /// or analytics property of that name; the other services ignore it.
     #[must_use]

@@ -143,8 +143,7 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
         self,
         stats: &GrpcStats,
     ) -> GrpcClientLayer<R, Stack<C, CallStatsLayer>, Stack<A, AttemptStatsLayer>> {
-        // Not `stats.observer()`, which logs too: each decision is logged once.
-        let layer = self.observer(Arc::new(stats.clone()));
+        let layer = self.observer(stats.observer());
         layer.telemetry(stats.call_layer(), stats.attempt_layer())
     }
 

@@ -105,7 +105,6 @@ mod sent_body;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use reattempt::observe::LogObserver;
 use reattempt::{Observer, StackCheck};
 
 use crate::Code;
@@ -197,12 +196,10 @@ impl GrpcStats {
         AttemptStatsLayer::new(self.clone())
     }
 
-    /// Counts the actions of the recovery layers: set it as the `observer` of each. Decisions are
-    /// still logged ([`LogObserver`]); without the log, or to combine it with an observer of your
-    /// own, use `GrpcStats` itself, which is an observer.
+    /// Counts the actions of the recovery layers: add it as an `observer` of each.
     #[must_use]
     pub fn observer(&self) -> Arc<dyn Observer> {
-        Arc::new((LogObserver, self.clone()))
+        Arc::new(self.clone())
     }
 
     /// A6's statistics of every method seen so far, keyed as `shop.Cart/Add`; methods not recorded

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use reattempt::{
-    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo, StopReason,
-};
+use reattempt::{AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, StopReason};
 
 use super::GrpcStats;
 use super::methods::Method;
@@ -67,7 +65,9 @@ impl Observer for GrpcStats {
         }
     }
 
-    fn call_ended(&self, _: &CallContext, _: &RetryInfo) {}
+    fn sees_end(&self, _: StopReason) -> bool {
+        false
+    }
 }
 
 /// A stream of a committed call failed: counts it if it belongs to a retry attempt.

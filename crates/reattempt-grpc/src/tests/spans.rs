@@ -218,8 +218,8 @@ async fn each_attempt_has_a_span_inside_of_its_calls() {
         assert_eq!(attempt.parent.as_deref(), Some("Sent.shop.Cart.Add"));
         assert_eq!(attempt.said, ["called", "answered"]);
     }
-    let decisions = "attempt failed, another one may follow";
-    assert_eq!(seen[0].said, [decisions; 2]);
+    let failed = "attempt failed, another one may follow";
+    assert_eq!(seen[0].said, [failed, failed, "call was saved by a retry"]);
 }
 
 /// R72: transparent retries are marked and not counted.

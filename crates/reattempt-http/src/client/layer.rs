@@ -35,10 +35,11 @@ use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies}
 /// A delay that does not fit before the deadline is not begun: the failure is returned at once.
 /// Redirects are not followed.
 ///
-/// The policy of a route ([`route`](Self::route), [`policies`](Self::policies)) overrides these,
-/// and the caller's own settings on the request override both. Of several time limits the earliest
-/// applies: [`no_timeout`](Self::no_timeout) lets routes have longer ones. Clones share the
-/// throttles and the body budget; so do the services that one layer makes.
+/// What the policy of a route ([`route`](Self::route), [`policies`](Self::policies)) sets overrides
+/// these, a time limit also by a longer one, and what it leaves unset is as here. The caller's own
+/// settings on the request override both; but a time limit of the caller or of a layer above only
+/// shortens. Clones share the throttles and the body budget; so do the services that one layer
+/// makes.
 ///
 /// Presets for single APIs: [`google`](Self::google), [`github`](Self::github),
 /// [`kubernetes`](Self::kubernetes), [`llm`](Self::llm).
@@ -90,7 +91,7 @@ impl HttpClientLayer {
     pub fn standard() -> Self {
         Self {
             routes: RouteLayer::new(NoRoutes),
-            deadline: DeadlineLayer::new(HEAD),
+            deadline: DeadlineLayer::new(HEAD).unless_policy(),
             body: DeadlineBodyLayer::after_head(None),
             keys: IdempotencyKeyLayer::new().by_policy(),
             defaults: CallDefaultsLayer::default(),
@@ -105,7 +106,9 @@ impl HttpClientLayer {
 
     /// The policies of a table, which can be replaced while calls are in progress; other settings
     /// as [`standard`](Self::standard). A route of a table is retried only if it says so, by
-    /// `retry` or `hedge`, and by its own statuses.
+    /// `retry` or `hedge`, each with its own attempts and delays. What else a route leaves unset,
+    /// statuses and `Idempotency-Key` among it, is as this layer has it. For the table of another
+    /// preset: `HttpClientLayer::google().route(live)`.
     ///
     /// ```
     /// use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
@@ -155,10 +158,11 @@ impl<R> HttpClientLayer<R> {
         }
     }
 
-    /// Sets the time from the call to the response head, for all attempts together.
+    /// Sets the time from the call to the response head, for all attempts together, of calls whose
+    /// route has no limit of its own.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.deadline = DeadlineLayer::new(timeout);
+        self.deadline = DeadlineLayer::new(timeout).unless_policy();
         self
     }
 
@@ -173,7 +177,7 @@ impl<R> HttpClientLayer<R> {
     /// that is idempotent is sent again, any other may have been carried out.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.attempt = AttemptDeadlineLayer::new(timeout);
+        self.attempt = AttemptDeadlineLayer::new(timeout).unless_policy();
         self
     }
 

@@ -1,3 +1,5 @@
+mod routes;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;

@@ -84,6 +84,7 @@ impl Entry {
         let hedge = members.optional(place, "hedge", |place, json| {
             Hedge::read(place, json, matching.may_be_unsafe(), shared)
         });
+        // Sets only what the document says: the rest is as the layers were built.
         let mut status = match (&retry, &hedge) {
             (Some(retry), _) => retry.status,
             (None, Some(hedge)) => hedge.status,
@@ -129,12 +130,15 @@ impl Entry {
         let keys = members.optional(place, "idempotencyKey", |place, json| {
             idempotency_keys(place, json, &matching)
         });
+        if let Some(keys) = keys {
+            http = http.with_idempotency_key(keys);
+        }
         Some(Self {
             name,
             matching,
             retry,
             hedge,
-            http: http.with_idempotency_key(keys.unwrap_or(IdempotencyKeys::Ignore)),
+            http,
             timeout,
             attempt_timeout,
             throttle,

@@ -39,29 +39,54 @@ impl Host {
         })
     }
 
-    /// Whether a request is for it: by the URI, else by the `Host` header (RFC 9112, section 3.2.2:
-    /// the URI's takes precedence).
+    /// Whether a request is for it.
     pub(super) fn is_of<B>(&self, request: &Request<B>) -> bool {
-        let uri = request.uri();
-        if let Some(authority) = uri.authority() {
-            return self.matches(authority.as_str(), uri.scheme_str());
-        }
-        let header = request.headers().get(header::HOST);
-        header
-            .and_then(|value| Authority::try_from(value.as_bytes()).ok())
-            .is_some_and(|authority| self.matches(authority.as_str(), None))
+        with_authority(request, |authority, scheme| self.matches(authority, scheme)) == Some(true)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     fn matches(&self, authority: &str, scheme: Option<&str>) -> bool {
-        let user_ends = authority.rfind('@').map_or(0, |at| at + 1);
-        let (name, port) = split(&authority[user_ends..]);
+        // Mostly the name alone.
+        let (name, port) = if authority.len() == self.name.len() {
+            (authority, None)
+        } else {
+            split(without_user(authority))
+        };
         let right_port = self.port.is_none_or(|wanted| match port {
             // An empty port is the scheme's (RFC 3986, section 3.2.3).
             None | Some("") => is_default(wanted, scheme),
             Some(port) => number(port) == Some(wanted),
         });
-        right_port && name.eq_ignore_ascii_case(&self.name)
+        right_port && (name == self.name || name.eq_ignore_ascii_case(&self.name))
     }
+}
+
+/// The authority that a request is for, and its scheme: by the URI, else by the `Host` header (RFC
+/// 9112, section 3.2.2: the URI's takes precedence).
+pub(super) fn with_authority<B, T>(
+    request: &Request<B>,
+    read: impl FnOnce(&str, Option<&str>) -> T,
+) -> Option<T> {
+    let uri = request.uri();
+    if let Some(authority) = uri.authority() {
+        return Some(read(authority.as_str(), uri.scheme_str()));
+    }
+    let header = request.headers().get(header::HOST)?;
+    let authority = Authority::try_from(header.as_bytes()).ok()?;
+    Some(read(authority.as_str(), None))
+}
+
+/// The host's name in an authority.
+pub(super) fn name(authority: &str) -> &str {
+    split(without_user(authority)).0
+}
+
+fn without_user(authority: &str) -> &str {
+    let user_ends = authority.rfind('@').map_or(0, |at| at + 1);
+    &authority[user_ends..]
 }
 
 /// Whether this is the port of a request that names none. Without a URI's scheme it may be either.

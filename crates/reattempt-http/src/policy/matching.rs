@@ -25,13 +25,25 @@ enum Parameter {
 }
 
 #[derive(Clone, Debug, Default)]
-enum Path {
+pub(super) enum Path {
     #[default]
     Any,
     Exact(String),
     Prefix(String),
+    Pattern(Box<Pattern>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    text: String,
     /// One router per pattern: routes are tried in their own order, not in the router's.
-    Pattern(Box<Router<()>>),
+    router: Router<()>,
+}
+
+impl Pattern {
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl Matching {
@@ -75,6 +87,14 @@ impl Matching {
         })
     }
 
+    pub(super) const fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) const fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
+    }
+
     pub(super) fn matches<B>(&self, request: &Request<B>) -> bool {
         self.may_have(request.method())
             && self.path.matches(request.uri().path())
@@ -104,7 +124,7 @@ impl Path {
             Self::Prefix(prefix) => path.strip_prefix(prefix.as_str()).is_some_and(|rest| {
                 prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/')
             }),
-            Self::Pattern(router) => router.at(path).is_ok(),
+            Self::Pattern(pattern) => pattern.router.at(path).is_ok(),
         }
     }
 }
@@ -147,8 +167,8 @@ fn pattern(place: &mut Place<'_>, json: Json<'_>) -> Option<Path> {
         ));
     }
     let mut router = Router::new();
-    match router.insert(text, ()) {
-        Ok(()) => Some(Path::Pattern(Box::new(router))),
+    match router.insert(text.clone(), ()) {
+        Ok(()) => Some(Path::Pattern(Box::new(Pattern { text, router }))),
         Err(error) => {
             let must = "a pattern such as \"/users/{id}\" or \"/files/{*rest}\"";
             let got = json.describe();

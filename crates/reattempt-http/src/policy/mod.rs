@@ -61,10 +61,12 @@
 //! - **Table**: `routes`, tried in order; `default`, for calls that no route matches; `throttles`
 //!   and `budgets`, which routes share by name.
 //! - **Route**: `name`, `match`, and its settings: `retry` or `hedge`, `retryAfter`, `refused`,
-//!   `timeout`, `attemptTimeout`, `bodyLimit`, `idempotencyKey`, `throttle`. Settings that are
-//!   absent stay as the layers were built, but for the statuses of the classifier and
-//!   `idempotencyKey` (false); a route with neither `retry` nor `hedge` sends its calls
-//!   once.
+//!   `timeout`, `attemptTimeout`, `bodyTimeout`, `bodyLimit`, `idempotencyKey`, `throttle`.
+//!   Settings that are absent stay as the layers were built; a route with neither `retry` nor
+//!   `hedge` sends its calls once. Of `retry` and `hedge`, absent `statuses`, `safeStatuses` and
+//!   `transportErrors` stay so too, and attempts and delays have the defaults of the reference.
+//! - **Cost**: a request is compared with the routes that share its host and path, however large
+//!   the table is; with all routes of that path, if they differ in method or query only.
 //! - **`match`**: `methods`; one of `path`, `prefix` and `pattern`; `query`; `host`, perhaps with a
 //!   port. All of them have to hold.
 //!
@@ -140,6 +142,7 @@
 mod deserialize;
 mod entry;
 mod host;
+mod index;
 mod live;
 mod matching;
 mod members;
@@ -163,6 +166,7 @@ pub use live::LiveHttpPolicies;
 pub use options::Options;
 
 use crate::aws::AwsQuota;
+use index::Index;
 use matching::Matching;
 use table::Document;
 use throttles::{Carried, Counted};
@@ -173,6 +177,7 @@ const FORM: Form = Form::new("the HTTP policy");
 #[derive(Clone, Debug, Default)]
 pub struct HttpPolicies {
     routes: Vec<(Matching, Arc<RoutePolicy>)>,
+    index: Index,
     default: Option<Arc<RoutePolicy>>,
     throttles: HashMap<String, Counted>,
     budgets: HashMap<String, Arc<HedgeBudget>>,
@@ -274,12 +279,10 @@ impl HttpPolicies {
 
 impl<B> Route<Request<B>> for HttpPolicies {
     fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
-        let matching = self
-            .routes
-            .iter()
-            .find(|(matching, _)| matching.matches(request));
+        let matches = |at: usize| self.routes[at].0.matches(request);
+        let matching = self.index.first(request, matches);
         matching
-            .map(|(_, policy)| policy)
+            .map(|at| &self.routes[at].1)
             .or(self.default.as_ref())
             .cloned()
     }

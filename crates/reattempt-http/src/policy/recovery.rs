@@ -68,8 +68,11 @@ impl Retry {
         }
         let mut status = status(place, &members, usual_status);
         if let Some(safe) = members.optional(place, "safeStatuses", statuses) {
+            // Without statuses of its own the route goes by the layer's, which are unknown here.
+            let listed = preset.is_some() || members.get("statuses").is_some();
             let retried = status.retryable_statuses();
-            if let Some(idle) = safe.iter().find(|status| !retried.contains(*status)) {
+            let mut safe_ones = safe.iter().filter(|_| listed);
+            if let Some(idle) = safe_ones.find(|status| !retried.contains(*status)) {
                 place.field("safeStatuses").warn(format!(
                     "{idle} has no effect, because statuses does not list it"
                 ));
@@ -325,7 +328,9 @@ pub(super) fn retry_after(
     let spread = members.optional(place, "spread", |place, json| {
         config::duration(place, json, false)
     });
-    settings = settings.spread(spread.unwrap_or_default());
+    if let Some(spread) = spread {
+        settings = settings.spread(spread);
+    }
     let cap = members.optional(place, "cap", |place, json| {
         config::duration(place, json, false)
     });

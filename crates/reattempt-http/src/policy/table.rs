@@ -7,6 +7,7 @@ use reattempt::config::{self, Json, Members, Place};
 use reattempt::{Recovery, RoutePolicy};
 
 use super::entry::Entry;
+use super::index::Index;
 use super::recovery::{self, Budget};
 use super::shared::{Names, Shared};
 use super::throttles::{Carried, Counted, Throttle, quota};
@@ -76,6 +77,7 @@ impl Document {
             let policy = policy(entry, old, &mut table, &mut carried);
             table.routes.push((matching, policy));
         }
+        table.index = Index::new(table.routes.iter().map(|(matching, _)| matching));
         let default = self.default;
         table.default = default.map(|entry| policy(entry, old, &mut table, &mut carried));
         (table, carried)

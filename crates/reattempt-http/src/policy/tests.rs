@@ -1,6 +1,7 @@
 #[cfg(feature = "tokio")]
 mod follow;
 mod hosts;
+mod index;
 mod reference;
 mod shared;
 mod throttles;
@@ -349,10 +350,7 @@ fn settings_reach_the_policy_exactly() {
     let nothing = only("");
     assert!(matches!(nothing.recovery(), Recovery::None));
     let http = nothing.data::<HttpRoute>().unwrap();
-    assert_eq!(
-        (http.body_limit(), http.idempotency_key()),
-        (None, Some(IdempotencyKeys::Ignore))
-    );
+    assert_eq!((http.body_limit(), http.idempotency_key()), (None, None));
     assert!(http.pushback().is_none() && nothing.throttle().is_none());
 
     let generates = only(r#""idempotencyKey": "generate""#);

@@ -1,35 +1,27 @@
 //! How a request's body is handed to reqwest.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::redirected::Watched;
-
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body that is one piece in memory as such, so that reqwest can repeat it for a redirect; any
 /// other as a stream.
-///
-/// `begun` is set unless it is a stream, which sets it with its first poll.
-pub(super) fn in_one_piece<B>(mut body: B, begun: &Arc<AtomicBool>) -> reqwest::Body
+pub(super) fn in_one_piece<B>(mut body: B) -> reqwest::Body
 where
     B: Body<Data: Into<Bytes>> + Send + Sync + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
     if body.is_end_stream() {
-        begun.store(true, Ordering::Relaxed);
         return reqwest::Body::default();
     }
     // A body without a length is a stream: it is not touched before the client sends it.
     let Some(length) = body.size_hint().exact() else {
-        return as_stream(body, begun);
+        return reqwest::Body::wrap(body);
     };
-    begun.store(true, Ordering::Relaxed);
     // Whatever is not ready yet wakes the client, which polls it next.
     let polled = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
     let first = match polled {
@@ -49,16 +41,6 @@ where
         first: Some(first.map_err(Into::into)),
         rest: body,
     })
-}
-
-/// The body as a stream.
-pub(super) fn as_stream<B>(inner: B, begun: &Arc<AtomicBool>) -> reqwest::Body
-where
-    B: Body<Data: Into<Bytes>> + Send + Sync + Unpin + 'static,
-    B::Error: Into<BoxError>,
-{
-    let begun = Arc::clone(begun);
-    reqwest::Body::wrap(Watched { inner, begun })
 }
 
 /// A body whose first frame was read already.

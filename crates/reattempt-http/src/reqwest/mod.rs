@@ -11,25 +11,33 @@
 //!
 //! # Redirects
 //!
-//! The client follows them inside of an attempt, by its own policy. A 307 or 308 repeats the body,
-//! which reqwest can do only with a body that it holds in memory. So a body that is one piece in
-//! memory (bytes, a string, JSON, a form, `Full`) is handed to reqwest as such, and any other as a
-//! stream: then a 307 or 308 is returned, as by reqwest alone.
+//! **reqwest's default policy sends credentials to another origin**: 0.13.5 removes `Authorization`
+//! and `Cookie` from the first request there, but sends them again with a further redirect inside
+//! that origin, and other headers such as `x-api-key` at once. The client is the caller's, so this
+//! crate cannot prevent it: build the client with [`same_origin_redirects`], a policy that returns a
+//! redirect to another origin instead of following it.
 //!
-//! The price: of a body handed over in one piece it is unknown whether the client has begun to send
-//! it. A POST that was dropped while it waited for an HTTP/2 stream counts as in flight, and is not
-//! repeated, where one with a stream is known as never sent. [`ReqwestService::streaming`] chooses
-//! the other way round.
+//! The client follows redirects inside of an attempt, by its own policy. A 307 or 308 repeats the
+//! body, which reqwest can do only with a body that it holds in memory. So the body of an idempotent
+//! request that is one piece in memory (bytes, a string, JSON, a form, `Full`) is handed to reqwest
+//! as such, and any other as a stream: then a 307 or 308 is returned, as by reqwest alone.
 //!
 //! reqwest does not say with an error whether it had followed a redirect: a POST that was carried
-//! out and answered with 303 may end as a refused connection, of the GET that followed. So a
-//! request that is not idempotent is not repeated after an error of which reqwest alone says that
-//! nothing was sent, unless its body is a stream that was never polled; nor after a failure status
-//! that came from another URL.
+//! out and answered with 303 may end as a refused connection, of the GET that followed. So the body
+//! of a request that is not idempotent is always a stream first. If it was never read, nothing was
+//! sent, and a refused connection is retried by policy, for any method. If the server answers 307 or
+//! 308, within its origin, and the body was one piece, the request is sent once more, as one piece,
+//! and reqwest follows: the redirecting server receives it twice, and has stated that it did not
+//! carry it out. With a policy of your own that follows 303 but returns 307 and 308, use
+//! [`ReqwestService::streaming`].
 //!
-//! reqwest 0.13.5 removes `Authorization` and `Cookie` from a redirect to another origin, but sends
-//! them again with a further redirect inside that origin. [`same_origin_redirects`] is a policy
-//! that returns a redirect to another origin instead of following it.
+//! A request without a body (`POST /jobs/7/start`) leaves this open. It is not repeated after an
+//! error of which reqwest alone says that nothing was sent, unless it is marked as idempotent; nor
+//! is any that is not idempotent after a failure status that came from another URL. The record says
+//! [`NotIdempotent`](reattempt::StopReason::NotIdempotent).
+//!
+//! The price of one piece: of an idempotent request that is dropped while it waits for an HTTP/2
+//! stream it is unknown whether it was sent, so it is retried by policy instead of transparently.
 //!
 //! # Example
 //!
@@ -49,12 +57,13 @@
 //! ```
 
 mod body;
-mod redirected;
 mod redirects;
 mod send_with;
 mod service;
 #[cfg(test)]
 mod tests;
+mod unrepeatable;
+mod watched;
 
 pub use redirects::same_origin_redirects;
 pub use send_with::{RequestBuilderExt, SendWith, SendWithFuture};

@@ -19,6 +19,9 @@ use crate::client::{HttpClient, NoRoutes};
 pub trait RequestBuilderExt {
     /// Sends the request with the client that made this builder, as often as `retries` allows.
     ///
+    /// Build the client with [`same_origin_redirects`](super::same_origin_redirects): with reqwest's
+    /// default policy it sends credentials to another origin, which this cannot prevent.
+    ///
     /// Instead of `.send()`. All requests with this layer and its clones share its throttles and
     /// its memory for bodies. The builder's `timeout` limits each attempt, the layer's all of them.
     /// A body that is a stream is repeated as far as the layer's limits allow.

@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -13,8 +12,8 @@ use http_body::Body;
 use reqwest::ResponseBuilderExt;
 use tower_service::Service;
 
-use super::body::{as_stream, in_one_piece};
-use super::redirected::Unrepeatable;
+use super::body::in_one_piece;
+use super::unrepeatable::Unrepeatable;
 
 /// reqwest's client as a `Service<http::Request<B>>`, to put below any stack.
 ///
@@ -57,9 +56,9 @@ impl ReqwestService {
         }
     }
 
-    /// Hands every body to reqwest as a stream. A 307 or 308 to a request with a body is then
-    /// returned instead of followed, and a request that was dropped while it waited for an HTTP/2
-    /// stream is known as never sent.
+    /// Hands every body to reqwest as a stream, and sends none twice for a redirect: a 307 or 308 to
+    /// a request with a body is then returned instead of followed. An idempotent request that was
+    /// dropped while it waited for an HTTP/2 stream is known as never sent.
     #[must_use]
     pub const fn streaming(mut self) -> Self {
         self.streaming = true;
@@ -83,22 +82,19 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ReqwestFuture {
-        let begun = Arc::default();
-        let unrepeatable = Unrepeatable::of(&request, &begun);
-        let request = request.map(|body| {
-            if self.streaming {
-                as_stream(body, &begun)
-            } else {
-                in_one_piece(body, &begun)
-            }
-        });
-        let sending = match reqwest::Request::try_from(request) {
+        let mut unrepeatable = Unrepeatable::of(&request);
+        let sent = match &mut unrepeatable {
+            Some(unrepeatable) => unrepeatable.begin(request, !self.streaming),
+            None if self.streaming => request.map(reqwest::Body::wrap).try_into(),
+            None => request.map(in_one_piece).try_into(),
+        };
+        let sending = match sent {
             Ok(request) => Sending::Sent(self.client.call(request)),
             Err(error) => Sending::Invalid(Some(error)),
         };
         ReqwestFuture {
             sending,
-            unrepeatable,
+            unrepeatable: unrepeatable.map(|call| Box::new((call, self.client.clone()))),
         }
     }
 }
@@ -121,7 +117,7 @@ impl fmt::Debug for ReqwestFuture {
 /// The future of [`ReqwestService`].
 pub struct ReqwestFuture {
     sending: Sending,
-    unrepeatable: Option<Unrepeatable>,
+    unrepeatable: Option<Box<(Unrepeatable, reqwest::Client)>>,
 }
 
 enum Sending {
@@ -133,26 +129,29 @@ impl Future for ReqwestFuture {
     type Output = Result<Response<reqwest::Body>, reqwest::Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let response = match &mut self.sending {
-            Sending::Sent(pending) => ready!(Pin::new(pending).poll(cx)),
-            Sending::Invalid(error) => {
-                return Poll::Ready(Err(error.take().expect("polled after completion")));
-            }
-        };
-        let response = match (response, &self.unrepeatable) {
-            (Ok(response), _) => response,
-            (Err(error), Some(unrepeatable)) => {
-                unrepeatable.failed(&error);
-                return Poll::Ready(Err(error));
-            }
-            (Err(error), None) => return Poll::Ready(Err(error)),
+        let this = &mut *self;
+        let response = loop {
+            let outcome = match &mut this.sending {
+                Sending::Sent(pending) => ready!(Pin::new(pending).poll(cx)),
+                Sending::Invalid(error) => {
+                    return Poll::Ready(Err(error.take().expect("polled after completion")));
+                }
+            };
+            let Some(unrepeatable) = &mut this.unrepeatable else {
+                break outcome?;
+            };
+            let (call, client) = &mut **unrepeatable;
+            let response = outcome.inspect_err(|error| call.failed(error))?;
+            let Some(again) = call.redirected(&response) else {
+                call.answered(&response);
+                break response;
+            };
+            drop(response);
+            this.sending = Sending::Sent(client.call(again));
         };
         // The conversion drops the URL; its own extension keeps it.
         let url = response.url().clone();
         let mut response = Response::from(response);
-        if let Some(unrepeatable) = &self.unrepeatable {
-            unrepeatable.answered(&response, &url);
-        }
         if let Ok(url) = Response::builder().url(url).body(()) {
             response
                 .extensions_mut()

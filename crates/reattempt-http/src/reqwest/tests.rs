@@ -12,7 +12,6 @@ use reattempt::{AttemptKind, NextAttempt, Replay};
 
 use super::body::in_one_piece;
 use crate::body::ReplayBody;
-use std::sync::Arc;
 
 /// What a body gives when it is polled.
 #[derive(Clone, Debug)]
@@ -164,5 +163,5 @@ where
     B: Body<Data: Into<Bytes>> + Send + Sync + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    in_one_piece(body, &Arc::default())
+    in_one_piece(body)
 }

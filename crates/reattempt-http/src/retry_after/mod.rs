@@ -9,10 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName};
+use reattempt::ServerPushback;
 use reattempt::backoff::Randomness;
-use reattempt::{CallContext, ReadPushback, ServerPushback};
 
-use crate::HttpRoute;
 pub(crate) use rate_limit::remaining;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
@@ -46,8 +45,9 @@ pub enum BeyondCap {
 ///
 /// Put it in a `PushbackLayer` below the recovery layer. Invalid values count as absent and are
 /// recorded (`AttemptRecord::pushback_unreadable`), a date in the past means now, a number that is
-/// too large saturates; of several values the longest counts. The settings of a route take
-/// precedence over the layer's: [`HttpRoute::with_pushback`].
+/// too large saturates; of several values the longest counts. What a route sets takes precedence
+/// over the layer's, and what it leaves unset is as the layer was built:
+/// [`HttpRoute::with_pushback`].
 ///
 /// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a
 /// day if a server asks for it. Put a `DeadlineLayer` outside the recovery layer. And there is no
@@ -72,14 +72,14 @@ pub enum BeyondCap {
 #[derive(Clone, Debug)]
 pub struct HttpPushback {
     wall_clock: fn() -> SystemTime,
-    honoured: bool,
-    milliseconds: bool,
-    seconds: bool,
-    amz: bool,
-    rate_limits: bool,
-    only_exhausted: bool,
+    honoured: Option<bool>,
+    milliseconds: Option<bool>,
+    seconds: Option<bool>,
+    amz: Option<bool>,
+    rate_limits: Option<bool>,
+    only_exhausted: Option<bool>,
     cap: Option<(Duration, BeyondCap)>,
-    spread: Duration,
+    spread: Option<Duration>,
     randomness: Randomness,
 }
 
@@ -137,14 +137,14 @@ impl HttpPushback {
         let wall_clock: fn() -> SystemTime = SystemTime::now;
         Self {
             wall_clock,
-            honoured: true,
-            milliseconds: true,
-            seconds: true,
-            amz: false,
-            rate_limits: true,
-            only_exhausted: false,
+            honoured: None,
+            milliseconds: None,
+            seconds: None,
+            amz: None,
+            rate_limits: None,
+            only_exhausted: None,
             cap: None,
-            spread: Duration::ZERO,
+            spread: None,
             randomness: Randomness::Thread,
         }
     }
@@ -156,15 +156,16 @@ impl HttpPushback {
         let mut amz = Self::new()
             .also_amz()
             .milliseconds(false)
-            .rate_limits(false);
-        amz.seconds = false;
+            .rate_limits(false)
+            .spread(Duration::ZERO);
+        amz.seconds = Some(false);
         amz
     }
 
     /// Also reads `x-amz-retry-after`, up to 25 s and before the others; off by default.
     #[must_use]
     pub const fn also_amz(mut self) -> Self {
-        self.amz = true;
+        self.amz = Some(true);
         self
     }
 
@@ -178,21 +179,21 @@ impl HttpPushback {
     /// Whether server-provided delays are used; they are by default.
     #[must_use]
     pub const fn honour(mut self, honour: bool) -> Self {
-        self.honoured = honour;
+        self.honoured = Some(honour);
         self
     }
 
     /// Whether `retry-after-ms` is read; it is by default.
     #[must_use]
     pub const fn milliseconds(mut self, read: bool) -> Self {
-        self.milliseconds = read;
+        self.milliseconds = Some(read);
         self
     }
 
     /// Whether `RateLimit-Reset` and `X-RateLimit-Reset` are read; they are by default.
     #[must_use]
     pub const fn rate_limits(mut self, read: bool) -> Self {
-        self.rate_limits = read;
+        self.rate_limits = Some(read);
         self
     }
 
@@ -201,7 +202,7 @@ impl HttpPushback {
     /// such as GitHub's secondary ones.
     #[must_use]
     pub const fn only_exhausted_limits(mut self) -> Self {
-        self.only_exhausted = true;
+        self.only_exhausted = Some(true);
         self
     }
 
@@ -238,7 +239,7 @@ impl HttpPushback {
     /// ```
     #[must_use]
     pub const fn spread(mut self, most: Duration) -> Self {
-        self.spread = most;
+        self.spread = Some(most);
         self
     }
 
@@ -252,15 +253,15 @@ impl HttpPushback {
     /// The delay that `retry-after-ms` or `Retry-After` asks for, uncapped and without jitter.
     #[must_use]
     pub fn delay(&self, headers: &HeaderMap) -> Option<Duration> {
-        self.of_retry_after(headers, self.wall_clock).delay()
+        self.of_retry_after(headers).delay()
     }
 
-    fn of_retry_after(&self, headers: &HeaderMap, now: fn() -> SystemTime) -> Word {
+    fn of_retry_after(&self, headers: &HeaderMap) -> Word {
         let milliseconds = |text: &str| digits(text).map(Duration::from_millis);
         let amz = |text: &str| milliseconds(text).map(|asked| asked.min(MOST_AMZ));
         let seconds = |text: &str| {
             let seconds = digits(text).map(Duration::from_secs);
-            seconds.or_else(|| until_date(text, now))
+            seconds.or_else(|| until_date(text, self.wall_clock))
         };
         let read = |name: &HeaderName, reads: bool, how: &dyn Fn(&str) -> Option<Duration>| {
             if reads {
@@ -269,34 +270,36 @@ impl HttpPushback {
                 Word::Nothing
             }
         };
-        read(&AMZ_RETRY_AFTER, self.amz, &amz)
-            .or(|| read(&RETRY_AFTER_MS, self.milliseconds, &milliseconds))
-            .or(|| read(&RETRY_AFTER, self.seconds, &seconds))
+        read(&AMZ_RETRY_AFTER, self.amz == Some(true), &amz)
+            .or(|| {
+                read(
+                    &RETRY_AFTER_MS,
+                    self.milliseconds != Some(false),
+                    &milliseconds,
+                )
+            })
+            .or(|| read(&RETRY_AFTER, self.seconds != Some(false), &seconds))
     }
 
-    /// What the response asks for, with dates compared with this clock.
-    fn word<B>(&self, response: &http::Response<B>, now: fn() -> SystemTime) -> Word {
-        let status = response.status().as_u16();
-        if !self.honoured || status < 300 {
+    /// What the response asks for.
+    fn word<B>(&self, response: &http::Response<B>) -> Word {
+        if self.honoured == Some(false) || !may_push_back(response) {
             return Word::Nothing;
         }
-        let headers = response.headers();
-        self.of_retry_after(headers, now).or(|| {
+        let (status, headers) = (response.status().as_u16(), response.headers());
+        self.of_retry_after(headers).or(|| {
             let exhausted = || remaining(headers) == Some(0);
-            if self.rate_limits && (!self.only_exhausted || exhausted()) {
-                rate_limit::reset(status, headers, now)
+            let at_any_time = self.only_exhausted != Some(true);
+            if self.rate_limits != Some(false) && (at_any_time || exhausted()) {
+                rate_limit::reset(status, headers, self.wall_clock)
             } else {
                 Word::Nothing
             }
         })
     }
 
-    fn pushback<B>(
-        &self,
-        response: &http::Response<B>,
-        now: fn() -> SystemTime,
-    ) -> Option<ServerPushback> {
-        let asked = self.word(response, now).delay()?;
+    pub(crate) fn pushback<B>(&self, response: &http::Response<B>) -> Option<ServerPushback> {
+        let asked = self.word(response).delay()?;
         let asked = match self.cap {
             Some((cap, BeyondCap::Stop)) if asked > cap => return Some(ServerPushback::Stop),
             Some((cap, BeyondCap::Wait)) => asked.min(cap),
@@ -305,17 +308,37 @@ impl HttpPushback {
         Some(ServerPushback::After(asked.saturating_add(self.later())))
     }
 
-    fn later(&self) -> Duration {
-        if self.spread.is_zero() {
-            return Duration::ZERO;
-        }
-        self.spread.mul_f64(self.randomness.roll().clamp(0.0, 1.0))
+    /// Whether the response has a value, and none that is valid.
+    pub(crate) fn is_unreadable<B>(&self, response: &http::Response<B>) -> bool {
+        self.word(response) == Word::Unreadable
     }
 
-    /// The settings of the call's route, else these.
-    fn in_force<'a>(&'a self, context: &'a CallContext) -> &'a Self {
-        let of_route = HttpRoute::of(context).and_then(HttpRoute::pushback);
-        of_route.unwrap_or(self)
+    fn later(&self) -> Duration {
+        let spread = self.spread.unwrap_or_default();
+        if spread.is_zero() {
+            return Duration::ZERO;
+        }
+        spread.mul_f64(self.randomness.roll().clamp(0.0, 1.0))
+    }
+
+    /// These settings, and the layer's where they leave something unset. Dates use the layer's
+    /// clock.
+    pub(crate) fn over(&self, layer: &Self) -> Self {
+        Self {
+            wall_clock: layer.wall_clock,
+            honoured: self.honoured.or(layer.honoured),
+            milliseconds: self.milliseconds.or(layer.milliseconds),
+            seconds: self.seconds.or(layer.seconds),
+            amz: self.amz.or(layer.amz),
+            rate_limits: self.rate_limits.or(layer.rate_limits),
+            only_exhausted: self.only_exhausted.or(layer.only_exhausted),
+            cap: self.cap.or(layer.cap),
+            spread: self.spread.or(layer.spread),
+            randomness: match self.spread {
+                Some(_) => self.randomness.clone(),
+                None => layer.randomness.clone(),
+            },
+        }
     }
 }
 
@@ -323,6 +346,11 @@ impl Default for HttpPushback {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// A success may state when its limits are reset, and asks for no delay.
+pub(crate) fn may_push_back<B>(response: &http::Response<B>) -> bool {
+    response.status().as_u16() >= 300
 }
 
 /// `1*DIGIT`, saturating.
@@ -351,28 +379,4 @@ fn is_before_1970(text: &str) -> bool {
     };
     let later = format!("{}{}{}", &text[..at], year + 2000, &text[at + 4..]);
     httpdate::parse_http_date(&later).is_ok()
-}
-
-impl<B, E> ReadPushback<http::Response<B>, E> for HttpPushback {
-    fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
-        self.pushback(outcome.ok()?, self.wall_clock)
-    }
-
-    fn read_in(
-        &self,
-        outcome: Result<&http::Response<B>, &E>,
-        context: &CallContext,
-    ) -> Option<ServerPushback> {
-        let settings = self.in_force(context);
-        settings.pushback(outcome.ok()?, self.wall_clock)
-    }
-
-    fn is_unreadable(
-        &self,
-        outcome: Result<&http::Response<B>, &E>,
-        context: &CallContext,
-    ) -> bool {
-        let settings = self.in_force(context);
-        outcome.is_ok_and(|response| settings.word(response, self.wall_clock) == Word::Unreadable)
-    }
 }

@@ -4,7 +4,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName};
 use reattempt::{Failure, Stage, Verdict};
 
-use super::HttpClassifier;
+use super::{HttpClassifier, InForce};
 use crate::reasons::{HTTP_TOO_MANY_REQUESTS, of_status};
 use crate::retry_after::remaining;
 
@@ -29,18 +29,20 @@ impl HttpClassifier {
         self.should_retry_header = true;
         self
     }
+}
 
+impl InForce<'_> {
     pub(super) fn of_head(&self, status: u16, headers: &HeaderMap) -> Verdict {
         let failure = |reason| Failure::new(reason, Stage::Response).code(i32::from(status));
-        if self.should_retry_header && status >= 400 {
+        if self.has(|classifier| classifier.should_retry_header) && status >= 400 {
             match headers.get(&SHOULD_RETRY).map(|value| value.as_bytes()) {
                 Some(b"true") => return Verdict::Retry(failure(of_status(status)).safe(true)),
                 Some(b"false") => return Verdict::Fatal(failure(of_status(status))),
                 _ => {}
             }
         }
-        if self.limited_403
-            && status == 403
+        if status == 403
+            && self.has(|classifier| classifier.limited_403)
             && (headers.contains_key(RETRY_AFTER) || remaining(headers) == Some(0))
         {
             return Verdict::Retry(failure(HTTP_TOO_MANY_REQUESTS).safe(true));

@@ -56,7 +56,7 @@ pub struct MongoClientLayer {
     deadline: DeadlineLayer,
     classifier: MongoClassifier,
     strategy: RetryableReads,
-    /// `None` is [`LogObserver`](reattempt::observe::LogObserver).
+    /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     attempt: AttemptDeadlineLayer,
 }
@@ -135,7 +135,7 @@ impl MongoClientLayer {
     /// Sets the time of a call, for all attempts together (`timeoutMS`).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.deadline = DeadlineLayer::new(timeout);
+        self.deadline = DeadlineLayer::new(timeout).unless_policy();
         self
     }
 
@@ -143,7 +143,7 @@ impl MongoClientLayer {
     /// network timeout.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.attempt = AttemptDeadlineLayer::new(timeout);
+        self.attempt = AttemptDeadlineLayer::new(timeout).unless_policy();
         self
     }
 

@@ -32,6 +32,8 @@ pub struct AttemptReport {
     pub untried_backend: bool,
     /// A layer forbids further attempts (nested recovery, a hop that gave up).
     pub forbidden: bool,
+    /// The server may have carried out the request, whatever the failure says.
+    pub in_doubt: bool,
     /// A newer configuration was requested; a waiter may have been stored.
     pub config_coming: bool,
     /// A layer below [follows](crate::AttemptReporter::follow) the response, and reports how a
@@ -64,7 +66,7 @@ impl AttemptKey {
     }
 }
 
-/// One word per attempt: 12 bits of attempt number, 11 of flags, 41 of pushback in microseconds.
+/// One word per attempt: 11 bits of attempt number, 12 of flags, 41 of pushback in microseconds.
 ///
 /// A report names its attempt; if a later attempt owns the slot, the report is ignored.
 #[derive(Debug, Default)]
@@ -85,7 +87,8 @@ const FLAG_OVER: u64 = 1 << (VALUE_BITS + 7);
 const FLAG_OWN_ANSWER: u64 = 1 << (VALUE_BITS + 8);
 const FLAG_UNTRIED_BACKEND: u64 = 1 << (VALUE_BITS + 9);
 const FLAG_FOLLOWED: u64 = 1 << (VALUE_BITS + 10);
-const TAG_SHIFT: u32 = VALUE_BITS + 11;
+const FLAG_IN_DOUBT: u64 = 1 << (VALUE_BITS + 11);
+const TAG_SHIFT: u32 = VALUE_BITS + 12;
 
 const fn tag(attempt: u32) -> u64 {
     (attempt as u64) << TAG_SHIFT
@@ -157,6 +160,10 @@ impl AttemptSlots {
 
     pub(crate) fn forbid(&self, seat: AttemptKey) {
         self.change(seat, |word| word | FLAG_FORBID);
+    }
+
+    pub(crate) fn in_doubt(&self, seat: AttemptKey) {
+        self.change(seat, |word| word | FLAG_IN_DOUBT);
     }
 
     pub(crate) fn own_answer(&self, seat: AttemptKey) {
@@ -231,6 +238,7 @@ impl AttemptSlots {
             own_answer: word & FLAG_OWN_ANSWER != 0,
             untried_backend: word & FLAG_UNTRIED_BACKEND != 0,
             forbidden: word & FLAG_FORBID != 0,
+            in_doubt: word & FLAG_IN_DOUBT != 0,
             config_coming: word & FLAG_CONFIG != 0,
             followed: word & FLAG_FOLLOWED != 0,
         }
@@ -249,6 +257,7 @@ mod tests {
         Unreadable,
         Stage(Stage),
         Forbid,
+        InDoubt,
         OwnAnswer,
         UntriedBackend,
         Followed,
@@ -275,6 +284,7 @@ mod tests {
             ]),
             prop::sample::select(vec![
                 Report::Forbid,
+                Report::InDoubt,
                 Report::OwnAnswer,
                 Report::UntriedBackend,
                 Report::Followed,
@@ -313,6 +323,10 @@ mod tests {
                     Report::Forbid => {
                         slots.forbid(seat);
                         found.forbidden = true;
+                    }
+                    Report::InDoubt => {
+                        slots.in_doubt(seat);
+                        found.in_doubt = true;
                     }
                     Report::OwnAnswer => {
                         slots.own_answer(seat);

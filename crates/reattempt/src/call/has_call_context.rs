@@ -1,5 +1,6 @@
 //! Requests that carry a context.
 
+use crate::call::CallSubject;
 use crate::{CallContext, Idempotency};
 
 /// A request that carries a [`CallContext`].
@@ -22,6 +23,12 @@ pub trait HasCallContext {
     /// derives it from the method (RFC 9110, Idempotent Methods).
     fn natural_idempotency(&self) -> Idempotency {
         Idempotency::Unknown
+    }
+
+    /// What the call is about, for the log. Asked only if the log is on: of a call that fails, and
+    /// before a request is sent of which nothing is kept.
+    fn subject(&self) -> CallSubject {
+        CallSubject::default()
     }
 }
 
@@ -46,6 +53,10 @@ impl<B> HasCallContext for http::Request<B> {
             | Method::DELETE => Idempotency::Idempotent,
             _ => Idempotency::NotIdempotent,
         }
+    }
+
+    fn subject(&self) -> CallSubject {
+        crate::call::subject::of_http(self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One call: its context on the way down, and what its attempts report on the way up.
 
 pub(crate) mod attempts;
+mod began;
 mod carrier;
 mod context;
 mod has_call_context;
@@ -9,9 +10,11 @@ pub(crate) mod options;
 pub(crate) mod pool;
 mod replay;
 pub(crate) mod state;
+mod subject;
 
 pub use attempts::{AttemptReport, ConfigWaiter};
 pub use carrier::Call;
 pub use context::{AttemptReporter, CallContext, CallHandle, RetryInfoHandle};
 pub use has_call_context::HasCallContext;
 pub use replay::{NextAttempt, Replay};
+pub use subject::CallSubject;

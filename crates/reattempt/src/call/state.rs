@@ -4,9 +4,12 @@
 mod models;
 
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::call::attempts::{AttemptKey, AttemptSlots, ConfigWaiter, SLOTS};
+use crate::call::began::Began;
 use crate::call::options::Options;
+use crate::call::subject::CallSubject;
 use crate::info::{AttemptRecord, Backend, MOST_RECORDS, RetryInfo, StopReason};
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
@@ -24,6 +27,8 @@ pub(crate) struct CallState {
     progress: AtomicU64,
     /// [`LOGGED`] and [`COPIED`].
     flags: AtomicU8,
+    /// When the call first had to wait, if [`TIMED`] says so.
+    began: Began,
     /// Boxed on its first entry, so that a call that succeeds at once neither allocates nor drops
     /// one.
     log: Mutex<Option<Box<CallLog>>>,
@@ -37,6 +42,8 @@ const STOPPED_SHIFT: u32 = 32;
 const STOPPED: u64 = 0xff << STOPPED_SHIFT;
 /// A layer below the recovery layer enforces the policy's attempt timeout.
 const ATTEMPT_LIMITED: u64 = 1 << 61;
+/// The call wrote when it began.
+const TIMED: u64 = 1 << 60;
 const WON: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
 
@@ -51,11 +58,24 @@ const COPIED: u8 = 1 << 1;
 
 #[derive(Default)]
 struct CallLog {
+    id: CallId,
     info: RetryInfo,
+    /// What the call is about, if the log is on.
+    subject: Option<CallSubject>,
     /// The failure for which the throttle last paid for a retry.
     permitted: Option<Failure>,
     backends: Vec<(u32, Backend)>,
     waiters: Vec<(u32, ConfigWaiter)>,
+}
+
+/// The number of a call that left an entry in its log, from 1.
+struct CallId(u64);
+
+impl Default for CallId {
+    fn default() -> Self {
+        static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        Self(LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1)
+    }
 }
 
 impl CallLog {
@@ -356,6 +376,10 @@ impl CallState {
     }
 
     pub(crate) fn backend_of(&self, attempt: u32) -> Option<Backend> {
+        // A first attempt takes no lock.
+        if !self.is_logged() {
+            return None;
+        }
         self.read(|log| {
             log.backends
                 .iter()
@@ -413,8 +437,43 @@ impl CallState {
         })
     }
 
+    /// The call has to wait: for its log, this is when it began.
+    pub(crate) fn waits(&self, now: impl FnOnce() -> Instant) {
+        if self.progress() & TIMED == 0 {
+            self.began.note(now());
+            self.progress.fetch_or(TIMED, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the call took up to `now`. A call that never had to wait took no time.
+    pub(crate) fn took(&self, now: Instant) -> Duration {
+        if self.progress() & TIMED != 0 {
+            self.began.took(now)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Keeps what the call is about, unless it is known.
+    pub(crate) fn describe(&self, subject: impl FnOnce() -> CallSubject) {
+        if self.subject().is_none() {
+            let subject = subject();
+            self.write(|log| log.subject = Some(subject));
+        }
+    }
+
+    pub(crate) fn subject(&self) -> Option<CallSubject> {
+        self.read(|log| log.subject.clone())?
+    }
+
+    /// The call's number in the log of the process, if it has left an entry.
+    pub(crate) fn id(&self) -> Option<u64> {
+        self.read(|log| log.id.0)
+    }
+
     pub(crate) fn info(&self) -> RetryInfo {
-        let mut info = self.read(|log| log.info.clone()).unwrap_or_default();
+        let kept = self.is_logged().then(|| self.read(|log| log.info.clone()));
+        let mut info = kept.flatten().unwrap_or_default();
         info.attempts = (self.progress() & SENT_MASK) as u32;
         info.stopped = StopReason::from_byte((self.progress() >> STOPPED_SHIFT) as u8);
         info

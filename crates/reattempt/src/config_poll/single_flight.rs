@@ -1,12 +1,12 @@
 //! `SingleFlight`: one fetch for all calls that notice a stale configuration.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use super::StaleConfig;
-use crate::ConfigWaiter;
+use crate::{ConfigWaiter, clock};
 
 /// Makes any [`StaleConfig`] single-flight: while one call's fetch runs, others that notice a stale
 /// configuration wait for it instead of fetching too.
@@ -16,7 +16,8 @@ use crate::ConfigWaiter;
 ///   need without polling them.
 /// - It runs in a task of its own, so it ends also if its call does not wait for it any longer. A
 ///   fetch that takes longer than the [limit](Self::limit), or panics, ends with `false`; the next
-///   call that notices starts another.
+///   call that notices starts another. So it does if the runtime of that task is not driven: the
+///   limit is also held by those that wait, on their own runtimes.
 /// - A call that was sent before the last fetch began, and fails after it has ended, does not fetch
 ///   again: it gets that result. Its failure is most likely of the configuration that the fetch has
 ///   replaced, and if not, its next attempt starts a fetch.
@@ -96,17 +97,38 @@ pub struct SingleFlight<P> {
 struct Flights {
     /// How many have begun.
     begun: u64,
-    /// The result of the latest; none before the first.
-    latest: Option<watch::Receiver<Option<bool>>>,
+    /// None before the first.
+    latest: Option<Flight>,
+}
+
+/// One fetch.
+#[derive(Clone, Debug)]
+struct Flight {
+    result: watch::Receiver<Option<bool>>,
+    /// From then on it counts as over, also if its task has not ended it.
+    until: Instant,
+}
+
+impl Flight {
+    /// Whether the fetch runs; `None` if it is stuck.
+    fn runs(&self) -> Option<bool> {
+        // A fetch that panicked, or whose runtime is gone, has dropped its sender.
+        let open = self.result.borrow().is_none() && self.result.has_changed().is_ok();
+        (!open || clock::now() < self.until).then_some(open)
+    }
+
+    async fn wait(mut self) -> bool {
+        let moved = self.result.wait_for(Option::is_some);
+        let moved = tokio::time::timeout_at(self.until.into(), moved).await;
+        moved.is_ok_and(|moved| moved.is_ok_and(|moved| *moved == Some(true)))
+    }
 }
 
 impl Flights {
     /// The result of a fetch that is still running, or began after this many had begun.
-    fn joined(&self, begun: u64) -> Option<&watch::Receiver<Option<bool>>> {
+    fn joined(&self, begun: u64) -> Option<&Flight> {
         let latest = self.latest.as_ref()?;
-        // A fetch that panicked, or whose runtime is gone, has dropped its sender.
-        let runs = latest.borrow().is_none() && latest.has_changed().is_ok();
-        (runs || self.begun > begun).then_some(latest)
+        (latest.runs()? || self.begun > begun).then_some(latest)
     }
 }
 
@@ -145,23 +167,25 @@ impl<P> SingleFlight<P> {
     }
 
     /// The result to wait for; `fetch` is dropped if another one serves.
-    fn result(&self, begun: u64, fetch: ConfigWaiter) -> watch::Receiver<Option<bool>> {
+    fn flight(&self, begun: u64, fetch: ConfigWaiter) -> Flight {
         // If it is not needed, it is dropped after the lock: parameters are dropped last.
         let flights = self.flights.lock();
         let mut flights = flights.unwrap_or_else(PoisonError::into_inner);
-        if let Some(result) = flights.joined(begun) {
-            return result.clone();
+        if let Some(flight) = flights.joined(begun) {
+            return flight.clone();
         }
         let (sender, result) = watch::channel(None);
-        flights.begun += 1;
-        flights.latest = Some(result.clone());
-        drop(flights);
         let limit = self.limit;
+        let until = clock::after(clock::now(), limit);
+        let flight = Flight { result, until };
+        flights.begun += 1;
+        flights.latest = Some(flight.clone());
+        drop(flights);
         tokio::spawn(async move {
             let moved = tokio::time::timeout(limit, fetch).await;
             sender.send_replace(Some(moved.unwrap_or(false)));
         });
-        result
+        flight
     }
 }
 
@@ -180,10 +204,6 @@ where
 
     fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
         let fetch = self.inner.check(note.inner, outcome)?;
-        let mut result = self.result(note.begun, fetch);
-        Some(Box::pin(async move {
-            let moved = result.wait_for(Option::is_some).await;
-            moved.is_ok_and(|moved| *moved == Some(true))
-        }))
+        Some(Box::pin(self.flight(note.begun, fetch).wait()))
     }
 }

@@ -172,11 +172,15 @@ impl Armed {
             DeadlineScope::Call => self.handle.stop(StopReason::Deadline),
             DeadlineScope::Attempt => self.handle.own_answer(),
         }
-        Elapsed {
+        let elapsed = Elapsed {
             scope: self.scope,
             limit: self.limit,
             ambiguous,
             info: Box::new(self.handle.info()),
+        };
+        if self.scope == DeadlineScope::Call {
+            crate::observe::log::deadline_alone(&self.handle, &elapsed);
         }
+        elapsed
     }
 }

@@ -7,10 +7,12 @@ use crate::StackCheck;
 
 /// Ends calls at their time limit; below the recovery layer, attempts at theirs.
 ///
-/// Of several limits (the layer's, the route policy's, one set by the caller) the earliest applies.
+/// Of several limits (the layer's, the route policy's, one set by the caller) the earliest applies;
+/// with [`unless_policy`](Self::unless_policy) the policy's replaces the layer's.
 #[derive(Clone, Debug)]
 pub struct DeadlineLayer<M = AsError> {
     timeout: Option<Duration>,
+    unless_policy: bool,
     on_elapsed: M,
 }
 
@@ -20,6 +22,7 @@ impl DeadlineLayer {
     pub const fn new(timeout: Duration) -> Self {
         Self {
             timeout: Some(timeout),
+            unless_policy: false,
             on_elapsed: AsError,
         }
     }
@@ -29,17 +32,45 @@ impl DeadlineLayer {
     pub const fn unlimited() -> Self {
         Self {
             timeout: None,
+            unless_policy: false,
             on_elapsed: AsError,
         }
     }
 }
 
 impl<M> DeadlineLayer<M> {
+    /// The layer's own limit is a default: a policy with one replaces it, also by a longer one. A
+    /// limit that the caller or an outer layer has set still applies if it is earlier.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use reattempt::{Call, DeadlineLayer, Elapsed, RouteLayer, RoutePolicy};
+    /// use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// let report = Arc::new(RoutePolicy::new("report").with_timeout(Duration::from_secs(60)));
+    /// let service = ServiceBuilder::new()
+    ///     .layer(RouteLayer::new(report))
+    ///     .layer(DeadlineLayer::new(Duration::from_secs(5)).unless_policy())
+    ///     .service_fn(|_: Call<()>| std::future::pending::<Result<(), BoxError>>());
+    /// let elapsed = service.oneshot(Call::new(())).await.unwrap_err().downcast::<Elapsed>()?;
+    /// assert_eq!(elapsed.limit, Some(Duration::from_secs(60)));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn unless_policy(mut self) -> Self {
+        self.unless_policy = true;
+        self
+    }
+
     /// Sets the outcome for an elapsed deadline; by default an error ([`AsError`]).
     #[must_use]
     pub fn on_elapsed<N>(self, on_elapsed: N) -> DeadlineLayer<N> {
         DeadlineLayer {
             timeout: self.timeout,
+            unless_policy: self.unless_policy,
             on_elapsed,
         }
     }
@@ -52,6 +83,7 @@ impl<S, M: Clone> Layer<S> for DeadlineLayer<M> {
         Deadline {
             inner,
             timeout: self.timeout,
+            unless_policy: self.unless_policy,
             on_elapsed: self.on_elapsed.clone(),
             inside_recovery: None,
         }
@@ -97,7 +129,8 @@ pub struct AttemptDeadlineLayer<M = AsError> {
 }
 
 impl AttemptDeadlineLayer {
-    /// Sets the time limit of each attempt; the policy's applies if it is shorter.
+    /// Sets the time limit of each attempt; the policy's applies if it is shorter, or with
+    /// [`unless_policy`](Self::unless_policy).
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         Self::of(DeadlineLayer::new(timeout))
@@ -111,6 +144,14 @@ impl AttemptDeadlineLayer {
 }
 
 impl<M> AttemptDeadlineLayer<M> {
+    /// The layer's own limit is a default: a policy with one replaces it
+    /// ([`DeadlineLayer::unless_policy`]).
+    #[must_use]
+    pub fn unless_policy(mut self) -> Self {
+        self.layer = self.layer.unless_policy();
+        self
+    }
+
     fn of(layer: DeadlineLayer<M>) -> Self {
         Self {
             layer,

@@ -80,6 +80,8 @@ impl<Res, Err: From<Elapsed>> OnElapsed<Res, Err> for AsError {
 pub struct Deadline<S, M = AsError> {
     inner: S,
     timeout: Option<Duration>,
+    /// Whether a policy's limit replaces `timeout` instead of shortening it.
+    unless_policy: bool,
     on_elapsed: M,
     /// Of an [`AttemptDeadlineLayer`].
     inside_recovery: Option<StackCheck>,
@@ -164,8 +166,8 @@ impl<S, M> Deadline<S, M> {
             DeadlineScope::Attempt => policy.attempt_timeout(),
         });
         match (self.timeout, of_policy) {
-            (Some(own), Some(policy)) => Some(own.min(policy)),
-            (own, policy) => own.or(policy),
+            (Some(own), Some(policy)) if !self.unless_policy => Some(own.min(policy)),
+            (own, policy) => policy.or(own),
         }
     }
 }

@@ -359,6 +359,34 @@ async fn of_several_limits_the_earliest_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_default_limit_gives_way_to_the_policys() {
+    for (of_policy, stamped, ends) in [
+        (Some(40), None, 40),
+        (Some(20), None, 20),
+        (Some(40), Some(35), 35),
+        (Some(40), Some(90), 40),
+        (None, None, 30),
+        (None, Some(90), 30),
+    ] {
+        let probe = probe([attempt(1).hangs()]);
+        let mut request = probe.request();
+        let context = request.context_mut();
+        let policy = RoutePolicy::new("p");
+        context.set_policy(Arc::new(match of_policy {
+            Some(limit) => policy.with_timeout(ms(limit)),
+            None => policy,
+        }));
+        if let Some(stamped) = stamped {
+            context.stamp_limit(CallDeadline::stamped(clock::now() + ms(stamped)));
+        }
+        let layer = DeadlineLayer::new(ms(30)).unless_policy();
+        let story = elapsed(layer.layer(probe.inner()).oneshot(request).await);
+        assert_eq!(probe.log().now(), ends);
+        assert_eq!(story.limit, (stamped != Some(ends)).then(|| ms(ends)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     let probe = probe([attempt(1).hangs()]);
     let mut request = probe.request();

@@ -38,33 +38,53 @@ impl<'a> Effects<'a> {
     /// unobserved call writes two atomics.
     #[inline]
     pub(crate) fn succeeded(&self, committed: bool) {
-        let sees = |observer: &&dyn Observer| observer.sees_success();
         // The first attempt of several may succeed too. Then the records of the others need this
         // one beside them.
-        let one_of_several = self.context.shared().is_some_and(CallState::sent_several);
-        if one_of_several {
+        if self.context.shared().is_some_and(CallState::sent_several) {
             self.context.settle_recovery(committed);
+            self.record_success(committed);
         } else {
             self.context.settle_success(committed);
-        }
-        if one_of_several || self.observer.as_ref().is_some_and(sees) {
-            self.record_success(committed);
+            if let Some(observer) = self.observer {
+                if observer.sees_success() {
+                    self.show_success(observer, committed);
+                }
+            }
         }
     }
 
     #[cold]
     fn record_success(&self, committed: bool) {
+        if self.context.shared().is_some() {
+            let record = self.success(committed);
+            let stopped = record.stopped;
+            self.record(record);
+            self.ended(stopped.unwrap_or(StopReason::Success));
+        }
+    }
+
+    /// Shows the observer a first attempt that succeeded, of which nothing is kept.
+    #[inline(never)]
+    fn show_success(&self, observer: &dyn Observer, committed: bool) {
+        let Some(state) = self.context.shared() else {
+            return;
+        };
+        let record = self.success(committed);
+        observer.attempt_settled(self.context, &record);
+        if observer.sees_end(record.stopped.unwrap_or(StopReason::Success)) {
+            observer.call_ended(self.context, &state.info());
+        }
+    }
+
+    fn success(&self, committed: bool) -> AttemptRecord {
         let (outcome, stopped) = if committed {
             (AttemptOutcome::Committed, StopReason::Committed)
         } else {
             (AttemptOutcome::Success, StopReason::Success)
         };
-        if self.context.shared().is_some() {
-            let mut record = self.blank(outcome);
-            record.stopped = Some(stopped);
-            self.record(record);
-            self.ended(stopped);
-        }
+        let mut record = self.blank(outcome);
+        record.stopped = Some(stopped);
+        record
     }
 
     fn blank(&self, outcome: AttemptOutcome) -> AttemptRecord {
@@ -203,7 +223,9 @@ impl CallEffects for Effects<'_> {
             state.drop_waiters();
         }
         if let Some(observer) = self.observer {
-            observer.call_ended(self.context, &state.info());
+            if observer.sees_end(stopped) {
+                observer.call_ended(self.context, &state.info());
+            }
         }
     }
 }

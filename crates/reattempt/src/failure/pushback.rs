@@ -1,5 +1,6 @@
 //! Server pushback: what a server asks of retries (A6, Pushback).
 
+use std::fmt;
 use std::time::Duration;
 
 /// The server's request about further attempts.
@@ -11,4 +12,14 @@ pub enum ServerPushback {
     After(Duration),
     /// Do not retry this call.
     Stop,
+}
+
+/// `250ms`, or `stop`.
+impl fmt::Display for ServerPushback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::After(delay) => write!(f, "{delay:?}"),
+            Self::Stop => f.write_str("stop"),
+        }
+    }
 }

@@ -9,6 +9,7 @@ pub struct ReasonDef {
     name: &'static str,
     allows_non_idempotent_retry: bool,
     always_retry: bool,
+    server_failed: bool,
 }
 
 impl ReasonDef {
@@ -19,7 +20,16 @@ impl ReasonDef {
             name,
             allows_non_idempotent_retry: allows_non_idempotent,
             always_retry: always,
+            server_failed: true,
         }
+    }
+
+    /// A reason for which a server gives its answer to the request (not found, invalid argument)
+    /// rather than that it failed. The log has such an answer at DEBUG.
+    #[must_use]
+    pub const fn answer(mut self) -> Self {
+        self.server_failed = false;
+        self
     }
 }
 
@@ -58,6 +68,13 @@ impl RetryReason {
     pub const fn always_retry(self) -> bool {
         self.0.always_retry
     }
+
+    /// True if a server that gives this reason answers the request (not found, invalid argument)
+    /// rather than that it failed ([`ReasonDef::answer`]).
+    #[must_use]
+    pub const fn is_answer(self) -> bool {
+        !self.0.server_failed
+    }
 }
 
 impl PartialEq for RetryReason {
@@ -86,7 +103,8 @@ impl fmt::Display for RetryReason {
     }
 }
 
-/// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`.
+/// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`, with `, answer` for
+/// one that is the server's answer to the request ([`ReasonDef::answer`]).
 ///
 /// ```
 /// reattempt::retry_reasons! {
@@ -98,11 +116,11 @@ impl fmt::Display for RetryReason {
 /// ```
 #[macro_export]
 macro_rules! retry_reasons {
-    ($($(#[$meta:meta])* $vis:vis $name:ident($non_idempotent:expr, $always:expr);)*) => {$(
+    ($($(#[$meta:meta])* $vis:vis $name:ident($non_idempotent:expr, $always:expr $(, $answer:ident)?);)*) => {$(
         $(#[$meta])*
         $vis const $name: $crate::RetryReason = {
             static DEF: $crate::ReasonDef =
-                $crate::ReasonDef::new(stringify!($name), $non_idempotent, $always);
+                $crate::ReasonDef::new(stringify!($name), $non_idempotent, $always)$(.$answer())?;
             $crate::RetryReason::from_def(&DEF)
         };
     )*};
@@ -110,7 +128,7 @@ macro_rules! retry_reasons {
 
 retry_reasons! {
     /// Anything unexpected. Retried only if the request is idempotent.
-    pub UNKNOWN(false, false);
+    pub UNKNOWN(false, false, answer);
     /// The socket for the request is not available.
     pub SOCKET_NOT_AVAILABLE(true, false);
     /// The service on a node (key-value, query …) is not available.

@@ -148,7 +148,11 @@ where
         {
             let idempotency = this.source.context_mut().idempotency();
             let hedging = hedging.insert(Hedging::new(policy, idempotency));
-            hedging.driver.machine.pending(clock::now(), policy);
+            let now = clock::now();
+            hedging.driver.machine.pending(now, policy);
+            if crate::observe::log::is_on() {
+                this.source.context_mut().waits_at(|| now);
+            }
         }
         self.plan_first(cx)
     }
@@ -324,6 +328,7 @@ where
     #[inline(never)]
     fn abandoned(mut self: Pin<&mut Self>) {
         let config = Arc::clone(&self.config);
+        self.source.describe();
         let context = self.as_mut().project().source.context_mut().share();
         let effects = config.effects(&context);
         if matches!(self.state, State::Passed { .. }) {

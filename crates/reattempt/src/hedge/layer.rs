@@ -5,7 +5,7 @@ use crate::{HedgePolicy, Observer, StackCheck};
 use tower_layer::Layer;
 
 use super::{Config, Hedge};
-use crate::observe::LogObserver;
+use crate::observe::{with_log, with_observer};
 
 /// Hedges calls by the verdicts of `C` (a [`Classify`](crate::Classify)): `Retry` is not
 /// fatal, `Fatal` is. An error that the classifier does not know is logged once, at WARN, with its
@@ -14,7 +14,7 @@ pub struct HedgeLayer<C> {
     classifier: C,
     policy: Option<Arc<HedgePolicy>>,
     transparent: bool,
-    /// `None` is [`LogObserver`].
+    /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     no_retry_layer: StackCheck,
     no_deadline_layer: StackCheck,
@@ -57,11 +57,11 @@ impl<C> HedgeLayer<C> {
         self
     }
 
-    /// Sets the observer of every decision, instead of [`LogObserver`]; a pair of observers calls
-    /// both.
+    /// Adds an observer of every decision, to the log
+    /// ([`LogObserver`](crate::observe::LogObserver)) and to those added before.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
+        self.observer = Some(with_observer(self.observer.take(), observer));
         self
     }
 }
@@ -101,10 +101,11 @@ impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
             policy: self.policy.clone(),
             transparent: self.transparent,
             hears: self.observer.is_some(),
-            observer: self
+            sees_sent: self
                 .observer
-                .clone()
-                .unwrap_or_else(|| Arc::new(LogObserver)),
+                .as_ref()
+                .is_some_and(|observer| observer.sees_sent()),
+            observer: with_log(self.observer.clone()),
             no_retry_layer: self.no_retry_layer.clone(),
             no_deadline_layer: self.no_deadline_layer.clone(),
             no_attempt_deadline: self.no_attempt_deadline.clone(),

@@ -67,7 +67,10 @@ struct Config<C> {
     policy: Option<Arc<HedgePolicy>>,
     transparent: bool,
     observer: Arc<dyn Observer>,
-    /// Whether the observer wants events of sent attempts and of calls that succeed at once.
+    /// Whether the observer wants events of first attempts that are sent.
+    sees_sent: bool,
+    /// Whether there is an observer beside the log: it may want events of calls that succeed at
+    /// once.
     hears: bool,
     no_retry_layer: StackCheck,
     no_deadline_layer: StackCheck,
@@ -178,7 +181,7 @@ where
             warning.warn_if_unlimited("HedgeLayer", context);
         }
         context.claim_first();
-        if self.config.hears {
+        if self.config.sees_sent {
             self.config.observer.attempt_sent(context);
         }
         let copy = if self.config.classifier.may_force() || policy.max_attempts() > 1 {
@@ -195,7 +198,9 @@ where
                 (first, Source::Template { request, service })
             }
             None => {
-                let source = Source::Last(request.context_mut().clone());
+                let context = request.context_mut().clone();
+                context.describe(|| request.subject());
+                let source = Source::Last(context);
                 (self.inner.call(request), source)
             }
         };

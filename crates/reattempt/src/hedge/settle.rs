@@ -49,6 +49,7 @@ where
         let Some(call) = self.as_mut().call() else {
             return ControlFlow::Break(outcome);
         };
+        call.source.describe();
         let hedging = call.hedging;
         let unknown = &call.config.unknown_error;
         let classifier = &call.config.classifier;

@@ -3,38 +3,49 @@
 use std::fmt;
 
 use super::{AttemptRecord, RetryInfo};
-use crate::ServerPushback;
+use crate::AttemptOutcome;
+
+/// Thousandths of a token as tokens: `9.05`.
+pub(crate) fn tokens(f: &mut fmt::Formatter<'_>, milli: u64) -> fmt::Result {
+    let (whole, thousandths) = (milli / 1000, milli % 1000);
+    if thousandths == 0 {
+        return write!(f, "{whole}");
+    }
+    let places = format!("{thousandths:03}");
+    write!(f, "{whole}.{}", places.trim_end_matches('0'))
+}
 
 /// One line, such as
-/// `attempt 1 (initial) at 10.0.0.1:50051: retry, GRPC_UNAVAILABLE, response; next after 10ms`.
+/// `attempt 1 (initial) at 10.0.0.1:50051: failed: GRPC_UNAVAILABLE, retryable, code 14, response;
+/// next after 10ms`.
 impl fmt::Display for AttemptRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "attempt {} ({})", self.number, self.kind.name())?;
         if let Some(backend) = &self.backend {
             write!(f, " at {backend}")?;
         }
-        write!(f, ": {}", self.outcome.name())?;
+        let (outcome, may_follow) = match (self.outcome, &self.failure) {
+            (AttemptOutcome::Retry, Some(_)) => ("failed", ", retryable"),
+            (AttemptOutcome::Fatal, Some(_)) => ("failed", ", final"),
+            (outcome, _) => (outcome.name(), ""),
+        };
+        write!(f, ": {outcome}")?;
         if let Some(failure) = &self.failure {
-            write!(f, ", {}", failure.reason)?;
+            write!(f, ": {}{may_follow}", failure.reason)?;
             if let Some(code) = failure.code {
                 write!(f, ", code {code}")?;
             }
             write!(f, ", {}", failure.stage.name())?;
         }
         match self.pushback {
-            Some(ServerPushback::After(delay)) => write!(f, "; pushback {delay:?}")?,
-            Some(ServerPushback::Stop) => f.write_str("; pushback: stop")?,
+            Some(pushback) => write!(f, "; pushback {pushback}")?,
             None if self.pushback_unreadable => f.write_str("; pushback unreadable, ignored")?,
             None => {}
         }
         if let Some(milli) = self.milli_tokens {
-            let (whole, thousandths) = (milli / 1000, milli % 1000);
-            if thousandths == 0 {
-                write!(f, "; {whole} tokens")?;
-            } else {
-                let places = format!("{thousandths:03}");
-                write!(f, "; {whole}.{} tokens", places.trim_end_matches('0'))?;
-            }
+            f.write_str("; ")?;
+            tokens(f, milli)?;
+            f.write_str(" tokens")?;
         }
         if let Some(delay) = self.delay {
             write!(f, "; next after {delay:?}")?;
@@ -53,6 +64,10 @@ impl fmt::Display for AttemptRecord {
 /// line for each record.
 impl fmt::Display for RetryInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.attempts == 0 && self.stopped.is_none() {
+            // The call has not begun, or it has no recovery layer, which counts attempts.
+            return f.write_str("no attempt was counted");
+        }
         let plural = if self.attempts == 1 { "" } else { "s" };
         write!(f, "{} attempt{plural}", self.attempts)?;
         if self.transparent > 0 {
@@ -91,7 +106,7 @@ mod tests {
     use super::*;
     use crate::failure::reason::KV_LOCKED;
     use crate::info::Backend;
-    use crate::{AttemptKind, AttemptOutcome, Failure, Stage, StopReason};
+    use crate::{AttemptKind, Failure, ServerPushback, Stage, StopReason};
 
     fn record() -> AttemptRecord {
         let mut record = AttemptRecord::new(1, AttemptKind::Initial, AttemptOutcome::Retry);
@@ -103,7 +118,7 @@ mod tests {
     fn a_record_displays_all_its_fields() {
         assert_eq!(
             record().to_string(),
-            "attempt 1 (initial): retry, KV_LOCKED, code 9, response"
+            "attempt 1 (initial): failed: KV_LOCKED, retryable, code 9, response"
         );
         let mut full = record();
         full.backend = Some(Backend::new("10.0.0.1:11210"));
@@ -113,7 +128,7 @@ mod tests {
         full.stopped = Some(StopReason::Deadline);
         assert_eq!(
             full.to_string(),
-            "attempt 1 (initial) at 10.0.0.1:11210: retry, KV_LOCKED, code 9, response; pushback 250ms; 9.05 tokens; \
+            "attempt 1 (initial) at 10.0.0.1:11210: failed: KV_LOCKED, retryable, code 9, response; pushback 250ms; 9.05 tokens; \
              next after 250ms; no further attempt: deadline"
         );
         full.pushback = None;
@@ -124,7 +139,12 @@ mod tests {
         );
         full.stopped = Some(StopReason::Fatal);
         full.outcome = AttemptOutcome::Fatal;
-        assert!(full.to_string().ends_with("; next after 250ms"));
+        let said = full.to_string();
+        assert!(
+            said.contains(": failed: KV_LOCKED, final, code 9"),
+            "{said}"
+        );
+        assert!(said.ends_with("; next after 250ms"), "{said}");
         full.milli_tokens = Some(10_000);
         assert!(full.to_string().contains("; 10 tokens;"));
     }
@@ -132,7 +152,7 @@ mod tests {
     #[test]
     fn a_calls_story_is_one_line_or_one_line_a_record() {
         let mut info = RetryInfo::default();
-        assert_eq!(info.to_string(), "0 attempts, in progress");
+        assert_eq!(info.to_string(), "no attempt was counted");
         info.attempts = 3;
         info.transparent = 1;
         info.stopped = Some(StopReason::Success);
@@ -141,7 +161,9 @@ mod tests {
         let line = "3 attempts (1 transparent), ended by success; failed for KV_LOCKED (1); \
                     hedges refused by throttled (1)";
         assert_eq!(info.to_string(), line);
-        let lines = format!("{line}\n  attempt 1 (initial): retry, KV_LOCKED, code 9, response");
+        let lines = format!(
+            "{line}\n  attempt 1 (initial): failed: KV_LOCKED, retryable, code 9, response"
+        );
         assert_eq!(format!("{info:#}"), lines);
     }
 }

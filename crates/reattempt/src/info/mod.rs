@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub use backend::Backend;
+pub(crate) use display::tokens;
 
 use crate::{Failure, RetryReason, ServerPushback};
 
@@ -73,6 +74,21 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Success,
+        Self::Fatal,
+        Self::Attempts,
+        Self::Strategy,
+        Self::NotIdempotent,
+        Self::Pushback,
+        Self::Throttled,
+        Self::Deadline,
+        Self::Committed,
+        Self::NotReplayable,
+        Self::Cancelled,
+    ];
+
     /// The name in logs and in the program's output.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -95,21 +111,9 @@ impl StopReason {
         self as u8 + 1
     }
 
-    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
-        Some(match byte {
-            1 => Self::Success,
-            2 => Self::Fatal,
-            3 => Self::Attempts,
-            4 => Self::Strategy,
-            5 => Self::NotIdempotent,
-            6 => Self::Pushback,
-            7 => Self::Throttled,
-            8 => Self::Deadline,
-            9 => Self::Committed,
-            10 => Self::NotReplayable,
-            11 => Self::Cancelled,
-            _ => return None,
-        })
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        let at = usize::from(byte).checked_sub(1)?;
+        Self::ALL.get(at).copied()
     }
 }
 
@@ -137,7 +141,7 @@ impl AttemptOutcome {
             Self::Success => "success",
             Self::Committed => "committed",
             Self::Fatal => "fatal",
-            Self::Retry => "retry",
+            Self::Retry => "failed",
             Self::Cancelled => "cancelled",
         }
     }

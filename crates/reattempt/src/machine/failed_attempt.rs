@@ -127,6 +127,11 @@ impl FailedAttempt {
             // A transport that reports that nothing left the client knows more than any reason.
             failure.safe |= stage == Stage::Dispatch;
         }
+        if facts.report.in_doubt {
+            // The failure is one of a later step.
+            failure.stage = failure.stage.max(Stage::InFlight);
+            (failure.safe, failure.transparent) = (false, Transparent::No);
+        }
         Some(Self {
             facts,
             failure,
@@ -261,6 +266,30 @@ mod tests {
         facts.report.stage = Some(reported);
         let failed = FailedAttempt::new(facts, &Verdict::Retry(failure));
         failed.is_some_and(|failed| failed.failure.safe)
+    }
+
+    #[test]
+    fn an_attempt_in_doubt_is_not_safe_and_not_transparent() {
+        let never_sent = Failure::new(KV_LOCKED, Stage::Dispatch);
+        let never_sent = never_sent.safe(true).transparent(Transparent::Unlimited);
+        for (failure, stage) in [
+            (never_sent, Stage::InFlight),
+            (
+                Failure::new(KV_LOCKED, Stage::Response).safe(true),
+                Stage::Response,
+            ),
+        ] {
+            let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
+            facts.report.in_doubt = true;
+            let failed = FailedAttempt::new(facts, &Verdict::Retry(failure))
+                .unwrap()
+                .failure;
+            assert_eq!(
+                (failure.safe, failed.safe, failed.stage),
+                (true, false, stage)
+            );
+            assert_eq!(failed.transparent, Transparent::No);
+        }
     }
 
     #[test]

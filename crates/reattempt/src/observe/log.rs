@@ -1,18 +1,71 @@
-//! `LogObserver`: logs every decision with `tracing` (requested by RFC 0049, Retry Orchestration).
+//! `LogObserver`: logs every decision and every call that did not go well with `tracing` (requested
+//! by RFC 0049, Retry Orchestration).
 
-use crate::{AttemptOutcome, AttemptRecord, CallContext, Observer, StopReason};
+use std::fmt;
+use std::time::Duration;
+
+use tracing::Level;
+use tracing::field::display;
+
+use crate::clock;
+use crate::{
+    AttemptOutcome, AttemptRecord, CallContext, CallHandle, Elapsed, Failure, Observer, RetryInfo,
+    Stage, StopReason,
+};
 
 #[cfg(test)]
 mod tests;
 
-/// Logs every scheduled retry at DEBUG, and every refused retry or hedge at INFO, with reason,
-/// delay and gate, to the target `reattempt`. The default observer of every recovery layer. Calls
-/// that succeed are not logged.
+/// Logs what recovery layers do, with `tracing`. Part of every recovery layer.
+///
+/// | event | level | target |
+/// | --- | --- | --- |
+/// | a call failed, or its stream broke after the response head | WARN | `reattempt::call` |
+/// | a call was saved by a retry, or dropped by its caller after a failure | INFO | `reattempt::call` |
+/// | a call got the server's final answer at once (404, INVALID_ARGUMENT), or was dropped | DEBUG | `reattempt::call` |
+/// | an attempt failed and is not retried, or a hedge was refused | INFO | `reattempt` |
+/// | an attempt failed and is retried, or got the server's final answer | DEBUG | `reattempt` |
+///
+/// All events of a call have the same number in `call`. The one of the call has its attempts, time,
+/// stop reason and reasons, host or service, method, route and backend, as far as they are known;
+/// its fields are in `docs/observing.md`. A call that succeeds at once is not logged, and costs
+/// nothing more if no subscriber wants WARN.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogObserver;
 
+/// False if no subscriber wants a warning: then no call has to keep anything for the log.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    tracing::enabled!(target: "reattempt::call", Level::WARN)
+}
+
+/// An event of one of three levels, which `tracing` wants as constants.
+macro_rules! event_at {
+    ($level:expr, $target:literal, $($fields:tt)*) => {
+        match $level {
+            Level::WARN => tracing::warn!(target: $target, $($fields)*),
+            Level::INFO => tracing::info!(target: $target, $($fields)*),
+            _ => tracing::debug!(target: $target, $($fields)*),
+        }
+    };
+}
+
+fn route(context: &CallContext) -> Option<&str> {
+    let policy = context.policy()?;
+    Some(policy.name()).filter(|name| !name.is_empty())
+}
+
+/// The server answered the request, and did not say that it failed.
+fn is_answer(failure: &Failure) -> bool {
+    failure.stage == Stage::Response && failure.reason.is_answer()
+}
+
 impl Observer for LogObserver {
     fn sees_success(&self) -> bool {
+        false
+    }
+
+    fn sees_sent(&self) -> bool {
         false
     }
 
@@ -20,60 +73,227 @@ impl Observer for LogObserver {
         let Some(failure) = record.failure else {
             return;
         };
-        let route = context.policy().map_or("", |policy| policy.name());
-        let backend = record
-            .backend
-            .as_ref()
-            .map_or("", |backend| backend.as_str());
+        let backend = record.backend.as_ref().map(display);
+        let call = context.call_id();
         match (record.outcome, record.stopped) {
             (AttemptOutcome::Retry, None) => tracing::debug!(
                 target: "reattempt",
+                call,
                 attempt = record.number,
                 reason = %failure.reason,
                 stage = failure.stage.name(),
                 code = failure.code,
-                delay = ?record.delay,
-                pushback = ?record.pushback,
+                delay = record.delay.map(debug),
+                pushback = record.pushback.map(display),
                 pushback_unreadable = record.pushback_unreadable.then_some(true),
-                route,
+                route = route(context),
                 backend,
                 "attempt failed, another one may follow"
             ),
             (AttemptOutcome::Cancelled, stopped) => tracing::debug!(
                 target: "reattempt",
+                call,
                 attempt = record.number,
                 reason = %failure.reason,
                 stopped = stopped.map(StopReason::name),
-                route,
+                route = route(context),
                 backend,
                 "attempt was cut off because another attempt continues alone"
             ),
-            (_, stopped) => tracing::info!(
-                target: "reattempt",
-                attempt = record.number,
-                reason = %failure.reason,
-                stage = failure.stage.name(),
-                code = failure.code,
-                stopped = stopped.map(StopReason::name),
-                milli_tokens = record.milli_tokens,
-                route,
-                backend,
-                "attempt failed and is not retried"
-            ),
+            (_, stopped) => {
+                let answered = stopped == Some(StopReason::Fatal) && is_answer(&failure);
+                let level = if answered { Level::DEBUG } else { Level::INFO };
+                event_at!(
+                    level,
+                    "reattempt",
+                    call,
+                    attempt = record.number,
+                    reason = %failure.reason,
+                    stage = failure.stage.name(),
+                    code = failure.code,
+                    stopped = stopped.map(StopReason::name),
+                    pushback = record.pushback.map(display),
+                    tokens = record.milli_tokens.map(|milli| display(Tokens(milli))),
+                    route = route(context),
+                    backend,
+                    "attempt failed and is not retried"
+                );
+            }
         }
     }
 
     fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
-        let route = context.policy().map_or("", |policy| policy.name());
-        let milli_tokens = context
-            .throttle()
-            .and_then(|throttle| throttle.milli_tokens());
+        let throttle = context.throttle();
+        let milli_tokens = throttle.and_then(|throttle| throttle.milli_tokens());
         tracing::info!(
             target: "reattempt",
+            call = context.call_id(),
             stopped = stopped.name(),
-            milli_tokens,
-            route,
+            tokens = milli_tokens.map(|milli| display(Tokens(milli))),
+            route = route(context),
             "a hedge was refused"
         );
+    }
+
+    fn sees_end(&self, _: StopReason) -> bool {
+        is_on()
+    }
+
+    fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
+        let last = info.records().next_back();
+        let failed = info.reasons().next().is_some() || info.transparent > 0;
+        let (level, said) = match info.stopped() {
+            Some(StopReason::Success | StopReason::Committed) if failed => {
+                (Level::INFO, "call was saved by a retry")
+            }
+            Some(StopReason::Success | StopReason::Committed) | None => return,
+            Some(StopReason::Cancelled) if failed => {
+                (Level::INFO, "call was dropped after a failure")
+            }
+            Some(StopReason::Cancelled) => (Level::DEBUG, "call was dropped"),
+            Some(StopReason::Fatal)
+                if last.is_some_and(|last| last.failure.as_ref().is_some_and(is_answer)) =>
+            {
+                if failed {
+                    (
+                        Level::INFO,
+                        "call was saved by a retry: the server answered",
+                    )
+                } else {
+                    (Level::DEBUG, "the server answered with a failure")
+                }
+            }
+            Some(_) => (Level::WARN, "call failed"),
+        };
+        let now = clock::now();
+        let until = match (info.stopped(), context.limit()) {
+            // The call waits until then.
+            (Some(StopReason::Deadline), Some(limit)) if limit.enforced => limit.at.max(now),
+            _ => now,
+        };
+        let end = End {
+            took: context.took(until),
+            stopped: info.stopped(),
+            failure: last.and_then(|last| last.failure.as_ref()),
+        };
+        end.log(level, said, context, info);
+    }
+}
+
+/// The response of a call was committed, and then its stream failed.
+#[cold]
+pub(crate) fn stream_failed(context: &CallContext, failure: &Failure) {
+    if !is_on() {
+        return;
+    }
+    let end = End {
+        took: context.took(clock::now()),
+        stopped: Some(StopReason::Committed),
+        failure: Some(failure),
+    };
+    let (level, said) = if is_answer(failure) {
+        (Level::DEBUG, "the server ended the stream with a failure")
+    } else {
+        (Level::WARN, "call failed after its response had begun")
+    };
+    end.log(level, said, context, &context.info());
+}
+
+/// A deadline ended a call on which no recovery layer acted, which would have logged it.
+#[cold]
+pub(crate) fn deadline_alone(call: &CallHandle, elapsed: &Elapsed) {
+    if !call.is_claimed() && !call.is_copied() {
+        tracing::warn!(
+            target: "reattempt::call",
+            took = elapsed.limit.map(debug),
+            stopped = StopReason::Deadline.name(),
+            ambiguous = elapsed.ambiguous.then_some(true),
+            route = call.route(),
+            "call failed"
+        );
+    }
+}
+
+/// What is logged of a call's end besides its history.
+struct End<'a> {
+    took: Duration,
+    stopped: Option<StopReason>,
+    failure: Option<&'a Failure>,
+}
+
+impl End<'_> {
+    #[inline(never)]
+    fn log(&self, level: Level, said: &'static str, context: &CallContext, info: &RetryInfo) {
+        let subject = context.subject().unwrap_or_default();
+        let backend = info
+            .records()
+            .rev()
+            .find_map(|record| record.backend.as_ref());
+        let refused = info.refusals().next().is_some();
+        event_at!(
+            level,
+            "reattempt::call",
+            call = context.call_id(),
+            attempts = info.attempts(),
+            took = ?self.took,
+            stopped = self.stopped.map(StopReason::name),
+            reasons = info.reasons().next().map(|_| display(Reasons(info))),
+            failure = self.failure.map(|failure| display(failure.reason)),
+            code = self.failure.and_then(|failure| failure.code),
+            stage = self.failure.map(|failure| failure.stage.name()),
+            hedges_refused = refused.then(|| display(Refusals(info))),
+            host = subject.host.as_deref(),
+            method = subject.method.as_deref(),
+            route = route(context),
+            backend = backend.map(display),
+            "{said}"
+        );
+    }
+}
+
+/// Each reason with its count: `KV_LOCKED (2), KV_TEMPORARY_FAILURE (1)`.
+struct Reasons<'a>(&'a RetryInfo);
+
+impl fmt::Display for Reasons<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(
+            f,
+            self.0
+                .reasons()
+                .map(|reason| (reason.name(), self.0.count(reason))),
+        )
+    }
+}
+
+/// Each gate that refused a hedge, with its count.
+struct Refusals<'a>(&'a RetryInfo);
+
+impl fmt::Display for Refusals<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(
+            f,
+            self.0.refusals().map(|by| (by.name(), self.0.refused(by))),
+        )
+    }
+}
+
+fn list(
+    f: &mut fmt::Formatter<'_>,
+    counted: impl Iterator<Item = (&'static str, u32)>,
+) -> fmt::Result {
+    let mut before = "";
+    for (name, count) in counted {
+        write!(f, "{before}{name} ({count})")?;
+        before = ", ";
+    }
+    Ok(())
+}
+
+/// Thousandths of a token as tokens: `9.05`.
+struct Tokens(u64);
+
+impl fmt::Display for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        crate::info::tokens(f, self.0)
     }
 }

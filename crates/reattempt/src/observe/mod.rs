@@ -1,7 +1,7 @@
 //! Observers: receive every decision.
 
 #[cfg(feature = "tokio")]
-mod log;
+pub(crate) mod log;
 
 use std::fmt::Debug;
 
@@ -9,7 +9,8 @@ use crate::{AttemptRecord, CallContext, RetryInfo, StopReason};
 #[cfg(feature = "tokio")]
 pub use log::LogObserver;
 
-/// Receives what a recovery layer does; for logs, metrics and tests.
+/// Receives what a recovery layer does; for metrics and tests. The log is always there: see
+/// [`LogObserver`].
 ///
 /// Called inline: be quick and never block. With no observer set, a call that succeeds at once has
 /// no cost for it.
@@ -17,6 +18,12 @@ pub trait Observer: Debug + Send + Sync {
     /// Whether the observer wants records of first attempts that succeed. `false` keeps that path
     /// free of records.
     fn sees_success(&self) -> bool {
+        true
+    }
+
+    /// Whether the observer wants to know of first attempts that are sent. `false` spares each call
+    /// a copy of its context.
+    fn sees_sent(&self) -> bool {
         true
     }
 
@@ -37,6 +44,13 @@ pub trait Observer: Debug + Send + Sync {
         let _ = (context, stopped);
     }
 
+    /// Whether the observer wants the end of a call that ended for this reason. `false` spares the
+    /// copy of the call's history.
+    fn sees_end(&self, stopped: StopReason) -> bool {
+        let _ = stopped;
+        true
+    }
+
     /// The call is over for the recovery layer. This is the last event of a call.
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         let _ = (context, info);
@@ -47,6 +61,10 @@ pub trait Observer: Debug + Send + Sync {
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn sees_success(&self) -> bool {
         self.0.sees_success() || self.1.sees_success()
+    }
+
+    fn sees_sent(&self) -> bool {
+        self.0.sees_sent() || self.1.sees_sent()
     }
 
     fn attempt_sent(&self, context: &CallContext) {
@@ -64,6 +82,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.hedge_refused(context, stopped);
     }
 
+    fn sees_end(&self, stopped: StopReason) -> bool {
+        self.0.sees_end(stopped) || self.1.sees_end(stopped)
+    }
+
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         self.0.call_ended(context, info);
         self.1.call_ended(context, info);
@@ -73,6 +95,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
     fn sees_success(&self) -> bool {
         (**self).sees_success()
+    }
+
+    fn sees_sent(&self) -> bool {
+        (**self).sees_sent()
     }
 
     fn attempt_sent(&self, context: &CallContext) {
@@ -87,20 +113,35 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
         (**self).hedge_refused(context, stopped);
     }
 
+    fn sees_end(&self, stopped: StopReason) -> bool {
+        (**self).sees_end(stopped)
+    }
+
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         (**self).call_ended(context, info);
     }
 }
 
-/// One observer more, for presets: the log stays, and so do the observers that were added before.
+/// Both observers in order, for layers to which observers are added one by one.
 #[cfg(feature = "tokio")]
 #[must_use]
 pub fn with_observer(
     others: Option<std::sync::Arc<dyn Observer>>,
     observer: std::sync::Arc<dyn Observer>,
 ) -> std::sync::Arc<dyn Observer> {
-    use std::sync::Arc;
+    match others {
+        Some(others) => std::sync::Arc::new((others, observer)),
+        None => observer,
+    }
+}
 
-    let others = others.unwrap_or_else(|| Arc::new(LogObserver));
-    Arc::new((others, observer))
+/// The log, and the observer if there is one.
+#[cfg(feature = "tokio")]
+pub(crate) fn with_log(
+    observer: Option<std::sync::Arc<dyn Observer>>,
+) -> std::sync::Arc<dyn Observer> {
+    match observer {
+        Some(observer) => std::sync::Arc::new((LogObserver, observer)),
+        None => std::sync::Arc::new(LogObserver),
+    }
 }

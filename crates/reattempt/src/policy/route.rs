@@ -115,8 +115,9 @@ impl HedgePolicy {
 
 /// The policy of one route or method.
 ///
-/// The caller's own setting overrides the policy, and the policy overrides the layer; of two time
-/// limits the earlier applies.
+/// The caller's own setting overrides the policy, and the policy overrides the layer. Of two time
+/// limits the earlier applies, except that in the presets for clients the policy's replaces the
+/// preset's ([`DeadlineLayer::unless_policy`](crate::DeadlineLayer::unless_policy)).
 #[derive(Clone, Default)]
 pub struct RoutePolicy {
     name: Cow<'static, str>,

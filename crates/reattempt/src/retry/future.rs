@@ -144,7 +144,10 @@ where
         let Some(in_flight) = future.as_mut().as_pin_mut() else {
             polled_after_completion("RetryFuture")
         };
-        let outcome = ready!(in_flight.poll(cx));
+        let Poll::Ready(outcome) = in_flight.poll(cx) else {
+            this.source.context_mut().waits();
+            return Poll::Pending;
+        };
         let context = this.source.context_mut();
         let verdict = this.config.classify(outcome.as_ref(), context);
         if verdict.failure().is_some() {
@@ -206,7 +209,10 @@ where
                         polled_after_completion("RetryFuture")
                     };
                     let passed = matches!(sent, Sent::Passed);
-                    let outcome = ready!(future.poll(cx));
+                    let Poll::Ready(outcome) = future.poll(cx) else {
+                        this.source.context_mut().waits();
+                        return Poll::Pending;
+                    };
                     if passed {
                         return Poll::Ready(self.passed(outcome));
                     }
@@ -279,6 +285,7 @@ where
     #[inline(never)]
     fn abandoned(self: Pin<&mut Self>) {
         let mut this = self.project();
+        this.source.describe();
         let effects = this.config.effects(this.source.context_mut());
         let stopped = effects.why_dropped(clock::now());
         let failing = match this.state.as_mut().project() {

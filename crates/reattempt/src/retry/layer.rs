@@ -5,7 +5,7 @@ use crate::{Observer, RetryStrategy, StackCheck};
 use tower_layer::Layer;
 
 use super::{Config, Retry, may_follow, no_recovery};
-use crate::observe::LogObserver;
+use crate::observe::{with_log, with_observer};
 use crate::policy::strategy::NeverRetry;
 
 /// Retries calls by the verdicts of `C` (a [`Classify`](crate::Classify)).
@@ -21,7 +21,7 @@ pub struct RetryLayer<C> {
     classifier: C,
     strategy: Arc<dyn RetryStrategy>,
     transparent: bool,
-    /// `None` is [`LogObserver`].
+    /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     warnings: [StackCheck; 5],
 }
@@ -53,11 +53,11 @@ impl<C> RetryLayer<C> {
         self
     }
 
-    /// Sets the observer of every decision, instead of [`LogObserver`]; a pair of observers calls
-    /// both.
+    /// Adds an observer of every decision, to the log
+    /// ([`LogObserver`](crate::observe::LogObserver)) and to those added before.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
+        self.observer = Some(with_observer(self.observer.take(), observer));
         self
     }
 }
@@ -102,10 +102,11 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             transparent: self.transparent,
             is_simple: self.observer.is_none() && may_follow(&*self.strategy),
             hears: self.observer.is_some(),
-            observer: self
+            sees_sent: self
                 .observer
-                .clone()
-                .unwrap_or_else(|| Arc::new(LogObserver)),
+                .as_ref()
+                .is_some_and(|observer| observer.sees_sent()),
+            observer: with_log(self.observer.clone()),
             no_hedge_layer,
             no_deadline_layer,
             no_attempt_deadline,

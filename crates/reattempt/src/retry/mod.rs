@@ -75,7 +75,10 @@ struct Config<C> {
     no_recovery: &'static dyn RetryStrategy,
     transparent: bool,
     observer: Arc<dyn Observer>,
-    /// Whether the observer wants events of sent attempts and of calls that succeed at once.
+    /// Whether the observer wants events of first attempts that are sent.
+    sees_sent: bool,
+    /// Whether there is an observer beside the log: it may want events of calls that succeed at
+    /// once.
     hears: bool,
     /// The observer wants no events of first attempts, and the layer's strategy allowed a second
     /// attempt when the layer was built: few calls have another strategy.
@@ -255,7 +258,11 @@ impl<S, C> Retry<S, C> {
         if matches!(part, Part::Other) {
             context.pass_first();
         }
-        let source = Source::Last(context.share());
+        let context = context.share();
+        if matches!(part, Part::Act { .. }) {
+            context.describe(|| request.subject());
+        }
+        let source = Source::Last(context);
         let future = self.inner.call(request);
         RetryFuture {
             state: State::InFlight {
@@ -301,7 +308,7 @@ impl<C> Config<C> {
                 observed: false,
             };
         }
-        if self.hears {
+        if self.sees_sent {
             self.sent(context.clone());
         }
         // A policy's limit of one attempt is enforced by a layer below: after the attempt it is

@@ -72,6 +72,7 @@ where
         let this = self.as_mut().project();
         let mut failing = failing.unwrap_or_else(|| Failing::new(verdict));
         failing.verdict = verdict;
+        this.source.describe();
         let now = clock::now();
         let mut facts = this.config.effects(this.source.context_mut()).facts(now);
         facts.replayable = replayable(this.source, facts.attempt, &verdict);

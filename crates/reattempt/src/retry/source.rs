@@ -21,6 +21,15 @@ impl<S, Req: HasCallContext> Source<S, Req> {
         }
     }
 
+    /// Keeps what the call is about, if the log is on.
+    pub(crate) fn describe(&self) {
+        if let Self::Template { request, .. } = self {
+            if let Some(context) = request.context() {
+                context.describe(|| request.subject());
+            }
+        }
+    }
+
     /// The context of the attempt that is out or was out last, to be written.
     #[inline(always)]
     pub(crate) fn context_mut(&mut self) -> &mut CallContext {

@@ -29,7 +29,7 @@
 //! | [`not_idempotent`](RetryFn::not_idempotent) | the function may take effect twice: who writes the loop knows it |
 //! | [`timeout`](RetryFn::timeout) | none: the error type is the function's own. With one it is [`ClientError`] |
 //! | [`throttle`](RetryFn::throttle) | none: every failing call is retried. Share one for all calls to a server |
-//! | [`observer`](RetryFn::observer) | the log ([`LogObserver`](crate::observe::LogObserver)) |
+//! | [`observer`](RetryFn::observer) | none but the log ([`LogObserver`](crate::observe::LogObserver)) |
 //! | [`with_info`](RetryFn::with_info) | the outcome alone is returned |
 //!
 //! The builder carries a [`CallContext`], as a request does: [`RetryInfo::track`] shows a call that
@@ -82,6 +82,7 @@ use std::time::Duration;
 
 #[cfg(doc)]
 use crate::RetryInfo;
+use crate::observe::with_observer;
 use crate::strategy::Standard;
 use crate::{
     CallContext, Classify, ClientError, HasCallContext, Idempotency, Observer, RetryStrategy,
@@ -195,9 +196,9 @@ impl<F, C, L> RetryFn<F, C, L> {
         self
     }
 
-    /// Sets the observer of every decision, instead of the log.
+    /// Adds an observer of every decision, beside the log.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
+        self.observer = Some(with_observer(self.observer.take(), observer));
         self
     }
 

@@ -1,4 +1,4 @@
-//! A minimal subscriber that collects the layers' warnings.
+//! A minimal subscriber that collects the layers' warnings about a stack.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -45,7 +45,8 @@ struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Subscriber for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
+        // Not the log of calls that failed.
+        *metadata.level() <= Level::WARN && metadata.target() == "reattempt"
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

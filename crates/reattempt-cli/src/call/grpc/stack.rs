@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use reattempt::backoff::Backoff;
-use reattempt::observe::LogObserver;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
     DeadlineLayer, HedgeLayer, PushbackLayer, Recovery, RetryLayer, Route, RouteLayer, RoutePolicy,
@@ -140,7 +139,7 @@ pub(super) fn stack(
         .refused(options.refused);
     let no_policy = MaxAttempts::new(1, Backoff::constant(Duration::ZERO))
         .on_deadline(setup.on_deadline_or_cap());
-    let observer = Arc::new((LogObserver, JournalObserver));
+    let observer = Arc::new(JournalObserver);
     let transparent = options.enable_retries;
     let policies = Policies {
         config,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use reattempt::observe::LogObserver;
 use reattempt::{AttemptOutcome, DeadlineLayer, RetryInfo, RetryLayer};
 use reattempt_couchbase::service::{
     HttpService, ServiceAnswer, ServiceClassifier, ServiceError, ServiceErrorLayer,
@@ -92,10 +91,7 @@ impl Settings {
             .layer(DeadlineLayer::unlimited())
             .layer(DeadlineBodyLayer::new())
             .layer(replay())
-            .layer(
-                RetryLayer::new(classifier, strategy)
-                    .observer(Arc::new((LogObserver, JournalObserver))),
-            )
+            .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))
             .layer(JournalLayer)
             .layer(ServiceErrorLayer::new(self.service))
             .service(transport);

@@ -9,7 +9,6 @@ use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use reattempt::backoff::Backoff;
-use reattempt::observe::LogObserver;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
     DeadlineLayer, HedgeLayer, OnDeadline, PushbackLayer, RetryLayer, Route, RouteLayer,
@@ -84,7 +83,7 @@ pub(super) fn stack(
     let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(20))
         .randomness(setup.randomness.clone());
     let strategy = MaxAttempts::new(3, backoff).on_deadline(setup.on_deadline_or_cap());
-    let observer = Arc::new((LogObserver, JournalObserver));
+    let observer = Arc::new(JournalObserver);
     let policies = policies.map(Arc::new);
     let routes =
         move |request: &Request<Full<Bytes>>| policies.as_ref().and_then(|p| p.route(request));

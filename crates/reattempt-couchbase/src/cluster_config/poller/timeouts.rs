@@ -14,17 +14,21 @@ use crate::cluster_config::Address;
 ///
 /// ```
 /// # use reattempt::{Call, CallContext, RetryLayer, Verdict, classify_fn};
-/// # use reattempt::{observe::LogObserver, strategy::BestEffort};
+/// # use reattempt::strategy::BestEffort;
 /// # use reattempt_couchbase::ConfigPoller;
 /// # fn layer(poller: &ConfigPoller) {
 /// # let classifier = classify_fn(|_: Result<&(), &()>, _: &CallContext| Verdict::Success);
 /// let layer = RetryLayer::new(classifier, BestEffort::new())
-///     .observer(std::sync::Arc::new((LogObserver, poller.clone())));
+///     .observer(std::sync::Arc::new(poller.clone()));
 /// # let _ = layer;
 /// # }
 /// ```
 impl Observer for ConfigPoller {
     fn sees_success(&self) -> bool {
+        false
+    }
+
+    fn sees_end(&self, _: StopReason) -> bool {
         false
     }
 

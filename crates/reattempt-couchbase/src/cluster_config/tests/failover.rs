@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use reattempt::observe::LogObserver;
 use reattempt::strategy::BestEffort;
 use reattempt::{
     Backend, Call, CallContext, ConfigPollLayer, DeadlineLayer, HasCallContext, RetryLayer, Stage,
@@ -191,7 +190,7 @@ async fn an_attempt_that_is_out_at_the_deadline_asks_another_node() {
             reporter.unwrap().backend(Backend::new("n1:11210"));
             std::future::pending::<Result<Answer, Lost>>().await
         };
-        let observer = Arc::new((LogObserver, poller.clone()));
+        let observer = Arc::new(poller.clone());
         let service = ServiceBuilder::new()
             .layer(DeadlineLayer::new(ms(deadline)))
             .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()).observer(observer))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::observe::{LogObserver, with_observer};
+use reattempt::observe::with_observer;
 use reattempt::strategy::BestEffort;
 use reattempt::{
     AttemptDeadlineLayer, ClientErrorLayer, ConfigPollLayer, DeadlineLayer, HedgeLayer, Observer,
@@ -36,8 +36,9 @@ pub const KV_TIMEOUT: Duration = Duration::from_millis(2500);
 /// | a node that never answers | a call or attempt that times out asks another node too | RFC 0024, Conclusion |
 ///
 /// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set time limits,
-/// a throttle, another strategy or hedging, and the caller's own settings on the request override
-/// both. Clones share the throttle; so do the services that one layer makes.
+/// also longer ones, a throttle, another strategy or hedging, and the caller's own settings on the
+/// request override both; a time limit of the caller only shortens. Clones share the throttle;
+/// so do the services that one layer makes.
 ///
 /// Below it, the client reports node and stage of an attempt in progress
 /// ([`AttemptReporter`](reattempt::AttemptReporter)): without them a write that times out while it
@@ -61,7 +62,7 @@ pub struct KvClientLayer {
     classifier: KvClassifier,
     strategy: Arc<dyn RetryStrategy>,
     maps: Option<ErrorMaps>,
-    /// `None` is [`LogObserver`].
+    /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     stale: Option<StaleKvConfig>,
     attempt: AttemptDeadlineLayer,
@@ -84,7 +85,7 @@ impl KvClientLayer {
     pub fn without_config_poll() -> Self {
         Self {
             throttle: ThrottleLayer::by_policy(),
-            deadline: DeadlineLayer::new(KV_TIMEOUT),
+            deadline: DeadlineLayer::new(KV_TIMEOUT).unless_policy(),
             classifier: KvClassifier::new(),
             strategy: Arc::new(BestEffort::new()),
             maps: None,
@@ -107,7 +108,7 @@ impl KvClientLayer {
     /// Sets the time of a call, for all attempts together.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.deadline = DeadlineLayer::new(timeout);
+        self.deadline = DeadlineLayer::new(timeout).unless_policy();
         self
     }
 
@@ -123,7 +124,7 @@ impl KvClientLayer {
     /// again, any other may have been carried out.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.attempt = AttemptDeadlineLayer::new(timeout);
+        self.attempt = AttemptDeadlineLayer::new(timeout).unless_policy();
         self
     }
 
@@ -161,9 +162,8 @@ impl KvClientLayer {
         let Some(stale) = &self.stale else {
             return self.observer.clone();
         };
-        let own = self.observer.clone();
-        let own = own.unwrap_or_else(|| Arc::new(LogObserver));
-        Some(Arc::new((own, stale.poller().clone())))
+        let poller = Arc::new(stale.poller().clone());
+        Some(with_observer(self.observer.clone(), poller))
     }
 }
 

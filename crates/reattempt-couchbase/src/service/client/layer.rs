@@ -37,8 +37,9 @@ pub const SERVICE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Redirects are not followed.
 ///
 /// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set time limits,
-/// a throttle, another strategy or hedging, and the caller's own settings on the request override
-/// both. Clones share the throttle and the body budget; so do the services that one layer makes.
+/// also longer ones, a throttle, another strategy or hedging, and the caller's own settings on the
+/// request override both; a time limit of the caller only shortens. Clones share the throttle
+/// and the body budget; so do the services that one layer makes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,7 +57,7 @@ pub struct ServiceClientLayer {
     deadline: DeadlineLayer,
     replay: ReplayBodyLayer,
     strategy: Arc<dyn RetryStrategy>,
-    /// `None` is [`LogObserver`](reattempt::observe::LogObserver).
+    /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     attempt: AttemptDeadlineLayer,
 }
@@ -68,7 +69,7 @@ impl ServiceClientLayer {
         Self {
             service,
             throttle: ThrottleLayer::by_policy(),
-            deadline: DeadlineLayer::new(SERVICE_TIMEOUT),
+            deadline: DeadlineLayer::new(SERVICE_TIMEOUT).unless_policy(),
             replay: ReplayBodyLayer::new(),
             strategy: Arc::new(BestEffort::new()),
             observer: None,
@@ -116,7 +117,7 @@ impl ServiceClientLayer {
     /// Sets the time from the call to the end of the response, for all attempts together.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.deadline = DeadlineLayer::new(timeout);
+        self.deadline = DeadlineLayer::new(timeout).unless_policy();
         self
     }
 
@@ -132,7 +133,7 @@ impl ServiceClientLayer {
     /// an idempotent request is sent again, any other may have been carried out.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.attempt = AttemptDeadlineLayer::new(timeout);
+        self.attempt = AttemptDeadlineLayer::new(timeout).unless_policy();
         self
     }
 

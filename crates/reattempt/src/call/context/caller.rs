@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use super::{AttemptReporter, CallContext};
+use crate::call::CallSubject;
 use crate::call::marks::{CALLER, CLAIMED, ENFORCED, POLICY};
 use crate::call::options::CallerOptions;
 use crate::call::state::CallState;
@@ -155,6 +156,19 @@ impl CallContext {
     #[must_use]
     pub fn backends_tried(&self) -> Vec<Backend> {
         self.shared().map_or_else(Vec::new, CallState::backends)
+    }
+
+    /// The call's number in this process's log, if it has left a trace there: the same in each
+    /// event of the call.
+    #[must_use]
+    pub fn call_id(&self) -> Option<u64> {
+        self.shared().and_then(CallState::id)
+    }
+
+    /// What the call is about, if the log is on and the call needed it.
+    #[must_use]
+    pub fn subject(&self) -> Option<CallSubject> {
+        self.shared().and_then(CallState::subject)
     }
 
     /// What happened in the call so far.

@@ -29,6 +29,13 @@ impl CallHandle {
         self.is_copied() || self.0.call().is_none_or(CallState::in_flight)
     }
 
+    /// The name of the policy that applied above this handle's layer.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn route(&self) -> Option<&str> {
+        let policy = self.0.policy()?;
+        Some(policy.name()).filter(|name| !name.is_empty())
+    }
+
     /// True if the request was copied between this handle's layer and the recovery layer: the copy
     /// is a call of its own, which this handle does not show.
     pub(crate) fn is_copied(&self) -> bool {

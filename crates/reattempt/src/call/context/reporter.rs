@@ -1,6 +1,8 @@
 //! Reports of inner layers and transports on one attempt.
 
 use super::Attempt;
+#[cfg(feature = "tokio")]
+use super::CallContext;
 use crate::call::attempts::{AttemptKey, ConfigWaiter};
 use crate::call::state::CallState;
 use crate::info::Backend;
@@ -24,6 +26,15 @@ impl AttemptReporter {
     fn with(&self, report: impl FnOnce(&CallState, AttemptKey)) {
         if let Some(state) = self.0.call() {
             report(state, self.0.marks.seat());
+        }
+    }
+
+    /// The attempt's context, for the log.
+    #[cfg(feature = "tokio")]
+    fn context(&self) -> CallContext {
+        CallContext {
+            attempt: self.0.share(),
+            limit: None,
         }
     }
 
@@ -77,6 +88,15 @@ impl AttemptReporter {
         self.with(|state, seat| state.slots.forbid(seat));
     }
 
+    /// The server may have carried out the request, whatever the failure says: only one that is
+    /// idempotent is sent again.
+    ///
+    /// For a transport whose failure may be of a later step, such as the GET that follows a POST's
+    /// redirect.
+    pub fn in_doubt(&self) {
+        self.with(|state, seat| state.slots.in_doubt(seat));
+    }
+
     /// A newer configuration was requested: `waiter` resolves when it is known whether it moved the
     /// call's target. The recovery layer races it against its back-off.
     pub fn config_coming(&self, waiter: ConfigWaiter) {
@@ -113,6 +133,8 @@ impl AttemptReporter {
         }
         if let Err((failure, counts)) = end {
             state.concluded(seat, self.0.marks.kind(), failure, counts);
+            #[cfg(feature = "tokio")]
+            crate::observe::log::stream_failed(&self.context(), failure);
         }
         let Some(throttle) = self.0.throttle() else {
             return;

@@ -8,7 +8,9 @@
 //!
 //! A bad update (a missing or unreadable file, one that is too long or not UTF-8, a document with
 //! faults) changes nothing: the last good configuration stays in force. It is logged once at WARN
-//! with all its faults and their JSON paths, and again only after the file has changed.
+//! with all its faults and their JSON paths, and again only after the file has changed. If the
+//! program's own code panics while it applies a document, that is logged once at ERROR and is the
+//! [error](Following::error) of the file; it is followed on.
 //!
 //! `LiveHttpPolicies::follow` and `LiveServiceConfig::follow` take a path or a [`Follow`]. A
 //! program can follow a document of its own with [`Follow::start`]:
@@ -49,6 +51,8 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -91,7 +95,7 @@ impl Follow {
     /// Loads the file with `apply` now, and again after each change, in a task of the current
     /// runtime. `apply` reads a text, applies it to the target and returns the warnings; or it
     /// changes nothing and returns the faults. It is called by one task at a time, and must not
-    /// block for long.
+    /// block for long. If it panics later than now, the file is followed on.
     ///
     /// The task does not keep the target alive. It ends when the target or the returned
     /// [`Following`] is dropped.
@@ -100,7 +104,7 @@ impl Follow {
     /// If the file cannot be read or has faults now; then nothing is followed.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Outside of a tokio runtime, and if `apply` panics now.
     pub async fn start<T: Send + Sync + 'static>(
         self,
         target: &Arc<T>,
@@ -217,7 +221,14 @@ impl<T> Task<T> {
 
     fn changed(&self, target: &Arc<T>) {
         let path = &self.follow.path;
-        let applied = self.seen.apply(path, |text| (self.apply)(target, text));
+        let apply = || self.seen.apply(path, |text| (self.apply)(target, text));
+        // What the panic left behind is behind the target's own locks.
+        let applied = catch_unwind(AssertUnwindSafe(apply)).unwrap_or_else(|panic| {
+            Err(FollowError::Panicked {
+                path: path.clone(),
+                panic: message(&*panic),
+            })
+        });
         let mut standing = lock(&self.standing);
         match applied {
             Ok(warnings) => {
@@ -232,8 +243,19 @@ impl<T> Task<T> {
                 let error = Arc::new(error);
                 standing.error = Some(Arc::clone(&error));
                 drop(standing);
-                tracing::warn!(target: "reattempt", "the last good configuration stays in force: {error}");
+                if matches!(*error, FollowError::Panicked { .. }) {
+                    tracing::error!(target: "reattempt", "{error}");
+                } else {
+                    tracing::warn!(target: "reattempt", "the last good configuration stays in force: {error}");
+                }
             }
         }
     }
+}
+
+/// The text of a panic.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a text").to_owned()
 }

@@ -1,6 +1,6 @@
 //! One read of the file.
 
-use std::fs::{self, File};
+use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
@@ -46,6 +46,14 @@ pub enum FollowError {
         /// All of its faults, and its warnings.
         faults: Faults,
     },
+    /// The program's own code panicked while it applied the content, which may be in force in part.
+    #[error("{}: applying it panicked: {panic}", path.display())]
+    Panicked {
+        /// The file.
+        path: PathBuf,
+        /// The panic's message.
+        panic: String,
+    },
 }
 
 /// What a file holds, or why that is unknown.
@@ -74,13 +82,18 @@ impl Content {
 
     /// At most one byte more than a file may have.
     fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-        // To open a named pipe could block for ever.
-        if !fs::metadata(path)?.is_file() {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        // To open a named pipe would otherwise block until it has a writer.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+        let file = options.open(path)?;
+        // Of what was opened: the path may be of something else by now.
+        if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
         let mut bytes = Vec::new();
-        let most = MOST_BYTES as u64 + 1;
-        File::open(path)?.take(most).read_to_end(&mut bytes)?;
+        file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 

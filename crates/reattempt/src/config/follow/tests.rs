@@ -1,3 +1,5 @@
+mod hostile;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;

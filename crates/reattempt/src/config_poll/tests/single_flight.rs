@@ -158,6 +158,27 @@ async fn after_a_fetch_that_panicked_the_next_call_fetches() {
     assert_eq!(fetches.begun(), 2);
 }
 
+#[test]
+fn a_fetch_whose_runtime_is_not_driven_is_given_up() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap()
+    };
+    let fetches = Fetches::default();
+    let guard = SingleFlight::new(fetches.clone());
+    let idle = runtime();
+    // The task is spawned and never polled.
+    drop(idle.block_on(async { send_and_fail(&guard) }));
+    runtime().block_on(async {
+        let (moved, took) = wait(send_and_fail(&guard)).await;
+        assert!(!moved && took <= 10_000, "{took}");
+        assert_eq!(fetches.begun(), 0);
+        assert_eq!(wait(send_and_fail(&guard)).await, (true, 10));
+        assert_eq!(fetches.begun(), 1);
+    });
+    drop(idle);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outcome_that_shows_nothing_stale_fetches_nothing() {
     let fetches = Fetches::default();

@@ -158,7 +158,7 @@ async fn an_observer_receives_every_step() {
     let layer = three().observer(diary.clone());
     assert_eq!(send(&layer, &probe).await.0, Told::Answer(3));
     let lines = diary.0.lock().unwrap().clone();
-    assert_eq!(lines[..4], ["sent 1", "sent 2", "retry 2", "sent 3"]);
+    assert_eq!(lines[..4], ["sent 1", "sent 2", "failed 2", "sent 3"]);
     let mut rest = lines[4..].to_vec();
     rest.sort();
     assert_eq!(rest, ["cancelled 1", "ended: success", "success 3"]);

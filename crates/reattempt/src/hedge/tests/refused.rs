@@ -98,7 +98,7 @@ async fn a_stop_is_reported_for_the_hedge_being_prepared() {
     let probe = probe(steps).ready([readiness(3).after(ms(20))]);
     let request = probe.request();
     let (said, info) = held_back(&probe, request).await;
-    assert_eq!(said[2..4], ["retry 2", "refused: pushback"]);
+    assert_eq!(said[2..4], ["failed 2", "refused: pushback"]);
     assert_eq!(refusals(&info), [(StopReason::Pushback, 1)]);
 }
 
@@ -133,7 +133,7 @@ async fn a_refusal_that_leaves_nothing_is_counted_and_ends_the_call() {
     let (_, info) = send_request(&layer, &probe, request).await;
     let said = [
         "sent 1",
-        "retry 1",
+        "failed 1",
         "refused: throttled",
         "ended: throttled",
     ];

@@ -158,12 +158,12 @@ async fn the_last_failure_is_recorded_before_the_end_is_reported() {
     let ends = [
         (
             all_fail,
-            vec!["1 retry", "3 retry", "2 retry", "end"],
+            vec!["1 failed", "3 failed", "2 failed", "end"],
             StopReason::Attempts,
         ),
         (
             stop,
-            vec!["2 retry", "1 retry", "end"],
+            vec!["2 failed", "1 failed", "end"],
             StopReason::Pushback,
         ),
     ];

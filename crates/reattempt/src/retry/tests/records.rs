@@ -136,7 +136,13 @@ async fn an_observer_receives_every_step() {
     send(&layer, &probe([attempt(1).fails(TMPFAIL), attempt(2)])).await;
     assert_eq!(
         diary.lines(),
-        ["sent 1", "retry 1", "sent 2", "success 2", "ended: success"]
+        [
+            "sent 1",
+            "failed 1",
+            "sent 2",
+            "success 2",
+            "ended: success"
+        ]
     );
 }
 
@@ -155,7 +161,7 @@ async fn an_observer_receives_a_readiness_error() {
     let layer = retry(three()).observer(diary.clone());
     let probe = probe([attempt(1).fails(TMPFAIL)]).ready([readiness(2).breaks()]);
     send(&layer, &probe).await;
-    assert_eq!(diary.lines(), ["sent 1", "retry 1", "ended: fatal"]);
+    assert_eq!(diary.lines(), ["sent 1", "failed 1", "ended: fatal"]);
 }
 
 /// Sends a call whose response head commits it, and concludes it twice with a failure.

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::backoff::Randomness;
-use reattempt::observe::LogObserver;
 use reattempt::strategy::BestEffort;
 use reattempt::{
     Backend, Call, ClientErrorLayer, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryInfo,
@@ -171,7 +170,7 @@ async fn the_preset_decides_as_the_single_layers_do() {
             let (seen, info, took) = send(preset, request(opcode)).await;
 
             let (poller, asked_by_singles) = poller();
-            let observer = Arc::new((LogObserver, poller.clone()));
+            let observer = Arc::new(poller.clone());
             let singles = ServiceBuilder::new()
                 .layer(DeadlineLayer::new(ms(2500)))
                 .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()).observer(observer))

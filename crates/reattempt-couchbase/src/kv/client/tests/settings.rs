@@ -108,7 +108,7 @@ async fn a_node_that_never_answers_leads_to_another() {
     assert_eq!(*asked.lock().unwrap(), [node(2)], "not the one that hangs");
 
     let (by_call, asked) = poller();
-    let observer = Arc::new(LogObserver);
+    let observer = Arc::new(reattempt::observe::LogObserver);
     let layer = KvClientLayer::new(by_call).observer(observer);
     let (seen, ..) = get(&layer, &[Step::Hangs]).await;
     assert!(seen.is_err());

@@ -1,0 +1,58 @@
+//! How classifier and reader of pushback find the settings of a call's route.
+
+use std::borrow::Cow;
+
+use http::Response;
+use reattempt::reason::UNKNOWN;
+use reattempt::{CallContext, Classify, Failure, ReadPushback, ServerPushback, Verdict};
+
+use crate::retry_after::may_push_back;
+use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
+
+impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
+    fn classify(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> Verdict {
+        let route = HttpRoute::of(context).and_then(HttpRoute::classifier);
+        self.verdict(outcome, route)
+    }
+
+    fn unknown_error(&self, error: &E, failure: &Failure) -> Option<String> {
+        if failure.reason == UNKNOWN {
+            error.unknown_type()
+        } else {
+            None
+        }
+    }
+
+    fn may_force(&self) -> bool {
+        // Only requests that hyper never sent and h2's refused streams are retried beyond the
+        // maximum.
+        cfg!(any(feature = "hyper", feature = "h2"))
+    }
+}
+
+fn in_force<'a>(layer: &'a HttpPushback, context: &CallContext) -> Cow<'a, HttpPushback> {
+    match HttpRoute::of(context).and_then(HttpRoute::pushback) {
+        Some(of_route) => Cow::Owned(of_route.over(layer)),
+        None => Cow::Borrowed(layer),
+    }
+}
+
+impl<B, E> ReadPushback<Response<B>, E> for HttpPushback {
+    fn read(&self, outcome: Result<&Response<B>, &E>) -> Option<ServerPushback> {
+        self.pushback(outcome.ok()?)
+    }
+
+    fn read_in(
+        &self,
+        outcome: Result<&Response<B>, &E>,
+        context: &CallContext,
+    ) -> Option<ServerPushback> {
+        let response = outcome.ok().filter(|response| may_push_back(response))?;
+        in_force(self, context).pushback(response)
+    }
+
+    fn is_unreadable(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> bool {
+        let response = outcome.ok().filter(|response| may_push_back(response));
+        response.is_some_and(|response| in_force(self, context).is_unreadable(response))
+    }
+}

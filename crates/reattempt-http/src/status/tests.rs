@@ -1,0 +1,157 @@
+use std::sync::Arc;
+
+use reattempt::reason::UNKNOWN;
+use reattempt::{CallContext, Classify, RoutePolicy, Stage};
+
+use super::*;
+use crate::HttpRoute;
+use crate::reasons::*;
+
+fn verdict(classifier: HttpClassifier, status: u16) -> Verdict {
+    let response = http::Response::builder().status(status).body(()).unwrap();
+    let context = CallContext::default();
+    Classify::<_, std::io::Error>::classify(&classifier, Ok(&response), &context)
+}
+
+#[test]
+fn statuses_mean_what_http_says() {
+    let http = HttpClassifier::new();
+    for status in [200, 204, 301, 304] {
+        assert_eq!(verdict(http, status), Verdict::Success);
+    }
+    for (status, reason, safe) in [
+        (408, HTTP_REQUEST_TIMEOUT, false),
+        (425, HTTP_TOO_EARLY, true),
+        (429, HTTP_TOO_MANY_REQUESTS, true),
+        (500, HTTP_INTERNAL_SERVER_ERROR, false),
+        (502, HTTP_BAD_GATEWAY, false),
+        (503, HTTP_SERVICE_UNAVAILABLE, false),
+        (504, HTTP_GATEWAY_TIMEOUT, false),
+    ] {
+        let Verdict::Retry(failure) = verdict(http, status) else {
+            panic!("{status}")
+        };
+        assert_eq!(
+            (failure.reason, failure.safe, failure.code),
+            (reason, safe, Some(i32::from(status)))
+        );
+    }
+    for status in [400, 404, 501, 505, 599] {
+        assert!(
+            matches!(verdict(http, status), Verdict::Fatal(_)),
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn what_is_safe_and_what_is_retried_can_be_said() {
+    let http = HttpClassifier::new()
+        .also_retryable(520)
+        .safe(StatusSet::of(&[520]));
+    let Verdict::Retry(failure) = verdict(http, 520) else {
+        panic!()
+    };
+    assert!(failure.safe);
+    let Verdict::Retry(failure) = verdict(http, 429) else {
+        panic!()
+    };
+    assert!(!failure.safe, "the set replaces the default");
+}
+
+#[test]
+fn the_routes_settings_beat_the_layers() {
+    let mut context = CallContext::default();
+    let data = HttpClassifier::new()
+        .retryable(StatusSet::of(&[404]))
+        .transport_errors(false);
+    context.stamp_policy(Arc::new(
+        RoutePolicy::new("r").with_data(HttpRoute::new().with_classifier(data)),
+    ));
+    let response = http::Response::builder().status(404).body(()).unwrap();
+    let http = HttpClassifier::new().judge_bodies();
+    let on_404 = Classify::<_, std::io::Error>::classify(&http, Ok(&response), &context);
+    assert!(matches!(on_404, Verdict::Retry(_)));
+    let good = http::Response::new(());
+    let on_200 = Classify::<_, std::io::Error>::classify(&http, Ok(&good), &context);
+    assert_eq!(on_200, Verdict::Committed, "bodies are judged nevertheless");
+    let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+    let on_error = Classify::<http::Response<()>, _>::classify(&http, Err(&error), &context);
+    let Verdict::Fatal(failure) = on_error else {
+        panic!()
+    };
+    assert_eq!(
+        (failure.reason, failure.stage),
+        (HTTP_CONNECT_FAILED, Stage::Dispatch)
+    );
+    assert_ne!(failure.reason, UNKNOWN);
+}
+
+#[test]
+fn what_a_route_leaves_unset_is_as_the_layer_was_built() {
+    let layer = HttpClassifier::new()
+        .retryable(StatusSet::of(&[418]))
+        .safe(StatusSet::of(&[418]))
+        .limited_403();
+    let on = |route: HttpClassifier, status: u16| {
+        let mut context = CallContext::default();
+        let data = HttpRoute::new().with_classifier(route);
+        context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
+        let response = http::Response::builder()
+            .status(status)
+            .header("retry-after", "1");
+        let response = response.body(()).unwrap();
+        let verdict = Classify::<_, std::io::Error>::classify(&layer, Ok(&response), &context);
+        let safe = verdict.failure().is_some_and(|failure| failure.safe);
+        (matches!(verdict, Verdict::Retry(_)), safe)
+    };
+    let unset = HttpClassifier::new();
+    assert_eq!(
+        [418, 503, 403].map(|status| on(unset, status)),
+        [(true, true), (false, false), (true, true),]
+    );
+    let listed = unset.retryable(StatusSet::of(&[503]));
+    assert_eq!(
+        [418, 503].map(|status| on(listed, status)),
+        [(false, true), (true, false),]
+    );
+    let unsafe_ones = unset.safe(StatusSet::EMPTY);
+    assert_eq!(on(unsafe_ones, 418), (true, false));
+}
+
+#[cfg(feature = "h2")]
+#[test]
+fn an_ambiguous_refusal_was_in_flight() {
+    use reattempt::Transparent;
+
+    let refused = h2::Error::from(h2::Reason::REFUSED_STREAM);
+    let of = |layer: HttpClassifier, route: HttpClassifier| {
+        let mut context = CallContext::default();
+        let data = HttpRoute::new().with_classifier(route);
+        context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
+        let verdict = Classify::<http::Response<()>, _>::classify(&layer, Err(&refused), &context);
+        let failure = *verdict.failure().unwrap();
+        assert_eq!(failure.stage, Stage::InFlight);
+        (failure.reason, failure.safe, failure.transparent)
+    };
+    let unprocessed = (HTTP_STREAM_REFUSED, true, Transparent::Once);
+    let ambiguous = (HTTP_STREAM_RESET, false, Transparent::No);
+    let unset = HttpClassifier::new();
+    let believes = unset.refused(RefusedStream::Unprocessed);
+    let doubts = unset.refused(RefusedStream::Ambiguous);
+    for (layer, route, expected) in [
+        (unset, unset, unprocessed),
+        (unset, doubts, ambiguous),
+        (doubts, unset, ambiguous),
+        (doubts, believes, unprocessed),
+    ] {
+        assert_eq!(of(layer, route), expected);
+    }
+}
+
+#[test]
+fn a_good_status_can_be_left_open_until_its_body_ends() {
+    let http = HttpClassifier::new().judge_bodies();
+    assert_eq!(verdict(http, 200), Verdict::Committed);
+    assert!(matches!(verdict(http, 503), Verdict::Retry(_)));
+}

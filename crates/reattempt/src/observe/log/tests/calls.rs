@@ -1,0 +1,243 @@
+//! The one event of a call.
+
+use crate::failure::reason::{KV_LOCKED, UNKNOWN};
+use crate::test_util::{Payload, Probe};
+use crate::{Call, Failure, Observer, RoutePolicy, Stage, StopReason};
+use tower::Service;
+
+use super::*;
+
+type Events = Vec<(Level, String, String)>;
+
+/// Calls the probe through this layer and a deadline, on the route `carts`. Returns the events of
+/// the call, and those of its attempts.
+async fn events<L>(layer: L, probe: &Probe, limit: u64) -> (Events, Events)
+where
+    L: Layer<Probe>,
+    L::Service: Service<Call<Payload>, Response = Answer, Error = Fault>,
+{
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(limit)))
+        .layer(layer)
+        .service(probe.inner());
+    let mut request = probe.request();
+    let policy = Arc::new(RoutePolicy::new("carts"));
+    request.context_mut().set_policy(policy);
+    let _ = service.oneshot(request).await;
+    let heard = heard.0.lock().unwrap().clone();
+    heard
+        .into_iter()
+        .partition(|(_, target, _)| target == "reattempt::call")
+}
+
+type Verdicts = fn(Result<&Answer, &Fault>, &crate::CallContext) -> crate::Verdict;
+
+fn retry() -> RetryLayer<Verdicts> {
+    RetryLayer::new(classify, MaxAttempts::new(3, Backoff::constant(ms(10))))
+}
+
+/// The only event has this level and these parts, and no field without a value.
+fn is_one(events: &Events, level: Level, parts: &[&str]) {
+    let [(found, _, said)] = &**events else {
+        panic!("one event, not {events:?}")
+    };
+    assert_eq!(*found, level, "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    assert!(
+        !said.contains("None") && !said.contains("Some(") && !said.contains("\"\""),
+        "{said}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_call_is_one_warning_with_its_history() {
+    let busy = |n| attempt(n).fails(KV_LOCKED).goes_to("n1:11210").after(ms(5));
+    let probe = probe((1..=3).map(busy));
+    let (call, attempts) = events(retry(), &probe, 1000).await;
+    is_one(
+        &call,
+        Level::WARN,
+        &[
+            "attempts=3 ",
+            "took=35ms ",
+            "stopped=\"attempts\" ",
+            "reasons=KV_LOCKED (3) ",
+            "failure=KV_LOCKED ",
+            "route=\"carts\" ",
+            "backend=n1:11210 ",
+            "message=call failed ",
+        ],
+    );
+    assert_eq!(attempts.len(), 3);
+    let id = call[0].2.split(' ').find(|part| part.starts_with("call="));
+    for (.., said) in &attempts {
+        assert!(said.split(' ').any(|part| Some(part) == id), "{said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_a_retry_saved_is_one_info_event() {
+    let probe = probe([attempt(1).fails(KV_LOCKED), attempt(2).after(ms(7))]);
+    let (call, _) = events(retry(), &probe, 1000).await;
+    let parts = [
+        "attempts=2 ",
+        "took=17ms ",
+        "stopped=\"success\" ",
+        "reasons=KV_LOCKED (1) ",
+    ];
+    is_one(&call, Level::INFO, &parts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_in_flight_is_one_warning() {
+    for layer in [true, false] {
+        let probe = probe([attempt(1).hangs()]);
+        let (call, attempts) = if layer {
+            events(retry(), &probe, 40).await
+        } else {
+            let hedge = HedgeLayer::new(classify, HedgePolicy::new(2, ms(500)));
+            events(hedge, &probe, 40).await
+        };
+        let parts = ["attempts=1 ", "took=40ms ", "stopped=\"deadline\" "];
+        is_one(&call, Level::WARN, &parts);
+        assert_eq!(attempts, []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_is_cut_off_takes_until_the_deadline() {
+    let busy = probe((1..=9).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET)));
+    let (call, _) = events(retry(), &busy, 20).await;
+    let parts = ["took=20ms ", "stopped=\"deadline\" "];
+    is_one(&call, Level::WARN, &parts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_without_a_recovery_layer_is_one_warning() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(40)))
+        .service_fn(|_: Call<()>| std::future::pending::<Result<(), Fault>>());
+    assert!(service.oneshot(Call::new(())).await.is_err());
+    let heard = heard.0.lock().unwrap().clone();
+    is_one(
+        &heard,
+        Level::WARN,
+        &["took=40ms ", "stopped=\"deadline\" "],
+    );
+}
+
+/// C10
+#[tokio::test(start_paused = true)]
+async fn a_servers_final_answer_is_logged_at_debug_only() {
+    let answer = probe([attempt(1).fails_for_good(UNKNOWN).code(404)]);
+    let (call, attempts) = events(retry(), &answer, 1000).await;
+    is_one(
+        &call,
+        Level::DEBUG,
+        &["attempts=1 ", "stopped=\"fatal\" ", "code=404 "],
+    );
+    is_one(
+        &attempts,
+        Level::DEBUG,
+        &["stopped=\"fatal\" ", "code=404 "],
+    );
+
+    let failed = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+    let (call, attempts) = events(retry(), &failed, 1000).await;
+    is_one(&call, Level::WARN, &["stopped=\"fatal\" "]);
+    is_one(&attempts, Level::INFO, &["stopped=\"fatal\" "]);
+
+    let saved = probe([
+        attempt(1).fails(KV_LOCKED),
+        attempt(2).fails_for_good(UNKNOWN),
+    ]);
+    let (call, _) = events(retry(), &saved, 1000).await;
+    is_one(&call, Level::INFO, &["attempts=2 ", "stopped=\"fatal\" "]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_is_one_warning_more() {
+    let probe = probe([attempt(1).commits()]);
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let service = retry().layer(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_ok());
+    assert_eq!(*heard.0.lock().unwrap(), [], "its head was a success");
+    let reporter = probe.log().calls()[0].context.reporter();
+    let lost = Failure::new(KV_LOCKED, Stage::InFlight);
+    reporter.finish(Err((&lost, true)));
+    let heard = heard.0.lock().unwrap().clone();
+    let parts = [
+        "attempts=1 ",
+        "stopped=\"committed\" ",
+        "failure=KV_LOCKED ",
+    ];
+    is_one(&heard, Level::WARN, &parts);
+}
+
+#[derive(Debug, Default)]
+struct Ends(Mutex<u32>);
+
+impl Observer for Ends {
+    fn call_ended(&self, _: &crate::CallContext, info: &crate::RetryInfo) {
+        assert_eq!(info.stopped(), Some(StopReason::Success));
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_are_added_to_the_log_and_to_each_other() {
+    let ends = [Arc::new(Ends::default()), Arc::new(Ends::default())];
+    let layer = retry().observer(ends[0].clone()).observer(ends[1].clone());
+    let probe = probe([attempt(1).fails(KV_LOCKED), attempt(2)]);
+    let (call, attempts) = events(layer, &probe, 1000).await;
+    is_one(&call, Level::INFO, &["attempts=2 "]);
+    is_one(&attempts, Level::DEBUG, &["reason=KV_LOCKED "]);
+    assert_eq!(ends.map(|ends| *ends.0.lock().unwrap()), [1, 1]);
+}
+
+#[cfg(feature = "http")]
+#[tokio::test(start_paused = true)]
+async fn a_call_over_http_has_its_host_and_method() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let lost = |_: Result<&(), &&str>, _: &crate::CallContext| {
+        crate::Verdict::Retry(Failure::new(KV_LOCKED, Stage::InFlight))
+    };
+    for attempts in [1, 2] {
+        let strategy = MaxAttempts::new(attempts, Backoff::constant(ms(1)));
+        let service = ServiceBuilder::new()
+            .layer(RetryLayer::new(crate::classify_fn(lost), strategy))
+            .service_fn(|_: http::Request<bytes::Bytes>| async { Err::<(), _>("lost") });
+        let request = http::Request::get("http://shop:8080/carts/7?secret");
+        let request = request.body(bytes::Bytes::new()).unwrap();
+        assert!(service.oneshot(request).await.is_err());
+    }
+    let heard = heard.0.lock().unwrap().clone();
+    let failed: Vec<_> = heard
+        .iter()
+        .filter(|(level, ..)| *level == Level::WARN)
+        .collect();
+    assert_eq!(failed.len(), 2);
+    for (.., said) in failed {
+        assert!(
+            said.contains("host=\"shop:8080\" method=\"GET\" "),
+            "{said}"
+        );
+        assert!(!said.contains("secret"), "{said}");
+    }
+}

@@ -1,0 +1,203 @@
+//! `AttemptTelemetryLayer`: the duration of each attempt, and a span around it.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use pin_project_lite::pin_project;
+use tower_layer::Layer;
+use tower_service::Service;
+use tracing::Span;
+
+use super::Metrics;
+use super::convention::{self, Convention};
+use super::durations::{ErrorType, Labelled};
+use crate::clock;
+use crate::{CallContext, Classify, HasCallContext, StackCheck, Verdict};
+
+/// Measures each attempt and opens a span around it: see [`Metrics::attempts`].
+///
+/// The span has level INFO, target `reattempt`, and the fields of OpenTelemetry's semantic
+/// conventions, of which `http.request.resend_count` is 1 on the first retry and absent before. It
+/// has no path and no query, which may hold what does not belong there. Everything below the layer
+/// runs inside it. Span and duration end with the response head, the error, or the drop of the
+/// attempt: `error.type` is then `timeout` if its deadline has passed, else `cancelled`.
+#[derive(Clone, Debug)]
+pub struct AttemptTelemetryLayer<D, C> {
+    metrics: Metrics,
+    convention: D,
+    classifier: C,
+    order: StackCheck,
+}
+
+impl<D, C> AttemptTelemetryLayer<D, C> {
+    pub(super) fn new(metrics: Metrics, convention: D, classifier: C) -> Self {
+        Self {
+            metrics,
+            convention,
+            classifier,
+            order: StackCheck::default(),
+        }
+    }
+}
+
+impl<S, D: Clone, C: Clone> Layer<S> for AttemptTelemetryLayer<D, C> {
+    type Service = AttemptTelemetry<S, D, C>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        AttemptTelemetry {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// The service that [`AttemptTelemetryLayer`] creates.
+#[derive(Clone, Debug)]
+pub struct AttemptTelemetry<S, D, C> {
+    inner: S,
+    layer: AttemptTelemetryLayer<D, C>,
+}
+
+impl<S, D, C, Req> Service<Req> for AttemptTelemetry<S, D, C>
+where
+    S: Service<Req>,
+    D: Convention<Req, S::Response> + Clone,
+    C: Classify<S::Response, S::Error> + Clone,
+    Req: HasCallContext,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = AttemptTelemetryFuture<S::Future, D, C, Req>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let layer = &self.layer;
+        let context = request.context_mut().share();
+        if !context.is_claimed() && context.attempt() == 0 {
+            layer.order.warn(
+                "AttemptTelemetryLayer",
+                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
+            );
+        }
+        let system = layer.convention.system();
+        let operation = layer.convention.operation(&request);
+        let resend = Some(context.attempt().saturating_sub(1)).filter(|count| *count > 0);
+        let span = convention::span(system, &operation, resend);
+        let labelled = layer.metrics.0.durations.began(system, &operation);
+        let open = Open {
+            metrics: layer.metrics.clone(),
+            labelled,
+            context,
+            began: clock::now(),
+            span,
+        };
+        let inner = open.span.in_scope(|| self.inner.call(request));
+        AttemptTelemetryFuture {
+            inner,
+            open: Some(open),
+            convention: layer.convention.clone(),
+            classifier: layer.classifier.clone(),
+            request: std::marker::PhantomData,
+        }
+    }
+}
+
+/// An attempt that has not ended.
+struct Open {
+    metrics: Metrics,
+    labelled: Labelled,
+    context: CallContext,
+    began: Instant,
+    span: Span,
+}
+
+impl Open {
+    fn ended(mut self, status: Option<i32>, error: Option<ErrorType>) {
+        self.over(status, error, clock::now());
+        // It was recorded: its drop has nothing to add.
+        self.labelled.name = "";
+    }
+
+    fn over(&mut self, status: Option<i32>, error: Option<ErrorType>, now: Instant) {
+        self.labelled.status = status;
+        self.labelled.error = error;
+        let took = now.saturating_duration_since(self.began);
+        let inner = &self.metrics.0;
+        inner.durations.ended(&*inner.meter, &self.labelled, took);
+        let error = error.as_ref().map(|error| error as &dyn fmt::Display);
+        convention::end(&self.span, self.labelled.system, status, error);
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if self.labelled.name.is_empty() {
+            return;
+        }
+        let now = clock::now();
+        let error = match self.context.limit() {
+            Some(limit) if limit.enforced && limit.passed(now) => ErrorType::Timeout,
+            _ => ErrorType::Cancelled,
+        };
+        self.over(None, Some(error), now);
+    }
+}
+
+pin_project! {
+    /// The future of [`AttemptTelemetry`].
+    pub struct AttemptTelemetryFuture<F, D, C, Req> {
+        #[pin]
+        inner: F,
+        open: Option<Open>,
+        convention: D,
+        classifier: C,
+        request: std::marker::PhantomData<fn(Req)>,
+    }
+}
+
+impl<F, D, C, Req> fmt::Debug for AttemptTelemetryFuture<F, D, C, Req> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttemptTelemetryFuture")
+            .field("open", &self.open.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F, D, C, Req, Res, Err> Future for AttemptTelemetryFuture<F, D, C, Req>
+where
+    F: Future<Output = Result<Res, Err>>,
+    D: Convention<Req, Res>,
+    C: Classify<Res, Err>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let outcome = {
+            let _inside = this.open.as_ref().map(|open| open.span.enter());
+            ready!(this.inner.poll(cx))
+        };
+        if let Some(open) = this.open.take() {
+            let status = outcome.as_ref().ok();
+            let status = status.and_then(|response| this.convention.status(response));
+            match this.classifier.classify(outcome.as_ref(), &open.context) {
+                Verdict::Success | Verdict::Committed => open.ended(status, None),
+                Verdict::Fatal(failure) | Verdict::Retry(failure) => {
+                    let error = ErrorType::of(&failure);
+                    let code = match error {
+                        ErrorType::Code(code) => status.or(Some(code)),
+                        _ => status,
+                    };
+                    open.ended(code, Some(error));
+                }
+            }
+        }
+        Poll::Ready(outcome)
+    }
+}

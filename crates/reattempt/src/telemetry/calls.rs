@@ -1,0 +1,195 @@
+//! Counts of calls and attempts, as an observer of the recovery layers.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::meter::{Counter, Gauge, Label, LabelValue, Meter};
+use super::table::Table;
+use super::{ATTEMPTS, HEDGES, Metrics, STOPPED, THROTTLE};
+use crate::failure::reason::UNKNOWN;
+use crate::{
+    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo, RetryReason,
+    RetryThrottle, Stage, StopReason,
+};
+
+/// At most this many sets of labels of [`ATTEMPTS`]; further reasons count as `UNKNOWN`.
+const MOST_ATTEMPT_LABELS: usize = 500;
+/// After this many calls that left the level as it was, it is not read again until a failure.
+const AT_REST: u32 = 100;
+/// Of more throttles the level is not watched.
+const MOST_THROTTLES: usize = 64;
+
+/// What an attempt is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ended {
+    kind: AttemptKind,
+    outcome: AttemptOutcome,
+    failure: Option<(RetryReason, Stage)>,
+}
+
+impl Ended {
+    fn labels(&self) -> Vec<Label> {
+        let mut labels = vec![
+            ("kind", LabelValue::Static(self.kind.name())),
+            ("outcome", LabelValue::Static(self.outcome.name())),
+        ];
+        if let Some((reason, stage)) = self.failure {
+            labels.push(("reason", LabelValue::Static(reason.name())));
+            labels.push(("stage", LabelValue::Static(stage.name())));
+        }
+        labels
+    }
+}
+
+/// The counters of calls and attempts.
+pub(super) struct Calls {
+    /// First attempts that succeeded or committed: most of them.
+    first: [Arc<dyn Counter>; 2],
+    attempts: Table<Ended, Arc<dyn Counter>>,
+    /// By [`StopReason::to_byte`].
+    stopped: [Arc<dyn Counter>; StopReason::ALL.len()],
+    /// Won, lost, refused.
+    hedges: [Arc<dyn Counter>; 3],
+    throttles: Throttles,
+}
+
+impl Calls {
+    pub(super) fn new(meter: &dyn Meter) -> Self {
+        let first = |outcome| Ended {
+            kind: AttemptKind::Initial,
+            outcome,
+            failure: None,
+        };
+        let labelled = |key, name| [(key, LabelValue::Static(name))];
+        Self {
+            first: [AttemptOutcome::Success, AttemptOutcome::Committed]
+                .map(|outcome| meter.counter(&ATTEMPTS, &first(outcome).labels())),
+            attempts: Table::new(MOST_ATTEMPT_LABELS),
+            stopped: StopReason::ALL
+                .map(|stopped| meter.counter(&STOPPED, &labelled("reason", stopped.name()))),
+            hedges: ["won", "lost", "refused"]
+                .map(|result| meter.counter(&HEDGES, &labelled("result", result))),
+            throttles: Throttles {
+                level: meter.gauge(&THROTTLE, &[]),
+                seen: Mutex::default(),
+                still: AtomicU32::new(AT_REST),
+                last: AtomicU64::new(u64::MAX),
+            },
+        }
+    }
+}
+
+/// The throttles that counted a failure, and the gauge of their level.
+struct Throttles {
+    level: Arc<dyn Gauge>,
+    seen: Mutex<Vec<Weak<dyn RetryThrottle>>>,
+    /// How many calls have left the level as it was; [`AT_REST`] before any failure.
+    still: AtomicU32,
+    last: AtomicU64,
+}
+
+impl Throttles {
+    #[cold]
+    fn failed(&self, context: &CallContext) {
+        let Some(throttle) = context.throttle() else {
+            return;
+        };
+        let throttle = Arc::downgrade(throttle);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !seen.iter().any(|known| known.ptr_eq(&throttle)) {
+            seen.retain(|known| known.strong_count() > 0);
+            if seen.len() < MOST_THROTTLES {
+                seen.push(throttle);
+            }
+        }
+        drop(seen);
+        self.still.store(0, Ordering::Relaxed);
+        self.update();
+    }
+
+    /// Sets the gauge.
+    #[cold]
+    fn update(&self) {
+        let lowest = {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let live: Vec<_> = seen.iter().filter_map(Weak::upgrade).collect();
+            drop(seen);
+            live.iter()
+                .filter_map(|throttle| throttle.milli_tokens())
+                .min()
+        };
+        let Some(lowest) = lowest else {
+            return self.still.store(AT_REST, Ordering::Relaxed);
+        };
+        if self.last.swap(lowest, Ordering::Relaxed) == lowest {
+            self.still.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.still.store(0, Ordering::Relaxed);
+        self.level.set(lowest as f64 / 1000.0);
+    }
+}
+
+impl Metrics {
+    #[cold]
+    fn ended(&self, context: &CallContext, record: &AttemptRecord) {
+        let calls = &self.0.calls;
+        let failure = record
+            .failure
+            .filter(|_| record.outcome != AttemptOutcome::Cancelled);
+        let ended = Ended {
+            kind: record.kind,
+            outcome: match record.outcome {
+                // Both are `failed`.
+                AttemptOutcome::Fatal => AttemptOutcome::Retry,
+                outcome => outcome,
+            },
+            failure: failure.map(|failure| (failure.reason, failure.stage)),
+        };
+        let other = || Ended {
+            failure: ended.failure.map(|(_, stage)| (UNKNOWN, stage)),
+            ..ended
+        };
+        let make = |ended: &Ended| self.0.meter.counter(&ATTEMPTS, &ended.labels());
+        calls.attempts.get(&ended, other, make).increment();
+        if record.kind == AttemptKind::Hedge {
+            let won = matches!(
+                record.outcome,
+                AttemptOutcome::Success | AttemptOutcome::Committed
+            );
+            calls.hedges[usize::from(!won)].increment();
+        }
+        if failure.is_some() {
+            calls.throttles.failed(context);
+        }
+    }
+}
+
+/// Counts calls and attempts. A call that succeeds at once adds to two counters.
+impl Observer for Metrics {
+    fn sees_sent(&self) -> bool {
+        false
+    }
+
+    fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        match (record.kind, record.outcome) {
+            (AttemptKind::Initial, AttemptOutcome::Success) => self.0.calls.first[0].increment(),
+            (AttemptKind::Initial, AttemptOutcome::Committed) => self.0.calls.first[1].increment(),
+            _ => self.ended(context, record),
+        }
+    }
+
+    fn hedge_refused(&self, _: &CallContext, _: StopReason) {
+        self.0.calls.hedges[2].increment();
+    }
+
+    fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
+        let calls = &self.0.calls;
+        if let Some(stopped) = info.stopped() {
+            calls.stopped[usize::from(stopped.to_byte() - 1)].increment();
+        }
+        if calls.throttles.still.load(Ordering::Relaxed) < AT_REST {
+            calls.throttles.update();
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The duration of attempts, by what they did and how they ended.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::convention::{Operation, System};
+use super::meter::{Histogram, Label, LabelValue, Meter};
+use super::table::Table;
+use crate::failure::reason::UNKNOWN;
+use crate::{Failure, RetryReason, Stage};
+
+/// At most this many hosts by name; all others are [`OTHER`].
+const MOST_HOSTS: usize = 100;
+/// At most this many sets of labels; of others only the operation is kept.
+const MOST_LABELS: usize = 2000;
+/// Longer names are [`OTHER`].
+const LONGEST_HOST: usize = 256;
+/// OpenTelemetry's name for what is not in a known set.
+const OTHER: &str = "_OTHER";
+
+/// `error.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ErrorType {
+    /// The server's status or code.
+    Code(i32),
+    /// No response, or one without a code.
+    Reason(RetryReason),
+    /// Dropped by its deadline.
+    Timeout,
+    /// Dropped before.
+    Cancelled,
+}
+
+impl ErrorType {
+    pub(super) const fn of(failure: &Failure) -> Self {
+        match (failure.code, failure.stage) {
+            (Some(code), Stage::Response) => Self::Code(code),
+            _ => Self::Reason(failure.reason),
+        }
+    }
+}
+
+impl fmt::Display for ErrorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => fmt::Display::fmt(code, f),
+            Self::Reason(reason) => f.write_str(reason.name()),
+            Self::Timeout => f.write_str("timeout"),
+            Self::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+/// What the duration of an attempt is recorded with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Labelled {
+    pub(super) system: System,
+    pub(super) name: &'static str,
+    pub(super) server: Option<(Arc<str>, Option<u16>)>,
+    pub(super) status: Option<i32>,
+    pub(super) error: Option<ErrorType>,
+}
+
+impl Labelled {
+    fn labels(&self) -> Vec<Label> {
+        let mut labels = Vec::new();
+        let name = LabelValue::Static(self.name);
+        let status_key = match self.system {
+            System::Http => {
+                labels.push(("http.request.method", name));
+                "http.response.status_code"
+            }
+            System::Db(system) => {
+                labels.push(("db.system.name", LabelValue::Static(system)));
+                labels.push(("db.operation.name", name));
+                "db.response.status_code"
+            }
+        };
+        if let Some((host, port)) = &self.server {
+            labels.push(("server.address", LabelValue::Text(Arc::clone(host))));
+            if let Some(port) = port {
+                labels.push(("server.port", LabelValue::Number((*port).into())));
+            }
+        }
+        if let Some(status) = self.status {
+            labels.push((status_key, LabelValue::Number(status.into())));
+        }
+        if let Some(error) = self.error {
+            let text = match error {
+                ErrorType::Reason(reason) => LabelValue::Static(reason.name()),
+                other => LabelValue::Text(other.to_string().into()),
+            };
+            labels.push(("error.type", text));
+        }
+        labels
+    }
+}
+
+/// The histograms that exist so far.
+pub(super) struct Durations {
+    hosts: Table<Arc<str>, Arc<str>>,
+    all: Table<Labelled, Arc<dyn Histogram>>,
+}
+
+impl Durations {
+    pub(super) fn new() -> Self {
+        Self {
+            hosts: Table::new(MOST_HOSTS),
+            all: Table::new(MOST_LABELS),
+        }
+    }
+
+    /// The operation with its host as it is recorded.
+    pub(super) fn began(&self, system: System, operation: &Operation<'_>) -> Labelled {
+        let server = operation.host.map(|host| {
+            let host = if host.len() > LONGEST_HOST {
+                OTHER
+            } else {
+                host
+            };
+            let other = || Arc::from(OTHER);
+            (self.hosts.get(host, other, Arc::clone), operation.port)
+        });
+        Labelled {
+            system,
+            name: operation.name,
+            server,
+            status: None,
+            error: None,
+        }
+    }
+
+    /// The attempt ended.
+    pub(super) fn ended(&self, meter: &dyn Meter, ended: &Labelled, took: Duration) {
+        let other = || Labelled {
+            server: None,
+            status: None,
+            error: ended.error.map(|_| ErrorType::Reason(UNKNOWN)),
+            ..ended.clone()
+        };
+        let make = |of: &Labelled| meter.histogram(of.system.duration(), &of.labels());
+        self.all.get(ended, other, make).record(took.as_secs_f64());
+    }
+}

@@ -1,0 +1,123 @@
+//! `OpenTelemetryMeter`: instruments of an OpenTelemetry meter.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics;
+
+use super::{Counter, Gauge, Histogram, Instrument, Label, LabelValue, Meter};
+
+/// Feeds instruments of an OpenTelemetry meter (feature `opentelemetry`, which uses only the
+/// OpenTelemetry API). A counter is read when the SDK collects; a view of it may change names and
+/// buckets.
+pub struct OpenTelemetryMeter {
+    meter: metrics::Meter,
+    /// The counters of each instrument, with their labels.
+    counters: Mutex<HashMap<&'static str, Arc<Counters>>>,
+    histograms: Mutex<HashMap<&'static str, metrics::Histogram<f64>>>,
+}
+
+type Counters = Mutex<Vec<(Vec<KeyValue>, Arc<AtomicU64>)>>;
+
+impl OpenTelemetryMeter {
+    /// Creates instruments of this meter.
+    #[must_use]
+    pub fn new(meter: &metrics::Meter) -> Self {
+        Self {
+            meter: meter.clone(),
+            counters: Mutex::default(),
+            histograms: Mutex::default(),
+        }
+    }
+
+    fn observed(&self, instrument: &'static Instrument) -> Arc<Counters> {
+        let counters = Arc::<Counters>::default();
+        let read = Arc::clone(&counters);
+        // The meter keeps it.
+        let _ = self
+            .meter
+            .u64_observable_counter(instrument.name)
+            .with_unit(instrument.unit)
+            .with_description(instrument.description)
+            .with_callback(move |observer| {
+                let counters = read.lock().unwrap_or_else(PoisonError::into_inner);
+                for (labels, count) in &*counters {
+                    observer.observe(count.load(Ordering::Relaxed), labels);
+                }
+            })
+            .build();
+        counters
+    }
+}
+
+impl fmt::Debug for OpenTelemetryMeter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenTelemetryMeter").finish_non_exhaustive()
+    }
+}
+
+fn attributes(labels: &[Label]) -> Vec<KeyValue> {
+    let attribute = |(key, value): &Label| match value {
+        LabelValue::Static(text) => KeyValue::new(*key, *text),
+        LabelValue::Text(text) => KeyValue::new(*key, Arc::clone(text)),
+        LabelValue::Number(number) => KeyValue::new(*key, *number),
+    };
+    labels.iter().map(attribute).collect()
+}
+
+impl Meter for OpenTelemetryMeter {
+    fn counter(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Counter> {
+        let mut all = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_this = all
+            .entry(instrument.name)
+            .or_insert_with(|| self.observed(instrument));
+        let count = Arc::new(AtomicU64::new(0));
+        let row = (attributes(labels), Arc::clone(&count));
+        let mut rows = of_this.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.push(row);
+        count
+    }
+
+    fn gauge(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Gauge> {
+        let gauge = self
+            .meter
+            .f64_gauge(instrument.name)
+            .with_unit(instrument.unit)
+            .with_description(instrument.description)
+            .build();
+        Arc::new(Labelled(gauge, attributes(labels)))
+    }
+
+    fn histogram(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Histogram> {
+        let mut all = self
+            .histograms
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let made = all.entry(instrument.name).or_insert_with(|| {
+            self.meter
+                .f64_histogram(instrument.name)
+                .with_unit(instrument.unit)
+                .with_description(instrument.description)
+                .with_boundaries(instrument.boundaries.to_vec())
+                .build()
+        });
+        Arc::new(Labelled(made.clone(), attributes(labels)))
+    }
+}
+
+struct Labelled<I>(I, Vec<KeyValue>);
+
+impl Gauge for Labelled<metrics::Gauge<f64>> {
+    fn set(&self, value: f64) {
+        self.0.record(value, &self.1);
+    }
+}
+
+impl Histogram for Labelled<metrics::Histogram<f64>> {
+    fn record(&self, value: f64) {
+        self.0.record(value, &self.1);
+    }
+}

@@ -1,0 +1,235 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tower::{Layer, Service, ServiceBuilder, ServiceExt};
+
+use super::*;
+use crate::failure::reason::KV_LOCKED;
+use crate::policy::backoff::Backoff;
+use crate::policy::strategy::MaxAttempts;
+use crate::test_util::{Answer, Fault, attempt, ms, probe, verdict};
+use crate::{
+    Call, CallContext, DeadlineLayer, Failure, HasCallContext, HedgeLayer, HedgePolicy,
+    Idempotency, RetryLayer, RoutePolicy, Stage, ThrottleLayer, TokenBucket, Verdict,
+};
+
+mod spans;
+mod wire;
+
+/// Keeps every value under its name and labels.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
+
+impl Kept {
+    fn row(&self, instrument: &Instrument, labels: &[Label]) -> Arc<AtomicU64> {
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(key, value)| match value {
+                LabelValue::Static(text) => format!("{key}={text}"),
+                LabelValue::Text(text) => format!("{key}={text}"),
+                LabelValue::Number(number) => format!("{key}={number}"),
+            })
+            .collect();
+        let name = format!("{} {}", instrument.name, labels.join(","));
+        let row = Arc::<AtomicU64>::default();
+        let before = self.0.lock().unwrap().insert(name, Arc::clone(&row));
+        assert!(before.is_none(), "asked once for each set of labels");
+        row
+    }
+
+    /// The rows whose name begins like this, without that beginning, and without those of zero.
+    pub(super) fn of(&self, begins: &str) -> Vec<(String, u64)> {
+        let rows = self.0.lock().unwrap();
+        let read = rows.iter().filter_map(|(name, count)| {
+            let rest = name.strip_prefix(begins)?.trim_start().to_owned();
+            Some((rest, count.load(Ordering::Relaxed)))
+        });
+        read.filter(|(_, count)| *count > 0).collect()
+    }
+
+    pub(super) fn sum(&self, begins: &str) -> u64 {
+        self.of(begins).iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// A gauge of thousandths, and a histogram that counts its values.
+struct Row(Arc<AtomicU64>);
+
+impl Gauge for Row {
+    fn set(&self, value: f64) {
+        self.0.store((value * 1000.0) as u64, Ordering::Relaxed);
+    }
+}
+
+impl Histogram for Row {
+    fn record(&self, _: f64) {
+        self.0.increment();
+    }
+}
+
+impl Meter for Kept {
+    fn counter(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Counter> {
+        self.row(instrument, labels)
+    }
+
+    fn gauge(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Gauge> {
+        Arc::new(Row(self.row(instrument, labels)))
+    }
+
+    fn histogram(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Histogram> {
+        Arc::new(Row(self.row(instrument, labels)))
+    }
+}
+
+pub(super) fn metrics() -> (Kept, Metrics) {
+    let kept = Kept::default();
+    (kept.clone(), Metrics::new(kept))
+}
+
+fn rows<const N: usize>(rows: [(&str, u64); N]) -> Vec<(String, u64)> {
+    rows.map(|(name, count)| (name.to_owned(), count)).to_vec()
+}
+
+type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
+
+fn retry(metrics: &Metrics) -> RetryLayer<Verdicts> {
+    let three = MaxAttempts::new(3, Backoff::constant(ms(10)));
+    RetryLayer::new(verdict as Verdicts, three).observer(Arc::new(metrics.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_count_by_kind_outcome_reason_and_stage() {
+    let (kept, metrics) = metrics();
+    let saved = probe([attempt(1).fails(KV_LOCKED), attempt(2)]);
+    let at_once = probe([attempt(1)]);
+    let failed = probe([attempt(1).fails_for_good(KV_LOCKED)]);
+    let committed = probe([attempt(1).commits()]);
+    for probe in [saved, at_once, failed, committed] {
+        let _ = retry(&metrics)
+            .layer(probe.inner())
+            .oneshot(probe.request())
+            .await;
+    }
+    let expected = rows([
+        ("kind=initial,outcome=committed", 1),
+        (
+            "kind=initial,outcome=failed,reason=KV_LOCKED,stage=response",
+            2,
+        ),
+        ("kind=initial,outcome=success", 1),
+        ("kind=retry,outcome=success", 1),
+    ]);
+    assert_eq!(kept.of("reattempt.attempts"), expected);
+    let expected = rows([
+        ("reason=committed", 1),
+        ("reason=fatal", 1),
+        ("reason=success", 2),
+    ]);
+    assert_eq!(kept.of("reattempt.stopped"), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedges_are_won_lost_or_refused() {
+    let (kept, metrics) = metrics();
+    let layer = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(2, ms(10)))
+        .observer(Arc::new(metrics.clone()));
+    let won = probe([attempt(1).hangs(), attempt(2)]);
+    let lost = probe([attempt(1).after(ms(15)), attempt(2).hangs()]);
+    for probe in [won, lost] {
+        let mut request = probe.request();
+        request
+            .context_mut()
+            .set_idempotency(Idempotency::Idempotent);
+        let _ = layer.layer(probe.inner()).oneshot(request).await;
+    }
+    let empty = TokenBucket::new(1, 1).unwrap();
+    let refused = probe([attempt(1).after(ms(15))]);
+    let mut request = refused.request();
+    request
+        .context_mut()
+        .set_idempotency(Idempotency::Idempotent);
+    let failure = Failure::new(KV_LOCKED, Stage::Response);
+    crate::RetryThrottle::settled(&empty, crate::throttle::Settled::Failure(&failure));
+    request.context_mut().set_throttle(Arc::new(empty));
+    let _ = layer.layer(refused.inner()).oneshot(request).await;
+    let expected = rows([("result=lost", 1), ("result=refused", 1), ("result=won", 1)]);
+    assert_eq!(kept.of("reattempt.hedges"), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gauge_follows_the_emptiest_throttle_until_it_rests() {
+    let (kept, metrics) = metrics();
+    let bucket = Arc::new(TokenBucket::new(4, 1000).unwrap());
+    let send = async |probe: crate::test_util::Probe| {
+        let service = ServiceBuilder::new()
+            .layer(ThrottleLayer::new(bucket.clone()))
+            .layer(retry(&metrics))
+            .service(probe.inner());
+        let _ = service.oneshot(probe.request()).await;
+    };
+    let level = || kept.of("reattempt.throttle.tokens");
+    send(probe([attempt(1)])).await;
+    assert_eq!(level(), [], "no failure was counted");
+    send(probe((1..=3).map(|n| attempt(n).fails(KV_LOCKED)))).await;
+    assert_eq!(
+        level(),
+        [(String::new(), 2000)],
+        "the throttle refused the third"
+    );
+    for expected in [3000, 4000, 4000] {
+        send(probe([attempt(1)])).await;
+        assert_eq!(level(), [(String::new(), expected)]);
+    }
+}
+
+/// A convention of a database with one operation.
+#[derive(Clone)]
+struct Gets;
+
+impl<T> Convention<Call<T>, Answer> for Gets {
+    fn system(&self) -> System {
+        System::Db("couchbase")
+    }
+
+    fn operation<'a>(&self, _: &'a Call<T>) -> Operation<'a> {
+        Operation::new("GET").at(Some("n1"), Some(11210))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_has_a_duration_with_its_error_type() {
+    let (kept, metrics) = metrics();
+    let answer = attempt(1).fails(KV_LOCKED).code(9);
+    let probe = probe([answer, attempt(2).hangs()]);
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(30)))
+        .layer(retry(&metrics))
+        .layer(metrics.attempts(Gets, verdict as Verdicts))
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_err());
+    let at = "db.system.name=couchbase,db.operation.name=GET,server.address=n1,server.port=11210";
+    let expected = [
+        (format!("{at},db.response.status_code=9,error.type=9"), 1),
+        (format!("{at},error.type=timeout"), 1),
+    ];
+    assert_eq!(kept.of("db.client.operation.duration"), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_beyond_the_bound_are_one() {
+    let (kept, metrics) = metrics();
+    for host in 0..150 {
+        let name = format!("h{host}");
+        let operation = Operation::new("GET").at(Some(&name), None);
+        let labelled = metrics.0.durations.began(System::Http, &operation);
+        metrics.0.durations.ended(&kept, &labelled, Duration::ZERO);
+    }
+    let found = kept.of("http.client.request.duration");
+    assert_eq!(found.len(), 101);
+    let other = found
+        .iter()
+        .find(|(name, _)| name.ends_with("server.address=_OTHER"));
+    assert_eq!(other.map(|(_, count)| *count), Some(50));
+}

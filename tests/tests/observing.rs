@@ -1,0 +1,250 @@
+//! Metrics of a client as the `opentelemetry` SDK and the `metrics` crate receive them, and the
+//! pages about them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{Empty, Full};
+use opentelemetry::metrics::MeterProvider;
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
+use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+use reattempt::StopReason;
+use reattempt::telemetry::{INSTRUMENTS, Meter, Metrics, MetricsMeter, OpenTelemetryMeter};
+use reattempt_http::{HttpClassifier, HttpClientLayer, HttpConvention};
+use tower::{ServiceBuilder, ServiceExt};
+
+/// One call through the preset: 503, then 200.
+async fn call(meter: impl Meter + 'static) {
+    let metrics = Metrics::new(meter);
+    let calls = Arc::new(AtomicU32::new(0));
+    let client = ServiceBuilder::new()
+        .layer(HttpClientLayer::standard().observer(Arc::new(metrics.clone())))
+        .layer(metrics.attempts(HttpConvention, HttpClassifier::new()))
+        .service_fn(move |_: Request<_>| {
+            let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
+            let status = if first { 503 } else { 200 };
+            let response = Response::builder()
+                .status(status)
+                .body(Empty::<Bytes>::new());
+            std::future::ready(Ok::<_, std::io::Error>(response.unwrap()))
+        });
+    let request = Request::get("http://shop:8080/carts/7");
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(client.oneshot(request).await.unwrap().status(), 200);
+}
+
+/// What that call is counted as; zeros are left out.
+fn expected() -> BTreeMap<String, u64> {
+    let at = "http.request.method=GET,server.address=shop,server.port=8080";
+    let failed = "reason=HTTP_SERVICE_UNAVAILABLE,stage=response";
+    BTreeMap::from([
+        (
+            format!("reattempt.attempts kind=initial,outcome=failed,{failed}"),
+            1,
+        ),
+        (
+            "reattempt.attempts kind=retry,outcome=success".to_owned(),
+            1,
+        ),
+        ("reattempt.stopped reason=success".to_owned(), 1),
+        (
+            format!(
+                "http.client.request.duration error.type=503,http.response.status_code=503,{at}"
+            ),
+            1,
+        ),
+        (
+            format!("http.client.request.duration http.response.status_code=200,{at}"),
+            1,
+        ),
+    ])
+}
+
+fn named(name: &str, labels: impl Iterator<Item = (String, String)>) -> String {
+    let mut labels: Vec<_> = labels
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    labels.sort();
+    format!("{name} {}", labels.join(","))
+}
+
+#[tokio::test(start_paused = true)]
+async fn opentelemetry_gets_counts_and_durations_of_a_client() {
+    let exporter = InMemoryMetricExporter::default();
+    let reader = PeriodicReader::builder(exporter.clone()).build();
+    let provider = SdkMeterProvider::builder().with_reader(reader).build();
+    call(OpenTelemetryMeter::new(&provider.meter("reattempt"))).await;
+    provider.force_flush().unwrap();
+    let exported = exporter.get_finished_metrics().unwrap();
+    let mut found = BTreeMap::new();
+    let scopes = exported.last().unwrap().scope_metrics();
+    for metric in scopes.flat_map(|scope| scope.metrics()) {
+        let instrument = INSTRUMENTS.iter().find(|known| known.name == metric.name());
+        let instrument = instrument.expect("an instrument of the list");
+        assert_eq!(metric.unit(), instrument.unit);
+        assert_eq!(metric.description(), instrument.description);
+        let label =
+            |label: &opentelemetry::KeyValue| (label.key.to_string(), label.value.to_string());
+        match metric.data() {
+            AggregatedMetrics::U64(MetricData::Sum(sum)) => {
+                assert!(sum.is_monotonic());
+                found.extend(sum.data_points().map(|point| {
+                    (
+                        named(metric.name(), point.attributes().map(label)),
+                        point.value(),
+                    )
+                }));
+            }
+            AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
+                found.extend(histogram.data_points().map(|point| {
+                    assert!(point.bounds().eq(instrument.boundaries.iter().copied()));
+                    (
+                        named(metric.name(), point.attributes().map(label)),
+                        point.count(),
+                    )
+                }));
+            }
+            // The level of the client's own token bucket for this origin.
+            AggregatedMetrics::F64(MetricData::Gauge(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    found.retain(|_, count| *count > 0);
+    assert_eq!(found, expected());
+}
+
+/// Counts what handles of the `metrics` crate receive.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<BTreeMap<String, Arc<Row>>>>);
+
+#[derive(Default)]
+struct Row(AtomicU64);
+
+impl metrics::CounterFn for Row {
+    fn increment(&self, value: u64) {
+        self.0.fetch_add(value, Ordering::Relaxed);
+    }
+
+    fn absolute(&self, _: u64) {
+        unreachable!("it counts up")
+    }
+}
+
+impl metrics::HistogramFn for Row {
+    fn record(&self, _: f64) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Recorder {
+    fn row(&self, key: &metrics::Key) -> Arc<Row> {
+        let labels = key.labels();
+        let owned = labels.map(|label| (label.key().to_owned(), label.value().to_owned()));
+        let name = named(key.name(), owned);
+        Arc::clone(self.0.lock().unwrap().entry(name).or_default())
+    }
+}
+
+impl metrics::Recorder for Recorder {
+    fn describe_counter(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
+
+    fn describe_gauge(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
+
+    fn describe_histogram(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
+
+    fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        metrics::Counter::from_arc(self.row(key))
+    }
+
+    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::noop()
+    }
+
+    fn register_histogram(
+        &self,
+        key: &metrics::Key,
+        _: &metrics::Metadata<'_>,
+    ) -> metrics::Histogram {
+        metrics::Histogram::from_arc(self.row(key))
+    }
+}
+
+#[test]
+fn the_metrics_crate_gets_counts_and_durations_of_a_client() {
+    let recorder = Recorder::default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    metrics::with_local_recorder(&recorder, || runtime.block_on(call(MetricsMeter::new())));
+    let rows = recorder.0.lock().unwrap();
+    let read = rows
+        .iter()
+        .map(|(name, row)| (name.clone(), row.0.load(Ordering::Relaxed)));
+    let found: BTreeMap<_, _> = read.filter(|(_, count)| *count > 0).collect();
+    assert_eq!(found, expected());
+}
+
+fn page(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::fs::read_to_string(root.join(path)).expect("a text")
+}
+
+#[test]
+fn the_glossary_explains_each_stop_reason() {
+    let glossary = page("docs/glossary.md");
+    for stopped in StopReason::ALL {
+        let row = format!("\n| `{}` | ", stopped.name());
+        assert!(glossary.contains(&row), "{}", stopped.name());
+    }
+}
+
+/// Prometheus' names: dots are underscores, a counter ends in `_total`, seconds in `_seconds`.
+#[test]
+fn the_dashboard_asks_for_every_metric_and_no_other() {
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&page("docs/grafana/reattempt.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap());
+    let asked: String = targets
+        .map(|target| target["expr"].as_str().unwrap())
+        .collect();
+    let words = asked.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = ["reattempt_", "http_client_", "db_client_"];
+    let mut found: HashSet<_> = words
+        .filter(|word| names.iter().any(|name| word.starts_with(name)))
+        .collect();
+    for instrument in INSTRUMENTS {
+        let name = instrument.name.replace('.', "_");
+        for end in ["_total", "_seconds_bucket", "_seconds_count", ""] {
+            found.remove(format!("{name}{end}").as_str());
+        }
+        assert!(asked.contains(&name), "{name}");
+    }
+    assert!(found.is_empty(), "{found:?}");
+}
