@@ -116,3 +116,50 @@ fn check_lint_adds_findings() {
     assert_eq!(report["findings"][0]["rule"], "no-throttle");
     std::fs::remove_file(&file).unwrap();
 }
+
+#[test]
+fn tune_prints_the_frontier_and_its_policies() {
+    let retrying = SCENARIO
+        .replace(
+            "\"default\": {}",
+            "\"default\": {\"retry\": {\"maxAttempts\": 2}}",
+        )
+        .replace(
+            "{\"exponential_ms\": 10}",
+            "{\"exponential_ms\": 10}, \"faults\": [{\"kind\": \"error\", \"share\": 0.3}]",
+        );
+    let search = ["lab", "--json", "--tune", "attempts=1..3", "--seeds", "2"];
+    let first = reattempt(&search, &retrying);
+    assert!(first.status.success(), "{first:?}");
+    assert_eq!(first.stdout, reattempt(&search, &retrying).stdout);
+    let found: Value = serde_json::from_slice(&first.stdout).unwrap();
+    let frontier = found["frontier"].as_array().unwrap();
+    assert_eq!(frontier.len(), 3, "{found}");
+    let policy = &frontier[0]["policy"]["http_policy"]["default"]["retry"]["maxAttempts"];
+    assert_eq!(*policy, 3);
+    let refused = reattempt(&["lab", "--json", "--tune", "throttle=1..3"], &retrying);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8(refused.stderr).unwrap(),
+        "$.policies.one: does not set throttle\n"
+    );
+}
+
+#[test]
+fn a_bad_recording_is_exit_2_with_each_offset() {
+    let file = std::env::temp_dir().join(format!("reattempt-replay-{}.rec", std::process::id()));
+    std::fs::write(&file, b"RATTREC2 and more").unwrap();
+    let path = file.to_str().unwrap();
+    let refused = reattempt(&["lab", "--replay", path], "");
+    assert_eq!(refused.status.code(), Some(2));
+    let fault = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        fault.ends_with("byte 0: is no recording of this version\n"),
+        "{fault}"
+    );
+    std::fs::remove_file(&file).unwrap();
+    let missing = reattempt(&["lab", "--replay", path], "");
+    assert_eq!(missing.status.code(), Some(2));
+    let alone = reattempt(&["lab", "--policy", path], "");
+    assert_eq!(alone.status.code(), Some(2));
+}

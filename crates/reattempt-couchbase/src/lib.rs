@@ -64,7 +64,7 @@ pub use address::Address;
 pub use cluster_config::{ClusterConfig, Network, Revision};
 pub use kv::{
     ErrorMap, ErrorMapStrategy, ErrorMaps, KvAnswer, KvClassifier, KvPushback, KvRequest,
-    KvTransportError,
+    KvStrategy, KvTransportError,
 };
 #[cfg(feature = "http")]
 pub use service::{HttpService, ServiceClassifier};

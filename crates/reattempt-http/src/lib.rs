@@ -77,6 +77,8 @@ mod status;
 mod status_set;
 mod transport;
 
+mod gives_up;
+
 // The layers, and what only they use.
 #[cfg(feature = "tokio")]
 pub mod body;
@@ -93,6 +95,7 @@ mod info;
 #[cfg(all(feature = "tokio", feature = "reqwest"))]
 pub mod reqwest;
 
+pub use gives_up::gives_up;
 pub use policy::{HttpPolicies, LiveHttpPolicies};
 pub use replay_body_error::ReplayBodyError;
 pub use retry_after::{BeyondCap, HttpPushback};

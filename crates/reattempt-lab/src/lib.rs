@@ -31,9 +31,11 @@ pub mod gallery;
 pub mod lint;
 mod policy;
 mod random;
+pub mod replay;
 mod report;
 mod run;
 mod scenario;
+pub mod tune;
 mod world;
 
 pub use policy::{KvStrategy, PolicyText};

@@ -3,7 +3,7 @@
 use reattempt::config::{Fault, Faults};
 
 use crate::lint::lint_in;
-use crate::policy::PolicyText;
+use crate::policy::Stack;
 use crate::report::{Outcome, Report};
 use crate::scenario::Scenario;
 use crate::world::{MOST_IN_FLIGHT, Stopped, World};
@@ -55,14 +55,14 @@ impl Scenario {
         })
     }
 
-    fn run_policy(&self, policy: &PolicyText, limits: &Limits) -> Result<Outcome, Stopped> {
-        let world = World::new(self, policy).ok_or(Stopped::Policy)?;
+    fn run_policy(&self, policy: &Stack, limits: &Limits) -> Result<Outcome, Stopped> {
+        let world = World::new(self, policy, None).ok_or(Stopped::Policy)?;
         let counts = world.run(limits.max_events)?;
         Ok(counts.outcome(self))
     }
 }
 
-fn message(stopped: Stopped, limits: &Limits) -> String {
+pub(crate) fn message(stopped: Stopped, limits: &Limits) -> String {
     match stopped {
         Stopped::Events => format!(
             "the run was ended after {} events: calls are retried without an end, or the scenario is larger than --max-events allows",

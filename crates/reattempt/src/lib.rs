@@ -37,7 +37,8 @@
 //! Feature `tokio` (default) has the layers. Without it the crate has no runtime and no I/O: the
 //! vocabulary, the policies and the [machines](machine) that make every decision, for simulators
 //! and protocol crates. Feature `http` (default) carries the context in `http::Request`.
-//! Feature `config` reads JSON configuration.
+//! Feature `config` reads JSON configuration. Feature `record` writes what becomes of calls to a
+//! file, which the policy lab replays.
 //!
 //! - The inner service's response and error are returned unchanged. If no further attempt is made,
 //!   the caller gets the server's own failure; only the deadline returns its own error.
@@ -92,6 +93,8 @@ pub mod machine;
 pub mod observe;
 pub mod policy;
 mod read_pushback;
+#[cfg(feature = "record")]
+pub mod record;
 mod stack_check;
 mod sync;
 

@@ -10,7 +10,7 @@ use reattempt_clients::kv::{self, ClosingClient, KvResponse, RoutedClient};
 use reattempt_couchbase::cluster_config::NetworkChoice;
 use reattempt_couchbase::{
     Address, ConfigPoller, ConfigPollerOptions, ConfigStore, ErrorMapStrategy, ErrorMaps,
-    KvClientLayer,
+    KvClientLayer, KvStrategy,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use tower::{ServiceBuilder, ServiceExt};
 
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
-use super::couchbase_strategy::Strategy;
+use super::couchbase_strategy;
 use super::document::{Base64, Document, Fault, Fields, Head, Millis, OneOrMany, Setup};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
@@ -55,7 +55,7 @@ struct Settings {
     seeds: Vec<String>,
     addresses: Vec<Address>,
     bootstrap: Bootstrap,
-    strategy: Strategy,
+    strategy: KvStrategy,
     current_server_codes: bool,
     poll_interval: Option<Duration>,
     poll_floor: Option<Duration>,
@@ -113,7 +113,7 @@ impl Settings {
             seeds,
             addresses,
             bootstrap,
-            strategy: Strategy::read(fields)?,
+            strategy: couchbase_strategy::read(fields)?,
             current_server_codes: fields.or("current_server_codes", false)?,
             poll_interval: millis(fields.optional("config_poll_interval_ms")?),
             poll_floor: millis(fields.optional("config_poll_floor_ms")?),
@@ -160,9 +160,11 @@ impl Settings {
         if self.current_server_codes {
             layer = layer.with_current_server_codes();
         }
-        let strategy = self.strategy.make(setup, |best_effort| {
-            Arc::new(ErrorMapStrategy::new(maps).otherwise(best_effort))
-        });
+        let strategy = self
+            .strategy
+            .make(setup.on_deadline_or_cap(), |best_effort| {
+                Arc::new(ErrorMapStrategy::new(maps).otherwise(best_effort))
+            });
         let layer = layer
             .no_timeout()
             .strategy(strategy)

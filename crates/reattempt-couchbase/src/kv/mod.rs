@@ -8,6 +8,7 @@ mod error_map_strategy;
 mod error_maps;
 pub mod opcode;
 pub mod status;
+mod strategy;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -21,5 +22,6 @@ pub use error_map_strategy::ErrorMapStrategy;
 pub use error_maps::ErrorMaps;
 pub use opcode::Opcode;
 pub use status::Status;
+pub use strategy::KvStrategy;
 pub use throttle::KvPushback;
 pub use traits::{KvAnswer, KvRequest, KvTransportError, stamp_idempotency};

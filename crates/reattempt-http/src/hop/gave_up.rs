@@ -12,6 +12,7 @@ use tower_service::Service;
 
 use super::Hop;
 use super::headers::do_not_retry;
+use crate::gives_up;
 
 /// Extension of a response: the call has given up, for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,15 +82,7 @@ pin_project! {
 /// multiply the attempts.
 fn why(info: &RetryInfo) -> Option<StopReason> {
     let stopped = info.stopped()?;
-    match stopped {
-        StopReason::Success | StopReason::Committed | StopReason::Cancelled => None,
-        StopReason::Throttled | StopReason::Pushback | StopReason::Deadline => Some(stopped),
-        StopReason::Fatal
-        | StopReason::Attempts
-        | StopReason::Strategy
-        | StopReason::NotIdempotent
-        | StopReason::NotReplayable => (info.retries() > 0).then_some(stopped),
-    }
+    gives_up(stopped, info.retries()).then_some(stopped)
 }
 
 impl<F, C, E> Future for GaveUpFuture<F>

@@ -163,7 +163,7 @@ use reattempt::throttle::{HedgeBudget, RatioBudget};
 use reattempt::{Route, RoutePolicy, TokenBucket};
 
 pub use live::LiveHttpPolicies;
-pub use options::Options;
+pub use options::{Clock, Options};
 
 use crate::aws::AwsQuota;
 use index::Index;

@@ -1,7 +1,27 @@
 //! Options that a program sets for its policies.
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
 use reattempt::OnDeadline;
 use reattempt::backoff::Randomness;
+
+/// A clock of the program's own: see [`Options::clock`].
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Instant + Send + Sync>);
+
+impl Clock {
+    pub(super) fn now(&self) -> Instant {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").finish_non_exhaustive()
+    }
+}
 
 /// The program's own settings, which the document cannot change.
 #[derive(Clone, Debug, Default)]
@@ -9,6 +29,9 @@ use reattempt::backoff::Randomness;
 pub struct Options {
     /// The source of randomness for jitter; the thread's generator by default.
     pub randomness: Randomness,
+    /// The clock of retry budgets, which count within a window; the layers' by default. For
+    /// simulators.
+    pub clock: Option<Clock>,
     /// What to do with a delay that would pass the deadline, whatever the document says; `None`
     /// (the default) goes by the document.
     pub on_deadline: Option<OnDeadline>,
@@ -29,6 +52,13 @@ impl Options {
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
+        self
+    }
+
+    /// Sets the clock of retry budgets.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.clock = Some(Clock(Arc::new(clock)));
         self
     }
 

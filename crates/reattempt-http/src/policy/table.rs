@@ -57,7 +57,7 @@ impl Document {
 
     /// The table that replaces `old`, and what the two share.
     pub(super) fn into_policies(self, old: &HttpPolicies) -> (HttpPolicies, Carried) {
-        let mut carried = Carried::default();
+        let mut carried = Carried::with_clock(old.options.clock.clone());
         let mut table = HttpPolicies {
             options: old.options.clone(),
             ..HttpPolicies::default()

@@ -7,6 +7,7 @@ use reattempt::config::{self, Decimal, Json, Members, Place};
 use reattempt::throttle::{Both, HedgeBudget, RatioBudget};
 use reattempt::{RetryThrottle, TokenBucket};
 
+use super::options::Clock;
 use super::{members, recovery};
 use crate::aws::{AwsQuota, AwsVersion};
 
@@ -163,9 +164,18 @@ pub(super) struct Carried {
     buckets: Vec<(Arc<TokenBucket>, Tokens)>,
     ratios: Vec<(Arc<RatioBudget>, Ratio)>,
     budgets: Vec<(Arc<HedgeBudget>, u32)>,
+    /// Of new retry budgets.
+    clock: Option<Clock>,
 }
 
 impl Carried {
+    pub(super) fn with_clock(clock: Option<Clock>) -> Self {
+        Self {
+            clock,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn throttle(
         &mut self,
         throttle: Throttle,
@@ -185,8 +195,11 @@ impl Carried {
                 Counted::Ratio(Arc::clone(budget))
             }
             (Throttle::Ratio(new), _) => {
-                let budget = RatioBudget::new(new.ratio, new.min_per_second, new.window);
-                Counted::Ratio(Arc::new(budget.ok()?))
+                let budget = RatioBudget::new(new.ratio, new.min_per_second, new.window).ok()?;
+                Counted::Ratio(Arc::new(match self.clock.clone() {
+                    Some(clock) => budget.with_clock(move || clock.now()),
+                    None => budget,
+                }))
             }
             (Throttle::Aws(version), old) => {
                 Counted::Aws(quota(version, old.and_then(Counted::quota)))

@@ -23,7 +23,7 @@ mod throttles;
 
 use serde::Serialize;
 
-use crate::policy::PolicyText;
+use crate::policy::{PolicyText, Stack};
 use crate::scenario::Scenario;
 pub use examples::{COUNTER_EXAMPLES, CounterExample};
 use probe::Probe;
@@ -51,8 +51,11 @@ pub fn lint(policy: &PolicyText) -> Vec<Finding> {
 }
 
 /// The findings of a policy in a scenario.
-pub(crate) fn lint_in(policy: &PolicyText, scenario: &Scenario) -> Vec<Finding> {
-    find(policy, Some(scenario))
+pub(crate) fn lint_in(stack: &Stack, scenario: &Scenario) -> Vec<Finding> {
+    let mut found = find(stack, Some(scenario));
+    // Marks keep the hops from multiplying.
+    found.retain(|finding| !(stack.hop_marks && finding.rule == "retries-multiply"));
+    found
 }
 
 fn find(policy: &PolicyText, scenario: Option<&Scenario>) -> Vec<Finding> {

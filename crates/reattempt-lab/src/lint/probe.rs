@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::backoff::Randomness;
 use reattempt::{
     CallContext, Decision, Failure, Recovery, RetryStrategy, RetryThrottle, RetryView, RoutePolicy,
     ServerPushback, Stage, Verdict, reason,
 };
 use serde_json::Value;
 
-use crate::policy::{Outcome, Parsed, PolicyText, Protocol};
+use crate::policy::{Outcome, Parsed, PolicyText, Protocol, Simulated};
 
 /// The rolls: no jitter is the same for all.
 const ROLLS: [f64; 3] = [0.0, 0.5, 0.999];
@@ -34,7 +33,7 @@ impl Probe {
     pub(super) fn all(text: &PolicyText) -> Vec<Self> {
         let parsed: Vec<Parsed> = ROLLS
             .iter()
-            .filter_map(|roll| text.parse(&Randomness::Fixed(*roll)).ok())
+            .filter_map(|roll| text.parse(&Simulated::fixed(*roll)).ok())
             .collect();
         let protocol = text.protocol();
         let routes: Vec<Vec<(String, Arc<RoutePolicy>)>> =
@@ -78,32 +77,13 @@ impl Probe {
     pub(super) fn retries(&self) -> Option<u32> {
         let strategy = *self.strategies().first()?;
         let most = strategy.max_attempts().unwrap_or(u32::MAX);
-        (most > 1).then_some(most)
+        (most > 1 && !delays(strategy, 1).is_empty()).then_some(most)
     }
 
     /// The delays before each retry with the lowest, the middle and the highest roll.
     pub(super) fn delays(&self) -> Vec<Vec<Duration>> {
         let retries = self.retries().unwrap_or(1).min(MOST) - 1;
-        let failure = Failure::new(reason::UNKNOWN, Stage::Response);
-        #[allow(clippy::disallowed_methods, reason = "no time passes here")]
-        let now = std::time::Instant::now();
-        let of = |strategy: &Arc<dyn RetryStrategy>| {
-            let mut previous = None;
-            let delays = (0..retries).map_while(|retries| {
-                let mut view = RetryView::new(&failure, now).retries(retries);
-                if let Some(delay) = previous {
-                    view = view.previous_delay(delay);
-                }
-                match strategy.decide(&view) {
-                    Decision::After(delay) => {
-                        previous = Some(delay);
-                        Some(delay)
-                    }
-                    _ => None,
-                }
-            });
-            delays.collect()
-        };
+        let of = |strategy| delays(strategy, retries);
         self.strategies().into_iter().map(of).collect()
     }
 
@@ -155,6 +135,28 @@ impl Probe {
             (Protocol::Kv, _) => "",
         }
     }
+}
+
+/// The delays of a strategy before this many retries, or fewer if it stops.
+fn delays(strategy: &Arc<dyn RetryStrategy>, retries: u32) -> Vec<Duration> {
+    let failure = Failure::new(reason::UNKNOWN, Stage::Response);
+    #[allow(clippy::disallowed_methods, reason = "no time passes here")]
+    let now = std::time::Instant::now();
+    let mut previous = None;
+    let delays = (0..retries).map_while(|retries| {
+        let mut view = RetryView::new(&failure, now).retries(retries);
+        if let Some(delay) = previous {
+            view = view.previous_delay(delay);
+        }
+        match strategy.decide(&view) {
+            Decision::After(delay) => {
+                previous = Some(delay);
+                Some(delay)
+            }
+            _ => None,
+        }
+    });
+    delays.collect()
 }
 
 /// The routes of a policy, each with its path.

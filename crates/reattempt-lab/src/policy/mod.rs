@@ -1,19 +1,26 @@
 //! The policies under test: read by the parsers that the layers use.
 
+mod classes;
+mod kv;
 mod protocol;
+mod simulated;
+mod stack;
 mod table;
 
 use std::sync::Arc;
 
-use reattempt::backoff::{Backoff, Randomness};
-use reattempt::config::{Fault, Faults, Json, Members, Place, integer, one_of};
-use reattempt::strategy::{BestEffort, MaxAttempts, NeverRetry};
+use crate::scenario::CallKind;
+use reattempt::config::{Fault, Faults, Form, Json, Members, Place};
 use reattempt::{OnDeadline, RetryStrategy};
-use reattempt_couchbase::{ErrorMapStrategy, ErrorMaps};
+pub use reattempt_couchbase::KvStrategy;
 use reattempt_grpc::service_config::{self, ServiceConfig};
 use reattempt_http::policy::{self as http_policy, HttpPolicies};
+use serde_json::{Value, json};
 
+pub(crate) use classes::Classes;
 pub(crate) use protocol::{Outcome, Protocol};
+pub(crate) use simulated::{Clock, Simulated};
+pub(crate) use stack::Stack;
 pub(crate) use table::{
     OUTCOME_REFUSED, OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Own, Table, Way, answer_outcome,
 };
@@ -29,75 +36,6 @@ pub enum PolicyText {
     Kv(KvStrategy),
 }
 
-/// The strategies that a document can name for the key-value service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KvStrategy {
-    /// RFC 0049's best effort.
-    BestEffort,
-    /// RFC 0049's fail fast.
-    FailFast,
-    /// RFC 0013's error map. The simulated servers have none, so it acts as best effort.
-    ErrorMap,
-    /// A constant delay.
-    Constant {
-        /// In milliseconds.
-        delay_ms: u64,
-        /// The first included.
-        max_attempts: u32,
-    },
-}
-
-impl KvStrategy {
-    fn make(self) -> Arc<dyn RetryStrategy> {
-        match self {
-            Self::BestEffort => Arc::new(BestEffort::new()),
-            Self::FailFast => Arc::new(NeverRetry),
-            Self::ErrorMap => Arc::new(ErrorMapStrategy::new(ErrorMaps::new())),
-            Self::Constant {
-                delay_ms,
-                max_attempts,
-            } => {
-                let delay = std::time::Duration::from_millis(delay_ms);
-                Arc::new(MaxAttempts::new(max_attempts, Backoff::constant(delay)))
-            }
-        }
-    }
-
-    fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
-        if !json.is_object() {
-            let names = [
-                ("best_effort", Self::BestEffort),
-                ("fail_fast", Self::FailFast),
-                ("error_map", Self::ErrorMap),
-            ];
-            return one_of(place, json, &names);
-        }
-        let members = Members::of(place, json, &["constant_ms", "max_attempts"])?;
-        let delay = members.required(place, "constant_ms", "milliseconds", |place, json| {
-            integer(
-                place,
-                json,
-                "milliseconds from 0 to 1000000000",
-                0,
-                1_000_000_000,
-            )
-        });
-        let max = members.required(place, "max_attempts", "a number", |place, json| {
-            integer(
-                place,
-                json,
-                "a whole number from 1 to 1000000",
-                1,
-                1_000_000,
-            )
-        });
-        Some(Self::Constant {
-            delay_ms: delay?,
-            max_attempts: u32::try_from(max?).ok()?,
-        })
-    }
-}
-
 /// A policy of one process, with throttles and budgets of its own.
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
@@ -108,6 +46,71 @@ pub(crate) enum Parsed {
 
 impl PolicyText {
     const FORMS: [&'static str; 3] = ["service_config", "http_policy", "kv"];
+
+    /// The policy, if it can be read.
+    ///
+    /// # Errors
+    /// All its faults.
+    pub fn checked(self) -> Result<Self, Faults> {
+        self.parse(&Simulated::fixed(0.5))?;
+        Ok(self)
+    }
+
+    /// The policy as it stands in a scenario.
+    pub(crate) fn document(&self) -> Value {
+        let read = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
+        match self {
+            Self::ServiceConfig(text) => json!({ "service_config": read(text) }),
+            Self::HttpPolicy(text) => json!({ "http_policy": read(text) }),
+            Self::Kv(strategy) => json!({ "kv": kv::document(*strategy) }),
+        }
+    }
+
+    /// Reads a policy of a file: a document as it stands in a scenario, or the text of an HTTP
+    /// policy or of a service config itself.
+    ///
+    /// # Errors
+    /// All its faults, each with its path.
+    pub fn of_file(text: &str) -> Result<Self, Faults> {
+        let json: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+        let has = |member: &&str| json.get(member).is_some();
+        if Self::FORMS.iter().any(has) {
+            Self::of_document(text)
+        } else if ["methodConfig", "retryThrottling", "loadBalancingConfig"]
+            .iter()
+            .any(has)
+        {
+            Self::ServiceConfig(text.to_owned()).checked()
+        } else {
+            Self::HttpPolicy(text.to_owned()).checked()
+        }
+    }
+
+    /// The time limit of the route with this name, in nanoseconds.
+    pub(crate) fn timeout_of(&self, route: &str) -> Option<u64> {
+        let parsed = self.parse(&Simulated::fixed(0.5)).ok()?;
+        let policy = table::route(&parsed, &CallKind::of_route(route))?;
+        u64::try_from(policy.timeout()?.as_nanos()).ok()
+    }
+
+    /// Reads a document as it stands in a scenario: `{"http_policy": …}` and its likes.
+    ///
+    /// # Errors
+    /// All its faults, each with its path.
+    pub fn of_document(text: &str) -> Result<Self, Faults> {
+        const FORM: Form = Form::new("the policy");
+        let mut others = Vec::new();
+        let read = FORM.read(text.as_bytes(), |place, json| {
+            Self::read(place, json, &mut others)
+        });
+        let refused = match read {
+            Ok((policy, _)) if others.is_empty() => return Ok(policy),
+            Ok(_) => Vec::new(),
+            Err(refused) => refused.faults().to_vec(),
+        };
+        others.extend(refused);
+        Err(Faults::new(FORM.subject, others))
+    }
 
     /// Reads `{"service_config": …}` and its likes. Faults of the policy itself are added to
     /// `others`.
@@ -122,17 +125,7 @@ impl PolicyText {
         if forms.iter().filter(|form| **form).count() != 1 {
             return place.refuse("must have exactly one of service_config, http_policy, kv");
         }
-        if let Some(json) = members.get("with") {
-            let mut place = place.field("with");
-            let with = Members::any(&mut place, json)?;
-            for (name, _) in with.iter() {
-                let what = "is not a part that a stack can have in this version";
-                place.field(name).wrong(what);
-            }
-        }
-        let read = members.optional(place, kv, |place, json| {
-            KvStrategy::read(place, json).map(Self::Kv)
-        });
+        let read = members.optional(place, kv, |place, json| kv::read(place, json).map(Self::Kv));
         if forms[2] {
             return read;
         }
@@ -143,7 +136,7 @@ impl PolicyText {
         };
         let text = made(members.get(name)?.text().to_owned());
         let place = place.field(name);
-        match text.parse(&Randomness::Fixed(0.5)) {
+        match text.parse(&Simulated::fixed(0.5)) {
             Ok(_) => Some(text),
             Err(faults) => {
                 let faults = faults.faults().iter().cloned();
@@ -153,20 +146,23 @@ impl PolicyText {
         }
     }
 
-    /// The policy of one process; its jitter draws from `randomness`.
-    pub(crate) fn parse(&self, randomness: &Randomness) -> Result<Parsed, Faults> {
+    /// The policy of one process; its jitter and its clock are those of the simulation.
+    pub(crate) fn parse(&self, by: &Simulated) -> Result<Parsed, Faults> {
         Ok(match self {
             Self::ServiceConfig(text) => {
                 let options = service_config::Options::new()
-                    .randomness(randomness.clone())
+                    .randomness(by.randomness.clone())
                     .on_deadline(OnDeadline::Cap);
                 Parsed::Grpc(ServiceConfig::parse_with(text, &options)?)
             }
             Self::HttpPolicy(text) => {
-                let options = http_policy::Options::new().randomness(randomness.clone());
+                let clock = by.clock.clone();
+                let options = http_policy::Options::new()
+                    .randomness(by.randomness.clone())
+                    .clock(move || clock.now());
                 Parsed::Http(HttpPolicies::parse_with(text, &options)?.policies)
             }
-            Self::Kv(strategy) => Parsed::Kv(strategy.make()),
+            Self::Kv(strategy) => Parsed::Kv(kv::make(*strategy)),
         })
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use http::{HeaderValue, Response};
-use reattempt::{CallContext, Classify, ReadPushback, ServerPushback, Stage, Verdict};
+use reattempt::{CallContext, Classify, OnDeadline, ReadPushback, ServerPushback, Stage, Verdict};
 use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{KvAnswer, KvClassifier, KvPushback, KvTransportError};
 use reattempt_grpc::{Code, CodeSet, GRPC_STATUS, GrpcClassifier, GrpcPushback, RETRY_PUSHBACK_MS};
@@ -105,6 +105,18 @@ impl Protocol {
                 };
                 KvClassifier::new().classify(outcome.as_ref(), context)
             }
+        }
+    }
+
+    /// What the protocol's classifier says of delays that do not fit before the deadline.
+    pub(crate) fn on_deadline(self) -> OnDeadline {
+        fn of<Res, Err>(classifier: &impl Classify<Res, Err>) -> OnDeadline {
+            classifier.on_deadline()
+        }
+        match self {
+            Self::Grpc => of::<Response<()>, io::Error>(&GrpcClassifier::new()),
+            Self::Http => of::<Response<()>, io::Error>(&HttpClassifier::new()),
+            Self::Kv => of::<Kv, KvLost>(&KvClassifier::new()),
         }
     }
 

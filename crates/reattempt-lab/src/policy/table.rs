@@ -8,13 +8,13 @@ use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::strategy::{MaxAttempts, NeverRetry};
 use reattempt::throttle::HedgeBudget;
 use reattempt::{
-    CallContext, HasCallContext, HedgePolicy, Idempotency, Recovery, RetryStrategy, RetryThrottle,
-    Route, RoutePolicy, ServerPushback, Verdict,
+    CallContext, HasCallContext, HedgePolicy, Idempotency, OnDeadline, Recovery, RetryStrategy,
+    RetryThrottle, Route, RoutePolicy, ServerPushback, Verdict,
 };
 use reattempt_couchbase::kv::Opcode;
 
 use super::protocol::{Outcome, Protocol};
-use super::{Parsed, PolicyText};
+use super::{Parsed, PolicyText, Simulated};
 use crate::scenario::{CallKind, Scenario};
 
 /// Outcomes by number: these, then the scenario's answers, then what a tier answers for a failure
@@ -42,6 +42,8 @@ pub(crate) struct Table {
     /// In nanoseconds; `u64::MAX` is none.
     pub(crate) timeout: u64,
     pub(crate) attempt_timeout: u64,
+    /// Of the protocol's classifier.
+    pub(crate) on_deadline: OnDeadline,
     protocol: Protocol,
     outcomes: Vec<Outcome>,
     /// With the route's policy, from which the reader of pushback takes its settings.
@@ -71,12 +73,30 @@ pub(crate) enum Way {
 }
 
 /// The policy of the route that a call takes.
-fn route(parsed: &Parsed, kind: &CallKind) -> Option<Arc<RoutePolicy>> {
+pub(super) fn route(parsed: &Parsed, kind: &CallKind) -> Option<Arc<RoutePolicy>> {
     let request = request(kind);
-    match parsed {
-        Parsed::Grpc(config) => config.route(&request),
-        Parsed::Http(policies) => policies.route(&request),
-        Parsed::Kv(_) => None,
+    match (parsed, &kind.route) {
+        (Parsed::Grpc(config), None) => config.route(&request),
+        (Parsed::Http(policies), None) => policies.route(&request),
+        (Parsed::Grpc(config), Some(name)) => {
+            // The name of an entry is that of a method, or of a service.
+            let method = config.method(name);
+            let is_it = method.policy.name() == name;
+            let service = || config.method(&format!("{name}/"));
+            let config = if is_it { method } else { service() };
+            Some(Arc::clone(&config.policy))
+        }
+        (Parsed::Http(policies), Some(name)) => {
+            let default = || {
+                policies
+                    .iter()
+                    .last()
+                    .filter(|last| last.name() == "default")
+            };
+            let named = policies.iter().find(|policy| policy.name() == name);
+            named.or_else(default).cloned()
+        }
+        (Parsed::Kv(_), _) => None,
     }
 }
 
@@ -88,12 +108,12 @@ fn request(kind: &CallKind) -> Request<()> {
 
 impl Own {
     /// Of a process with this policy.
-    pub(crate) fn new(parsed: &Parsed, kind: &CallKind, randomness: &Randomness) -> Self {
+    pub(crate) fn new(parsed: &Parsed, kind: &CallKind, by: &Simulated) -> Self {
         let policy = route(parsed, kind);
         let layer: Arc<dyn RetryStrategy> = match parsed {
             // The stacks of `reattempt call`.
             Parsed::Grpc(_) => Arc::new(NeverRetry),
-            Parsed::Http(_) => Arc::new(standard(randomness)),
+            Parsed::Http(_) => Arc::new(standard(&by.randomness)),
             Parsed::Kv(strategy) => Arc::clone(strategy),
         };
         let way = match policy.as_deref().map(RoutePolicy::recovery) {
@@ -131,10 +151,10 @@ impl Table {
         scenario: &Scenario,
         text: &PolicyText,
         kind: &CallKind,
-        randomness: &Randomness,
+        by: &Simulated,
         outer: Option<Protocol>,
     ) -> Option<Self> {
-        let parsed = text.parse(randomness).ok()?;
+        let parsed = text.parse(by).ok()?;
         let protocol = text.protocol();
         let outcomes = outcomes(scenario, protocol)?;
         let policy = route(&parsed, kind);
@@ -167,7 +187,9 @@ impl Table {
             2 => gateways as u16 + 1,
             _ if outer.is_some_and(|outer| outer != protocol) => answer_outcome(scenario.overload),
             // Without the pushback, which was for this caller.
-            _ => without_pushback(&outcomes, outcome),
+            // Those stand last, in the order of the answers.
+            FIRST_ANSWER.. if outcome < gateways => (outcome + scenario.answers.len() + 2) as u16,
+            _ => outcome as u16,
         };
         Some(Self {
             verdicts: outcomes
@@ -180,6 +202,7 @@ impl Table {
             idempotent: kind.is_idempotent(protocol),
             timeout: own.unwrap_or(u64::MAX).min(timeout.unwrap_or(u64::MAX)),
             attempt_timeout: attempt_timeout.unwrap_or(u64::MAX),
+            on_deadline: protocol.on_deadline(),
             protocol,
             outcomes,
             context,
@@ -203,19 +226,6 @@ impl Table {
     pub(crate) fn passed_on(&self, outcome: u16) -> u16 {
         self.passed_on[usize::from(outcome)]
     }
-}
-
-/// The answer with the same code and no pushback.
-fn without_pushback(outcomes: &[Outcome], outcome: usize) -> u16 {
-    let Outcome::Answer { code, .. } = outcomes[outcome] else {
-        return outcome as u16;
-    };
-    let plain = Outcome::Answer {
-        code,
-        pushback_ms: None,
-    };
-    let at = outcomes.iter().position(|known| *known == plain);
-    at.unwrap_or(outcome) as u16
 }
 
 fn outcomes(scenario: &Scenario, protocol: Protocol) -> Option<Vec<Outcome>> {

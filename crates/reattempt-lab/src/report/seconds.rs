@@ -47,9 +47,8 @@ impl Row {
 #[derive(Debug)]
 pub(crate) struct Seconds {
     first: u64,
+    /// Each is closed when the last of its calls has ended and a later one has begun.
     rows: Vec<Row>,
-    /// Rows that may still change, in order.
-    open: Vec<usize>,
     /// Attempts after the last second in which calls arrive.
     late: BTreeMap<u64, u64>,
     after: u64,
@@ -60,7 +59,6 @@ impl Seconds {
         Self {
             first: scenario.warmup / SECOND,
             rows: Vec::new(),
-            open: Vec::new(),
             late: BTreeMap::new(),
             after: scenario.duration.div_ceil(SECOND),
         }
@@ -70,20 +68,18 @@ impl Seconds {
     fn row(&mut self, at: u64) -> &mut Row {
         let at = (at / SECOND - self.first) as usize;
         if at >= self.rows.len() {
-            self.open.retain(|open| {
-                let row = &mut self.rows[*open];
-                let still = row.open > 0;
-                if !still {
-                    row.close();
-                }
-                still
-            });
+            self.close_last();
             while at >= self.rows.len() {
                 self.rows.push(Row::default());
             }
-            self.open.push(at);
         }
         &mut self.rows[at]
+    }
+
+    fn close_last(&mut self) {
+        if let Some(row) = self.rows.last_mut().filter(|row| row.open == 0) {
+            row.close();
+        }
     }
 
     pub(super) fn call(&mut self, at: u64) {
@@ -103,18 +99,21 @@ impl Seconds {
     }
 
     pub(super) fn ended(&mut self, arrived: u64, took: Option<u64>) {
-        let row = &mut self.rows[(arrived / SECOND - self.first) as usize];
+        let at = (arrived / SECOND - self.first) as usize;
+        let is_last = at + 1 == self.rows.len();
+        let row = &mut self.rows[at];
         row.open -= 1;
         if let Some(took) = took {
             row.succeeded += 1;
             row.times.add(took);
         }
+        if row.open == 0 && !is_last {
+            row.close();
+        }
     }
 
     pub(super) fn rows(mut self) -> Vec<Second> {
-        for at in std::mem::take(&mut self.open) {
-            self.rows[at].close();
-        }
+        self.close_last();
         while self.first + (self.rows.len() as u64) < self.after {
             self.rows.push(Row::default());
         }

@@ -7,11 +7,20 @@ use super::servers::weighed;
 use super::{CallKind, Scenario};
 
 impl CallKind {
+    /// Calls of the route with this name.
+    pub(crate) fn of_route(name: &str) -> Self {
+        Self {
+            route: Some(name.to_owned()),
+            ..Self::get()
+        }
+    }
+
     pub(super) fn get() -> Self {
         Self {
             weight: 1.0,
             method: "GET".to_owned(),
             path: "/".to_owned(),
+            route: None,
             idempotent: None,
             timeout: None,
         }

@@ -10,7 +10,7 @@ use reattempt::config::Faults;
 
 pub use latency::Latency;
 
-use crate::policy::PolicyText;
+use crate::policy::Stack;
 
 /// A scenario that was read without faults.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Scenario {
     /// From when on (in nanoseconds), and how many calls a second; in this order.
     pub(crate) arrivals: Vec<(u64, f64)>,
     pub(crate) calls: Vec<CallKind>,
-    pub(crate) policies: Vec<(String, PolicyText)>,
+    pub(crate) policies: Vec<(String, Stack)>,
     /// In nanoseconds.
     pub(crate) rtt: u64,
     pub(crate) tiers: Vec<Tier>,
@@ -44,6 +44,8 @@ pub(crate) struct CallKind {
     pub(crate) weight: f64,
     pub(crate) method: String,
     pub(crate) path: String,
+    /// The name of its route in the policies, which then decides instead of method and path.
+    pub(crate) route: Option<String>,
     pub(crate) idempotent: Option<bool>,
     /// In nanoseconds.
     pub(crate) timeout: Option<u64>,
@@ -53,7 +55,7 @@ pub(crate) struct CallKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Tier {
     /// Absent: the policy under test.
-    pub(crate) policy: Option<PolicyText>,
+    pub(crate) policy: Option<Stack>,
     pub(crate) backends: Vec<Backend>,
 }
 
@@ -138,6 +140,14 @@ impl Scenario {
     pub const MOST_TIERS: usize = 16;
     /// The most kinds of call.
     pub const MOST_KINDS: usize = 100;
+    /// The most policies.
+    pub const MOST_POLICIES: usize = 1000;
+    /// The most faults of one backend.
+    pub const MOST_FAULTS: usize = 1000;
+    /// The most parts of one mix of latencies.
+    pub const MOST_PARTS: usize = 100;
+    /// The most different failures that servers answer: pairs of a code and a pushback.
+    pub const MOST_ANSWERS: usize = 1000;
 
     /// Reads a scenario document.
     ///
@@ -160,7 +170,7 @@ impl Scenario {
     }
 
     /// The policy that a call of this tier runs under.
-    pub(crate) fn policy_of<'a>(&'a self, tier: usize, tested: &'a PolicyText) -> &'a PolicyText {
+    pub(crate) fn policy_of<'a>(&'a self, tier: usize, tested: &'a Stack) -> &'a Stack {
         self.tiers[tier].policy.as_ref().unwrap_or(tested)
     }
 

@@ -6,7 +6,7 @@ use super::calls::{arrivals, calls};
 use super::number::{millis_as_nanos, number, seconds};
 use super::servers::{answer, backend};
 use super::{Answer, CallKind, Pick, Scenario, Tier};
-use crate::policy::PolicyText;
+use crate::policy::Stack;
 
 const FORM: Form = Form {
     most_faults: 100,
@@ -137,16 +137,20 @@ fn policies(
     place: &mut Place<'_>,
     json: Json<'_>,
     others: &mut Others,
-) -> Option<Vec<(String, PolicyText)>> {
+) -> Option<Vec<(String, Stack)>> {
     let members = Members::any(place, json)?;
     let named: Vec<_> = members.iter().collect();
     if named.is_empty() {
         return place.refuse("must have at least one policy");
     }
+    if named.len() > Scenario::MOST_POLICIES {
+        let most = Scenario::MOST_POLICIES;
+        return place.refuse(format!("must have at most {most} policies"));
+    }
     let policies: Vec<_> = named
         .into_iter()
         .map(|(name, json)| {
-            let policy = PolicyText::read(&mut place.field(name), json, others)?;
+            let policy = Stack::read(&mut place.field(name), json, others)?;
             Some((name.to_owned(), policy))
         })
         .collect();
@@ -186,7 +190,7 @@ fn tiers(
                 let members = Members::of(place, json, &["policy", "backends"])?;
                 let policy = members
                     .get("policy")
-                    .map(|json| PolicyText::read(&mut place.field("policy"), json, others));
+                    .map(|json| Stack::read(&mut place.field("policy"), json, others));
                 let backends = members.required(place, "backends", "a list", &mut backends);
                 Some(Tier {
                     policy: match policy {
@@ -227,7 +231,7 @@ fn processes(scenario: &Scenario, others: &mut Others) {
         .filter_map(|tier| tier.policy.as_ref());
     let longest = named
         .chain(of_tiers)
-        .map(PolicyText::len)
+        .map(|stack| stack.len())
         .max()
         .unwrap_or(0);
     let each = longest + 64 * scenario.calls.len();
@@ -247,17 +251,12 @@ fn codes(scenario: &Scenario, others: &mut Others) {
         .tiers
         .iter()
         .filter_map(|tier| tier.policy.as_ref());
-    let mut protocols: Vec<_> = named.chain(of_tiers).map(PolicyText::protocol).collect();
+    let mut protocols: Vec<_> = named
+        .chain(of_tiers)
+        .map(|stack| stack.protocol())
+        .collect();
     protocols.sort_unstable();
     protocols.dedup();
-    // Outcomes have numbers of 16 bits, and each answer has two.
-    if scenario.answers.len() > 10_000 {
-        others.push(Fault::new(
-            "$",
-            "has more than 10000 different codes and pushbacks",
-        ));
-        return;
-    }
     for answer in &scenario.answers {
         for protocol in &protocols {
             if let Err(must) = protocol.code(answer.code.as_ref()) {

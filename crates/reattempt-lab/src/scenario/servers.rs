@@ -18,6 +18,7 @@ pub(super) fn backend(
     let queue = queue.map(|json| count(&mut place.field("queue"), json, 0));
     let read = members.required(place, "latency", "a distribution", latency);
     let faults = members.optional(place, "faults", |place, json| {
+        at_most(place, json, Scenario::MOST_FAULTS)?;
         array(place, json, "faults", |place, json| {
             trouble(place, json, answers)
         })
@@ -100,6 +101,7 @@ fn distribution(place: &mut Place<'_>, json: Json<'_>, weighted: bool) -> Option
             Some(Latency::Samples(samples))
         }
         _ => {
+            at_most(place, json, Scenario::MOST_PARTS)?;
             let parts = array(place, json, "distributions with a weight", |place, json| {
                 let part = distribution(place, json, true);
                 let heavy = json.get("weight");
@@ -116,6 +118,14 @@ fn distribution(place: &mut Place<'_>, json: Json<'_>, weighted: bool) -> Option
             Some(Latency::Mix(parts))
         }
     })
+}
+
+/// A list that is searched at each event has to be short; what is no list is refused later.
+fn at_most(place: &mut Place<'_>, json: Json<'_>, most: usize) -> Option<()> {
+    if json.items().is_some_and(|items| items.len() > most) {
+        return place.refuse(format!("must have at most {most} items"));
+    }
+    Some(())
 }
 
 /// At least one of several weights has to be above zero.
@@ -267,6 +277,11 @@ pub(super) fn answer(
         |known: &Answer| known.code == answer.code && known.pushback_ms == answer.pushback_ms;
     if let Some(at) = answers.iter().position(same) {
         return Some(at);
+    }
+    if answers.len() >= Scenario::MOST_ANSWERS {
+        let most = Scenario::MOST_ANSWERS;
+        let what = format!("is one of more than {most} different codes and pushbacks");
+        return place.refuse(what);
     }
     answers.push(answer);
     Some(answers.len() - 1)

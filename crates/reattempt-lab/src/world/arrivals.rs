@@ -3,7 +3,9 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 
-use crate::random::{below, exponential, stream, unit};
+use super::call::NONE;
+use crate::random::{Words, below, exponential, stream, unit};
+use crate::replay::Past;
 use crate::scenario::Scenario;
 use crate::scenario::latency::by_weight;
 
@@ -14,11 +16,15 @@ pub(super) struct Arrived {
     pub(super) client: u32,
     pub(super) kind: u16,
     pub(super) word: u64,
+    /// The recorded call that it is; [`NONE`] for one of a scenario.
+    pub(super) past: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct Arrivals<'a> {
     scenario: &'a Scenario,
+    /// Recorded calls, and how many of them have arrived.
+    past: Option<(&'a Past, usize)>,
     generator: ChaCha8Rng,
     /// Where the rate is looked up, in fractions of a nanosecond so that no time is lost.
     clock: f64,
@@ -27,9 +33,10 @@ pub(super) struct Arrivals<'a> {
 }
 
 impl<'a> Arrivals<'a> {
-    pub(super) fn new(scenario: &'a Scenario) -> Self {
+    pub(super) fn new(scenario: &'a Scenario, past: Option<&'a Past>) -> Self {
         let mut arrivals = Self {
             scenario,
+            past: past.map(|past| (past, 0)),
             generator: stream(scenario.seed, 1),
             clock: scenario.arrivals[0].0 as f64,
             piece: 0,
@@ -40,8 +47,11 @@ impl<'a> Arrivals<'a> {
     }
 
     /// When the next call arrives.
-    pub(super) const fn at(&self) -> Option<u64> {
-        self.next
+    pub(super) fn at(&self) -> Option<u64> {
+        match self.past {
+            Some((past, at)) => past.calls.get(at).map(|call| call.arrived),
+            None => self.next,
+        }
     }
 
     /// An exponential amount of expected calls passes, piece by piece of the rate.
@@ -54,7 +64,8 @@ impl<'a> Arrivals<'a> {
             let at = self.clock + left / per_ns;
             match ends {
                 Some(ends) if at >= ends || !at.is_finite() => {
-                    left -= (ends - self.clock) * per_ns;
+                    // Rounding may take more than there is.
+                    left = (left - (ends - self.clock) * per_ns).max(0.0);
                     self.clock = ends;
                     self.piece += 1;
                 }
@@ -67,6 +78,18 @@ impl<'a> Arrivals<'a> {
     }
 
     pub(super) fn take(&mut self) -> Option<Arrived> {
+        if let Some((past, at)) = &mut self.past {
+            let call = past.calls.get(*at)?;
+            let place = *at as u32;
+            *at += 1;
+            return Some(Arrived {
+                at: call.arrived,
+                client: 0,
+                kind: call.kind,
+                word: Words::of(self.scenario.seed, place.into()).next(),
+                past: place,
+            });
+        }
         let at = self.next?;
         let client = below(self.generator.next_u64(), self.scenario.clients as usize);
         let kinds = &self.scenario.calls;
@@ -84,6 +107,7 @@ impl<'a> Arrivals<'a> {
             client: client as u32,
             kind: kind as u16,
             word,
+            past: NONE,
         })
     }
 }

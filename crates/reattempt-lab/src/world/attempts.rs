@@ -3,7 +3,7 @@
 use reattempt::AttemptKind;
 
 use super::World;
-use super::call::{Attempt, NONE, Place, Progress};
+use super::call::{Attempt, End, NONE, Place, Progress};
 use super::events::What;
 use super::pick::pick;
 use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT};
@@ -16,6 +16,7 @@ impl World<'_> {
             return;
         };
         call.sent += 1;
+        call.transparent += u32::from(kind == AttemptKind::Transparent);
         let word = Words::of(call.word, call.sent.into()).next();
         let tier = &mut self.tiers[usize::from(call.tier)];
         let backend = pick(tier, call, self.scenario.pick, word);
@@ -29,6 +30,7 @@ impl World<'_> {
             untried: call.tried.len() < tier.servers.len(),
             backend,
             place: Place::Leaving,
+            marked: false,
             outcome: OUTCOME_SUCCESS,
             references: 1,
             inner: NONE,
@@ -60,13 +62,19 @@ impl World<'_> {
         let Some(settled) = self.attempts.get_mut(attempt) else {
             return;
         };
-        let outcome = settled.outcome;
         let awaited = std::mem::take(&mut settled.awaited);
-        let (call, number, kind, untried) =
-            (settled.call, settled.number, settled.kind, settled.untried);
+        let call = settled.call;
+        let end = End {
+            attempt,
+            number: settled.number,
+            kind: settled.kind,
+            untried: settled.untried,
+            marked: settled.marked,
+            outcome: settled.outcome,
+        };
         self.release(attempt);
         if awaited {
-            self.settled(call, attempt, number, kind, untried, outcome);
+            self.settled(call, end);
         }
     }
 
@@ -75,9 +83,17 @@ impl World<'_> {
         let Some(late) = self.attempts.get(attempt).filter(|late| late.awaited) else {
             return;
         };
-        let (call, number, kind) = (late.call, late.number, late.kind);
+        let call = late.call;
+        let end = End {
+            attempt,
+            number: late.number,
+            kind: late.kind,
+            untried: false,
+            marked: false,
+            outcome: OUTCOME_TIMEOUT,
+        };
         self.cancel(attempt);
-        self.settled(call, attempt, number, kind, false, OUTCOME_TIMEOUT);
+        self.settled(call, end);
     }
 
     /// The caller no longer waits for an attempt.

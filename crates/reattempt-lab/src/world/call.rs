@@ -19,6 +19,8 @@ pub(super) struct Call {
     pub(super) serves: u32,
     /// It belongs to a client's call that is counted.
     pub(super) counted: bool,
+    /// The recorded call that it is, or [`NONE`].
+    pub(super) past: u32,
     /// Nothing more is sent: its deadline ends it.
     pub(super) expires: bool,
     pub(super) arrived: u64,
@@ -26,6 +28,10 @@ pub(super) struct Call {
     /// What chance decides about it.
     pub(super) word: u64,
     pub(super) sent: u32,
+    /// Of those, how many were transparent.
+    pub(super) transparent: u32,
+    /// The latest failure was marked: another hop has given up.
+    pub(super) marked: bool,
     /// The backends that it has tried.
     pub(super) tried: Tried,
     /// The outcome of the attempt that failed last.
@@ -107,6 +113,8 @@ pub(super) struct Attempt {
     pub(super) untried: bool,
     pub(super) backend: u32,
     pub(super) place: Place,
+    /// The answer says that the call behind it has given up.
+    pub(super) marked: bool,
     /// The outcome that its backend has decided on.
     pub(super) outcome: u16,
     /// The events and queues that refer to it.
@@ -119,6 +127,17 @@ pub(super) struct Attempt {
     pub(super) call_kind: u16,
     pub(super) counted: bool,
     pub(super) arrived: u64,
+}
+
+/// The end of an attempt, as its caller sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) attempt: u32,
+    pub(super) number: u32,
+    pub(super) kind: AttemptKind,
+    pub(super) untried: bool,
+    pub(super) marked: bool,
+    pub(super) outcome: u16,
 }
 
 /// Where an attempt is.

@@ -7,10 +7,10 @@ use reattempt::driver::{HedgeDriver, count_success};
 use reattempt::machine::{Action, Facts, HedgeAction, Resume};
 use reattempt::{AttemptKind, CallDeadline, Idempotency, StopReason};
 
-use super::call::{Call, Failing, Gates, Hedging, NONE, Progress, Tried};
+use super::call::{Call, End, Failing, Gates, Hedging, NONE, Progress, Tried};
 use super::events::What;
 use super::{Process, Tier, World};
-use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Own, Table, Way};
+use crate::policy::{OUTCOME_TIMEOUT, Own, Table, Way};
 use crate::report::Gate;
 
 /// What a call that begins is.
@@ -23,6 +23,8 @@ pub(super) struct Beginning {
     /// The attempt that it serves.
     pub(super) serves: u32,
     pub(super) counted: bool,
+    /// The recorded call that it is, or [`NONE`].
+    pub(super) past: u32,
 }
 
 impl World<'_> {
@@ -42,6 +44,7 @@ impl World<'_> {
             word: arrived.word,
             serves: NONE,
             counted,
+            past: arrived.past,
         })?;
         Some(())
     }
@@ -50,7 +53,9 @@ impl World<'_> {
     pub(super) fn begin(&mut self, of: Beginning) -> Option<u32> {
         self.process(of.tier, of.process)?;
         let (table, own) = parts(&self.tiers, of.tier, of.process, of.kind)?;
-        let timeout = table.timeout;
+        let past = self.past.and_then(|past| past.calls.get(of.past as usize));
+        let recorded = past.map_or(u64::MAX, |past| past.timeout);
+        let timeout = table.timeout.min(recorded);
         let (progress, hedges) = match &own.way {
             Way::Retry(_) => {
                 let flight = NONE;
@@ -77,11 +82,14 @@ impl World<'_> {
             process: of.process,
             serves: of.serves,
             counted: of.counted,
+            past: of.past,
             expires: timeout == 0,
             arrived: self.now,
             deadline: self.now.saturating_add(timeout),
             word: of.word,
             sent: 0,
+            transparent: 0,
+            marked: false,
             tried: Tried::none(),
             last: OUTCOME_TIMEOUT,
             paid: None,
@@ -91,6 +99,11 @@ impl World<'_> {
             let generation = self.calls.generation(id);
             self.events
                 .after(self.now, timeout, What::Deadline, id, generation);
+        }
+        if let Some(leaves) = past.and_then(|past| past.leaves) {
+            let generation = self.calls.generation(id);
+            self.events
+                .after(self.now, leaves, What::Leave, id, generation);
         }
         // The deadline has passed: nothing is sent.
         if timeout == 0 {
@@ -112,17 +125,17 @@ impl World<'_> {
     }
 
     /// An attempt of a call has this outcome.
-    pub(super) fn settled(
-        &mut self,
-        id: u32,
-        attempt: u32,
-        number: u32,
-        kind: AttemptKind,
-        untried: bool,
-        outcome: u16,
-    ) {
+    pub(super) fn settled(&mut self, id: u32, end: End) {
+        let End {
+            attempt,
+            number,
+            kind,
+            untried,
+            marked,
+            outcome,
+        } = end;
         let now = self.instant(self.now);
-        let base = self.base;
+        let base = self.simulated.clock.base;
         let Some((call, table, own)) = split(&mut self.calls, &self.tiers, id) else {
             return;
         };
@@ -138,11 +151,14 @@ impl World<'_> {
             return self.end(id, StopReason::Success);
         }
         call.last = outcome;
+        call.marked = marked && self.tiers[usize::from(call.tier)].text.hop_marks;
         let mut facts = Facts::new(now, number, kind);
         facts.idempotent = table.idempotent;
         facts.limit = limit(base, call.deadline);
+        facts.on_deadline = table.on_deadline;
         facts.report.pushback = table.pushback(outcome);
         facts.report.untried_backend = untried;
+        facts.report.forbidden = call.marked;
         let gates = gates(&mut call.paid, own, facts.limit, number);
         match (&mut call.progress, &own.way) {
             (Progress::Retry { failing, .. }, Way::Retry(strategy)) => {
@@ -185,7 +201,7 @@ impl World<'_> {
 
     /// The wait before a retry is over.
     pub(super) fn resume(&mut self, id: u32) {
-        let (now, base) = (self.instant(self.now), self.base);
+        let (now, base) = (self.instant(self.now), self.simulated.clock.base);
         let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
             return;
         };
@@ -207,69 +223,6 @@ impl World<'_> {
             Resume::Return => self.end(id, ended.unwrap_or(StopReason::Deadline)),
             Resume::Expire => call.expires = true,
         }
-    }
-
-    /// The deadline of a call passes.
-    pub(super) fn expired(&mut self, id: u32) {
-        self.drop_driver(id, StopReason::Deadline);
-        self.end(id, StopReason::Deadline);
-    }
-
-    /// What a throttle paid for a retry that is not sent is returned.
-    fn drop_driver(&mut self, id: u32, stopped: StopReason) {
-        let base = self.base;
-        let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
-            return;
-        };
-        let gates = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
-        if let Progress::Retry {
-            failing: Some(failing),
-            ..
-        } = &mut call.progress
-        {
-            failing.driver.dropped(stopped, &gates);
-        }
-    }
-
-    /// The caller of a call has gone.
-    pub(super) fn abort(&mut self, id: u32) {
-        self.drop_driver(id, StopReason::Cancelled);
-        if let Some(call) = self.calls.remove(id) {
-            self.cancel_all(&call);
-        }
-    }
-
-    fn cancel_all(&mut self, call: &Call) {
-        match &call.progress {
-            Progress::Retry { flight: NONE, .. } => {}
-            Progress::Retry { flight, .. } => self.cancel(*flight),
-            Progress::Hedge(hedging) => {
-                for flight in &hedging.flights {
-                    self.cancel(*flight);
-                }
-            }
-        }
-    }
-
-    /// A call ends.
-    pub(super) fn end(&mut self, id: u32, how: StopReason) {
-        let Some(call) = self.calls.remove(id) else {
-            return;
-        };
-        self.cancel_all(&call);
-        if call.serves == NONE {
-            if call.counted {
-                self.counts.ended(call.arrived, self.now, how);
-            }
-            return;
-        }
-        let table = &self.tiers[usize::from(call.tier)].tables[usize::from(call.kind)];
-        let outcome = match how {
-            StopReason::Success => OUTCOME_SUCCESS,
-            StopReason::Deadline => table.passed_on_deadline,
-            _ => table.passed_on(call.last),
-        };
-        self.finish(call.serves, outcome);
     }
 }
 

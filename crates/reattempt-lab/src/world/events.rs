@@ -30,9 +30,11 @@ pub(super) enum What {
     AttemptTimeout,
     /// The deadline of a call passes.
     Deadline,
+    /// The caller of a call loses its patience.
+    Leave,
 }
 
-const ALL: [What; 9] = [
+const ALL: [What; 10] = [
     What::Arrive,
     What::Served,
     What::Settle,
@@ -42,6 +44,7 @@ const ALL: [What; 9] = [
     What::Hedge,
     What::AttemptTimeout,
     What::Deadline,
+    What::Leave,
 ];
 
 /// The bits of a sequence number; four more say what happens, and two come first.
@@ -52,7 +55,7 @@ impl What {
     const fn class(self) -> u64 {
         match self {
             Self::Hedge | Self::AttemptTimeout => 1,
-            Self::Deadline => 2,
+            Self::Deadline | Self::Leave => 2,
             _ => 0,
         }
     }

@@ -27,7 +27,7 @@ impl World<'_> {
 
     /// Sends what is due, and plans the next look.
     pub(super) fn plan_hedges(&mut self, id: u32) {
-        let (now, base) = (self.instant(self.now), self.base);
+        let (now, base) = (self.instant(self.now), self.simulated.clock.base);
         loop {
             let mut due = Vec::new();
             let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {

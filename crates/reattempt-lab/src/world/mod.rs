@@ -7,6 +7,7 @@ mod attempts;
 mod backend;
 mod call;
 mod caller;
+mod ending;
 mod events;
 mod hedges;
 mod pick;
@@ -14,12 +15,13 @@ mod serving;
 mod slab;
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use reattempt::backoff::Randomness;
 
-use crate::policy::{Own, Parsed, PolicyText, Table};
+use crate::policy::{Clock, Own, Parsed, Simulated, Stack, Table};
 use crate::random;
+use crate::replay::Past;
 use crate::report::Counts;
 use crate::scenario::Scenario;
 use arrivals::Arrivals;
@@ -48,7 +50,7 @@ struct Tier<'a> {
     servers: Vec<Server<'a>>,
     /// By kind of call.
     tables: Vec<Table>,
-    text: &'a PolicyText,
+    text: &'a Stack,
     /// Made when they make their first call.
     processes: Vec<Option<Box<Process>>>,
 }
@@ -66,14 +68,14 @@ struct Process {
 pub(crate) struct World<'a> {
     scenario: &'a Scenario,
     now: u64,
-    /// The instant that is time zero for the machines, which compute with differences alone.
-    base: Instant,
     events: Events,
     arrivals: Arrivals<'a>,
     calls: Slab<Call>,
     attempts: Slab<Attempt>,
     tiers: Vec<Tier<'a>>,
-    randomness: Randomness,
+    /// What recorded attempts came to, instead of servers.
+    past: Option<&'a Past>,
+    simulated: Simulated,
     /// Half a round trip there, and the other half back.
     there: u64,
     back: u64,
@@ -82,12 +84,18 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     /// The world of a scenario under this policy.
-    pub(crate) fn new(scenario: &'a Scenario, tested: &'a PolicyText) -> Option<Self> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        tested: &'a Stack,
+        past: Option<&'a Past>,
+    ) -> Option<Self> {
         let generator = Mutex::new(random::stream(scenario.seed, 2));
         let randomness = Randomness::drawn(move || {
             let mut generator = generator.lock().unwrap_or_else(PoisonError::into_inner);
             random::roll(&mut generator)
         });
+        let clock = Clock::new();
+        let simulated = Simulated { randomness, clock };
         let mut tiers = Vec::with_capacity(scenario.tiers.len());
         let mut callers = scenario.clients as usize;
         for (at, tier) in scenario.tiers.iter().enumerate() {
@@ -96,7 +104,7 @@ impl<'a> World<'a> {
                 .checked_sub(1)
                 .map(|outer| scenario.policy_of(outer, tested).protocol());
             let kinds = scenario.calls.iter();
-            let tables = kinds.map(|kind| Table::new(scenario, text, kind, &randomness, outer));
+            let tables = kinds.map(|kind| Table::new(scenario, text, kind, &simulated, outer));
             tiers.push(Tier {
                 servers: tier.backends.iter().map(Server::new).collect(),
                 tables: tables.collect::<Option<_>>()?,
@@ -105,21 +113,16 @@ impl<'a> World<'a> {
             });
             callers = tier.backends.len();
         }
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "a base for arithmetic; the clock is virtual"
-        )]
-        let base = Instant::now();
         let mut world = Self {
             scenario,
             now: 0,
-            base,
             events: Events::new(),
-            arrivals: Arrivals::new(scenario),
+            arrivals: Arrivals::new(scenario, past),
             calls: Slab::new(),
             attempts: Slab::new(),
             tiers,
-            randomness,
+            past,
+            simulated,
             there: scenario.rtt / 2,
             back: scenario.rtt - scenario.rtt / 2,
             counts: Counts::new(scenario),
@@ -161,10 +164,10 @@ impl<'a> World<'a> {
                 .at()
                 .filter(|at| next.is_none_or(|next| *at <= next))
             {
-                self.now = at;
+                self.is_now(at);
                 self.arrive().ok_or(Stopped::Policy)?;
             } else if let Some(event) = self.events.pop() {
-                self.now = event.at;
+                self.is_now(event.at);
                 self.happen(&event).ok_or(Stopped::Policy)?;
             } else {
                 break;
@@ -192,7 +195,7 @@ impl<'a> World<'a> {
     fn tidy(&mut self) {
         let (calls, attempts) = (&self.calls, &self.attempts);
         self.events.tidy(|event| match event.what() {
-            What::Deadline | What::Hedge | What::Resume => {
+            What::Deadline | What::Leave | What::Hedge | What::Resume => {
                 !calls.is_current(event.id, event.generation)
             }
             What::AttemptTimeout => !attempts.is_current(event.id, event.generation),
@@ -213,19 +216,27 @@ impl<'a> World<'a> {
             What::Hedge if self.calls.is_current(id, generation) => self.hedge(id, event.at),
             What::AttemptTimeout if self.attempts.is_current(id, generation) => self.timed_out(id),
             What::Deadline if self.calls.is_current(id, generation) => self.expired(id),
+            What::Leave if self.calls.is_current(id, generation) => self.leaves(id),
             _ => {}
         }
         Some(())
     }
 
+    fn is_now(&mut self, at: u64) {
+        self.now = at;
+        self.simulated.clock.set(at);
+    }
+
     /// The machines' clock.
     fn instant(&self, at: u64) -> Instant {
-        self.base + Duration::from_nanos(at)
+        self.simulated.clock.at(at)
     }
 
     /// Nanoseconds of an instant of the machines.
     fn nanos(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.base).as_nanos();
+        let since = at
+            .saturating_duration_since(self.simulated.clock.base)
+            .as_nanos();
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
@@ -234,10 +245,10 @@ impl<'a> World<'a> {
         let tier = &mut self.tiers[tier];
         let place = &mut tier.processes[process as usize];
         if place.is_none() {
-            let parsed: Parsed = tier.text.parse(&self.randomness).ok()?;
+            let parsed: Parsed = tier.text.parse(&self.simulated).ok()?;
             let kinds = self.scenario.calls.iter();
             let own: Vec<Own> = kinds
-                .map(|kind| Own::new(&parsed, kind, &self.randomness))
+                .map(|kind| Own::new(&parsed, kind, &self.simulated))
                 .collect();
             for own in &own {
                 if let crate::policy::Way::Hedge(policy) = &own.way {

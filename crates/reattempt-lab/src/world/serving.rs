@@ -14,6 +14,21 @@ impl World<'_> {
         let Some(attempt) = self.attempts.get_mut(id) else {
             return;
         };
+        if let Some(past) = self.past {
+            let call = self.calls.get(attempt.call);
+            let call = call
+                .filter(|_| attempt.awaited)
+                .map_or(NONE, |call| call.past);
+            let came = past.came(call, attempt.number, self.now, attempt.word);
+            attempt.place = Place::Left;
+            if let Some((outcome, took)) = came.filter(|_| attempt.awaited) {
+                attempt.outcome = outcome;
+                self.events.after(self.now, took, What::Settle, id, 0);
+            } else {
+                self.release(id);
+            }
+            return;
+        }
         let server = &mut self.tiers[usize::from(attempt.tier)].servers[attempt.backend as usize];
         match server.arrive(self.now, &mut Words::of(attempt.word, 1)) {
             Arrival::Enters(outcome) => {
@@ -74,6 +89,7 @@ impl World<'_> {
             word: Words::of(attempt.word, 4).next(),
             serves: id,
             counted: attempt.counted,
+            past: NONE,
         };
         let inner = self.begin(inner)?;
         if let Some(attempt) = self.attempts.get_mut(id) {

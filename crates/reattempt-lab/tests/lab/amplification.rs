@@ -63,3 +63,16 @@ fn one_hop_that_retries_multiplies_once() {
     let tiers: Vec<f64> = seen.tiers.iter().map(|tier| tier.amplification).collect();
     assert_eq!(tiers, [4.0, 4.0, 4.0]);
 }
+
+/// The marks of the module `hop`: who has retried says so, and the hops before do not.
+#[test]
+fn cross_hop_marks_leave_the_attempts_of_one_hop() {
+    let retry = json!({"default": {"retry": {"maxAttempts": 3, "backoff": {"initial": "0.01s"}}}});
+    let tiers = |with: Value| -> Vec<f64> {
+        let tested = json!({"http_policy": retry, "with": with});
+        let seen = outcome(hops(4, None), tested);
+        seen.tiers.iter().map(|tier| tier.amplification).collect()
+    };
+    assert_eq!(tiers(json!({"hop_marks": false})), [3.0, 9.0, 27.0, 81.0]);
+    assert_eq!(tiers(json!({"hop_marks": true})), [1.0, 1.0, 1.0, 3.0]);
+}

@@ -195,3 +195,48 @@ fn every_scenario_of_the_gallery_runs() {
         assert!(gallery::find(example.name).is_some());
     }
 }
+
+/// Every distribution, fault and form: a platform whose numbers differ has another sum.
+#[test]
+fn a_seed_gives_the_same_bytes_on_every_platform() {
+    let latency = json!({"mix": [
+        {"weight": 3, "exponential_ms": 10}, {"weight": 2, "lognormal": {"median_ms": 8, "sigma": 0.7}},
+        {"weight": 1, "pareto": {"min_ms": 5, "alpha": 1.5}}, {"weight": 1, "samples_ms": [1, 2, 40.5]},
+    ]});
+    let backend =
+        |faults: Value| json!({"servers": 6, "queue": 20, "latency": latency, "faults": faults});
+    let document = json!({
+        "seed": 18_446_744_073_709_551_557_u64, "duration_s": 30, "warmup_s": 1.5, "clients": 3, "rtt_ms": 1.3,
+        "arrivals": [{"per_s": 200}, {"from_s": 10, "per_s": 500.5}, {"from_s": 12, "per_s": 150}],
+        "call": [{"weight": 2, "timeout_ms": 700}, {"method": "POST", "path": "/orders", "weight": 1}],
+        "backends": [
+            backend(json!([{"kind": "error", "share": 0.1, "from_s": 3}, {"kind": "slow", "factor": 2.5, "to_s": 9}])),
+            backend(json!([{"kind": "limit", "per_s": 80.5, "burst": 4, "pushback_ms": 30}, {"kind": "silent", "share": 0.01}])),
+            backend(json!([{"kind": "refuse", "from_s": 20, "to_s": 22}, {"kind": "capacity", "servers": 2, "from_s": 15}])),
+        ],
+        "pick": "least_loaded", "cancelled_work": "stops",
+        "policies": {
+            "retries": {"http_policy": {"default": {"retry": {"maxAttempts": 4, "backoff": {"jitter": "decorrelated"}},
+                "throttle": "t", "attemptTimeout": "0.4s"}, "throttles": {"t": {"retryRatio": 0.3, "window": "5s"}}}},
+            "hedges": {"service_config": {"methodConfig": [{"name": [{}], "timeout": "1s",
+                "hedgingPolicy": {"maxAttempts": 3, "hedgingDelay": "0.03s"}}],
+                "retryThrottling": {"maxTokens": 20, "tokenRatio": 0.25}}},
+            "key-value": {"kv": "best_effort"},
+        },
+    });
+    let mut result: Value = serde_json::from_str(&run(&document).to_json()).unwrap();
+    // Findings are words.
+    for (_, outcome) in result["policies"].as_object_mut().unwrap() {
+        outcome["findings"].take();
+    }
+    let text = result.to_string();
+    let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    assert_eq!(
+        format!("{sum:016x}"),
+        "0000000000000000",
+        "{} bytes",
+        text.len()
+    );
+}

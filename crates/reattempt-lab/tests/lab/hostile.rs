@@ -172,3 +172,34 @@ fn limits_are_kept() {
         fault(&copies)
     );
 }
+
+#[test]
+fn lists_that_every_event_searches_are_bounded() {
+    let faults = |latency: Value, faults: usize| {
+        let faults: Vec<Value> = (0..faults)
+            .map(|at| json!({"kind": "error", "code": 500, "pushback_ms": at}))
+            .collect();
+        let document = json!({
+            "duration_s": 1, "arrivals": [{"per_s": 1}],
+            "backends": [{"servers": 1, "latency": latency, "faults": faults}],
+            "overload": {"code": 503},
+            "policies": {"once": {"http_policy": {"default": {}}}},
+        });
+        let refused = Scenario::parse(&document.to_string()).unwrap_err();
+        refused.faults()[0].to_string()
+    };
+    let short = json!({"fixed_ms": 1});
+    assert_eq!(
+        faults(short.clone(), 1001),
+        "$.backends[0].faults: must have at most 1000 items"
+    );
+    assert_eq!(
+        faults(short, 1000),
+        "$.overload: is one of more than 1000 different codes and pushbacks"
+    );
+    let parts = vec![json!({"weight": 1, "fixed_ms": 1}); 101];
+    assert_eq!(
+        faults(json!({"mix": parts}), 0),
+        "$.backends[0].latency.mix: must have at most 100 items"
+    );
+}

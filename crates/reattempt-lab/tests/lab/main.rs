@@ -8,6 +8,7 @@ mod jitter;
 mod lint;
 mod queueing;
 mod readings;
+mod tune;
 
 use reattempt_lab::{Limits, Outcome, Report, Scenario};
 use serde_json::{Value, json};

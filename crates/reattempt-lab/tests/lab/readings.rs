@@ -388,3 +388,57 @@ fn a_cancellation_passes_inward_and_a_deadline_does_not() {
     );
     assert!(waited("stops") < 100.0);
 }
+
+/// A budget of a share of the calls looks back over its window in virtual time.
+#[test]
+fn a_retry_budget_counts_in_virtual_time() {
+    let tested = json!({"http_policy": {
+        "default": {"retry": {"maxAttempts": 2, "backoff": {"initial": "0.01s"}}, "throttle": "t"},
+        "throttles": {"t": {"retryRatio": 0.1, "minPerSecond": 0, "window": "2s"}},
+    }});
+    let scenario = world(
+        60.0,
+        50.0,
+        1000,
+        fixed(5.0),
+        json!([{"kind": "error", "from_s": 30}]),
+    );
+    let outcome = outcome(scenario, tested);
+    // With the system's clock, for which no time passes, the calls before the outage count too.
+    near(
+        outcome.kinds.retry as f64,
+        0.1 * 1500.0,
+        0.2,
+        "a tenth of the calls of the outage",
+    );
+}
+
+/// RFC 0049, Capping: as the key-value service's layers, not as HTTP's.
+#[test]
+fn a_constant_delay_of_key_value_calls_waits_for_the_deadline() {
+    let mut scenario = world(5.0, 20.0, 100, fixed(5.0), json!([{"kind": "error"}]));
+    scenario["call"] = json!({"timeout_ms": 100});
+    let tested = json!({"kv": {"constant_ms": 500, "max_attempts": 3}});
+    let outcome = outcome(scenario, tested);
+    assert_eq!(outcome.ended["deadline"], outcome.calls);
+    assert!(outcome.latency_ms.p50.is_none());
+}
+
+/// As in the layers: a first attempt that its caller drops is one of the calls of a budget.
+#[test]
+fn a_dropped_first_attempt_counts_as_a_call() {
+    let retries = |timeout: u64| {
+        let faults = json!([{"kind": "silent", "to_s": 10}, {"kind": "error", "from_s": 10}]);
+        let mut scenario = world(11.0, 100.0, 1000, fixed(1.0), faults);
+        scenario["call"] = json!({"timeout_ms": timeout});
+        let tested = json!({"http_policy": {
+            "default": {"retry": {"maxAttempts": 2, "backoff": {"initial": "0.01s"}}, "throttle": "t"},
+            "throttles": {"t": {"retryRatio": 0.1, "minPerSecond": 0, "window": "10s"}},
+        }});
+        outcome(scenario, tested).kinds.retry
+    };
+    assert!(
+        retries(1000) > 80,
+        "the calls that were dropped earn retries"
+    );
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::Full;
 use reattempt::{AttemptOutcome, DeadlineLayer, RetryInfo, RetryLayer};
+use reattempt_couchbase::KvStrategy;
 use reattempt_couchbase::service::{
     HttpService, ServiceAnswer, ServiceClassifier, ServiceError, ServiceErrorLayer,
     ServiceIdempotencyLayer,
@@ -19,7 +20,7 @@ use super::received::Received;
 use super::stack::{Stack, boxed, replay};
 use crate::call::answer::{Answer, Shown};
 use crate::call::attempts::{JournalLayer, JournalObserver};
-use crate::call::couchbase_strategy::Strategy;
+use crate::call::couchbase_strategy;
 use crate::call::document::{Fault, Fields, Setup};
 use crate::call::transport::Transport;
 use crate::printable::OneLine;
@@ -41,7 +42,7 @@ pub(super) struct Settings {
     service: HttpService,
     /// Whether errors of this service have codes.
     has_codes: bool,
-    strategy: Strategy,
+    strategy: KvStrategy,
 }
 
 impl Settings {
@@ -68,7 +69,7 @@ impl Settings {
                 service
             },
             has_codes: matches!(name, Name::Query | Name::Analytics),
-            strategy: Strategy::read(fields)?,
+            strategy: couchbase_strategy::read(fields)?,
         }))
     }
 
@@ -81,7 +82,9 @@ impl Settings {
         // These services do not send error maps.
         let strategy = self
             .strategy
-            .make(setup, |best_effort| Arc::new(best_effort));
+            .make(setup.on_deadline_or_cap(), |best_effort| {
+                Arc::new(best_effort)
+            });
         let classifier = ServiceClassifier::new(self.service, HttpClassifier::new());
         let service = ServiceBuilder::new()
             .map_response(boxed)

@@ -1,11 +1,15 @@
 //! `reattempt lab`: what a policy does on a bad day, in virtual time.
 
+mod replay;
+mod tune;
+
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use reattempt::config::{Fault, Faults};
+use reattempt_lab::tune::Range;
 use reattempt_lab::{Limits, Report, Scenario, chart, gallery};
 
 use crate::printable::{Lines, OneLine};
@@ -16,7 +20,8 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 /// Runs retry policies against simulated servers: the same code that makes calls, in virtual time
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Reads one scenario from standard input and writes its result to standard output, as JSON
+    /// Reads one scenario from standard input and writes its result to standard output, as JSON;
+    /// with --replay the scenario is the recording
     #[arg(long, conflicts_with_all = ["files", "scenario", "list", "svg", "html"])]
     json: bool,
     /// The scenario documents
@@ -34,6 +39,23 @@ pub(crate) struct Arguments {
     /// Writes a page with all pictures and tables
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Replays a recording of calls, this file and its older parts FILE.1, FILE.2, …
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scenario", "list", "tune"])]
+    replay: Option<PathBuf>,
+    /// A policy for the replay, beside the recorded one; can be repeated
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    policy: Vec<PathBuf>,
+    /// Varies a knob of a policy within bounds and shows what success costs, such as attempts=1..5;
+    /// also backoff, hedge-delay (seconds), hedge-share (percent), throttle (tokens); can be
+    /// repeated
+    #[arg(long, value_name = "KNOB=FROM..TO", value_parser = Range::parse)]
+    tune: Vec<Range>,
+    /// The policy of the scenario whose knobs vary; the first one by default
+    #[arg(long, value_name = "NAME", requires = "tune")]
+    tuned: Option<String>,
+    /// Of how many seeds the search shows the mean
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "tune")]
+    seeds: u32,
     /// The seed, instead of the document's
     #[arg(long)]
     seed: Option<u64>,
@@ -43,7 +65,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let done = if arguments.list {
+    let done = if let Some(file) = &arguments.replay {
+        replay::run(arguments, file)
+    } else if arguments.list {
         list().map_err(|error| vec![Fault::new("$", error)])
     } else if arguments.json {
         json(arguments)
@@ -62,17 +86,28 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 impl Arguments {
-    fn simulate(&self, document: &[u8]) -> Result<Report, Vec<Fault>> {
-        let faults = |refused: Faults| refused.faults().to_vec();
-        let mut scenario = Scenario::parse(document).map_err(faults)?;
-        if let Some(seed) = self.seed {
-            scenario = scenario.with_seed(seed);
-        }
-        let limits = Limits {
+    fn limits(&self) -> Limits {
+        Limits {
             max_events: self.max_events,
-        };
-        scenario.run(&limits).map_err(faults)
+        }
     }
+
+    fn scenario(&self, document: &[u8]) -> Result<Scenario, Vec<Fault>> {
+        let scenario = Scenario::parse(document).map_err(faults)?;
+        Ok(match self.seed {
+            Some(seed) => scenario.with_seed(seed),
+            None => scenario,
+        })
+    }
+
+    fn simulate(&self, document: &[u8]) -> Result<Report, Vec<Fault>> {
+        let scenario = self.scenario(document)?;
+        scenario.run(&self.limits()).map_err(faults)
+    }
+}
+
+fn faults(refused: Faults) -> Vec<Fault> {
+    refused.faults().to_vec()
 }
 
 fn list() -> io::Result<()> {
@@ -91,11 +126,18 @@ fn json(arguments: &Arguments) -> Result<(), Vec<Fault>> {
         .take(LONGEST + 1)
         .read_to_end(&mut document);
     input.map_err(unusable)?;
+    if !arguments.tune.is_empty() {
+        let points = tune::search(arguments, &document)?;
+        return write_json(&tune::json(&points));
+    }
     let report = arguments.simulate(&document)?;
+    write_json(&report.to_json())
+}
+
+fn write_json(text: &str) -> Result<(), Vec<Fault>> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", report.to_json())
-        .and_then(|()| out.flush())
-        .map_err(unusable)
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    written.map_err(|error| vec![Fault::new("$", error)])
 }
 
 fn people(arguments: &Arguments) -> Result<(), Vec<Fault>> {
@@ -118,26 +160,41 @@ fn people(arguments: &Arguments) -> Result<(), Vec<Fault>> {
     }
     let mut reports = Vec::new();
     for (name, document) in documents {
-        let report = arguments.simulate(&document).map_err(|faults| {
+        let in_document = |faults: Vec<Fault>| {
             let named = |fault: Fault| Fault::new(format!("{name}: {}", fault.path), fault.what);
             faults.into_iter().map(named).collect::<Vec<_>>()
-        })?;
+        };
+        if !arguments.tune.is_empty() {
+            let points = tune::search(arguments, &document).map_err(in_document)?;
+            println!("{}\n\n{}", OneLine(&name), Lines(tune::table(&points)));
+            continue;
+        }
+        let report = arguments.simulate(&document).map_err(in_document)?;
         println!("{}\n\n{}", OneLine(&name), Lines(chart::table(&report)));
         reports.push((name, report));
     }
+    pictures(arguments, &reports)
+}
+
+fn pictures(arguments: &Arguments, reports: &[(String, Report)]) -> Result<(), Vec<Fault>> {
     if let (Some(file), Some((name, report))) = (&arguments.svg, reports.last()) {
         save(file, &chart::svg(name, report))?;
     }
     if let Some(file) = &arguments.html {
-        save(file, &chart::page(&reports))?;
+        save(file, &chart::page(reports))?;
     }
     Ok(())
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
+    read_most(file, LONGEST)
+}
+
+/// One byte more than may be, so that more can be refused.
+fn read_most(file: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     fs::File::open(file)?
-        .take(LONGEST + 1)
+        .take(most + 1)
         .read_to_end(&mut text)?;
     Ok(text)
 }

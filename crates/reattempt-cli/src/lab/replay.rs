@@ -1,0 +1,120 @@
+//! `reattempt lab --replay`: what recorded calls would have come to under another policy.
+
+use std::path::{Path, PathBuf};
+
+use reattempt::config::Fault;
+use reattempt_lab::replay::{Decisions, Replay};
+use reattempt_lab::{PolicyText, Report, chart};
+use serde_json::json;
+
+use super::{Arguments, faults, in_file, pictures, read, read_most, write_json};
+use crate::printable::{Lines, OneLine};
+
+/// The most bytes of all files of a recording.
+const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// The file and its older parts.
+fn files(file: &Path) -> Vec<PathBuf> {
+    let older = (1..1000_u32).map(|number| {
+        let mut path = file.as_os_str().to_owned();
+        path.push(format!(".{number}"));
+        PathBuf::from(path)
+    });
+    let older = older.take_while(|path| path.is_file());
+    [file.to_owned()].into_iter().chain(older).collect()
+}
+
+fn recording(file: &Path) -> Result<Replay, Vec<Fault>> {
+    let files = files(file);
+    let mut texts = Vec::new();
+    let mut left = MOST_BYTES;
+    for file in &files {
+        let text = read_most(file, left).map_err(|error| vec![in_file(file, error)])?;
+        left = left.checked_sub(text.len() as u64).ok_or_else(|| {
+            let what = "a recording of more than 1 GiB cannot be replayed";
+            vec![Fault::new(file.display().to_string(), what)]
+        })?;
+        texts.push(text);
+    }
+    Replay::read(&texts).map_err(|damages| {
+        let fault = |damage: reattempt::record::Damage| {
+            let file = files[damage.file].display();
+            Fault::new(format!("{file}: byte {}", damage.offset), damage.what)
+        };
+        damages.into_iter().map(fault).collect()
+    })
+}
+
+fn policies(
+    arguments: &Arguments,
+    replay: &Replay,
+) -> Result<Vec<(String, PolicyText)>, Vec<Fault>> {
+    let mut policies = Vec::new();
+    if let Some(own) = replay.own_policy() {
+        policies.push(("the recorded policy".to_owned(), own.map_err(faults)?));
+    }
+    for file in &arguments.policy {
+        let text = read(file).map_err(|error| vec![in_file(file, error)])?;
+        let policy = PolicyText::of_file(&String::from_utf8_lossy(&text)).map_err(|refused| {
+            let name = file.display();
+            let named = |fault: Fault| Fault::new(format!("{name}: {}", fault.path), fault.what);
+            faults(refused).into_iter().map(named).collect::<Vec<_>>()
+        })?;
+        policies.push((file.display().to_string(), policy));
+    }
+    Ok(policies)
+}
+
+pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Vec<Fault>> {
+    let replay = recording(file)?;
+    let mut report = Report {
+        policies: vec![("as recorded".to_owned(), replay.recorded())],
+    };
+    let mut decisions: Vec<(String, Decisions)> = Vec::new();
+    for (name, policy) in policies(arguments, &replay)? {
+        let seed = arguments.seed.unwrap_or(0);
+        let outcome = replay
+            .what_if(&policy, seed, &arguments.limits())
+            .map_err(faults)?;
+        decisions.push((name.clone(), replay.decisions(&policy).map_err(faults)?));
+        report.policies.push((name, outcome));
+    }
+    let (lost, incomplete) = (replay.recording().lost, replay.incomplete());
+    if arguments.json {
+        let recording = json!({
+            "calls": replay.calls(), "entries": replay.recording().entries.len(),
+            "lost": lost, "incomplete": incomplete,
+        });
+        let of = |(name, of): &(String, Decisions)| (name.clone(), json!(of));
+        let decisions: serde_json::Map<_, _> = decisions.iter().map(of).collect();
+        // The report is a document of its own, with its members in order.
+        let text = report.to_json();
+        let rest = text.strip_prefix('{').unwrap_or(&text);
+        return write_json(&format!(
+            "{{\"recording\":{recording},\"decisions\":{},{rest}",
+            json!(decisions)
+        ));
+    }
+    println!(
+        "{}: {} calls, {} entries, {lost} lost, {incomplete} without a beginning\n",
+        OneLine(file.display()),
+        replay.calls(),
+        replay.recording().entries.len(),
+    );
+    println!("{}", Lines(chart::table(&report)));
+    for (name, of) in &decisions {
+        println!(
+            "{}: {} of {} recorded decisions are the same",
+            OneLine(name),
+            of.same,
+            of.of
+        );
+        if let Some(first) = &of.first {
+            println!(
+                "  the first other one, after {:.3} s, attempt {}: {}; recorded: {}",
+                first.at_s, first.attempt, first.tested, first.recorded
+            );
+        }
+    }
+    pictures(arguments, &[(file.display().to_string(), report)])
+}

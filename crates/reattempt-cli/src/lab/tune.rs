@@ -1,0 +1,49 @@
+//! `reattempt lab --tune`: what success costs.
+
+use std::fmt::Write;
+
+use reattempt::config::Fault;
+use reattempt_lab::tune::{Point, tune};
+
+use super::{Arguments, faults};
+
+pub(super) fn search(arguments: &Arguments, document: &[u8]) -> Result<Vec<Point>, Vec<Fault>> {
+    let scenario = arguments.scenario(document)?;
+    let first = scenario.policies().next().unwrap_or_default().to_owned();
+    let name = arguments.tuned.as_ref().unwrap_or(&first);
+    let limits = arguments.limits();
+    tune(&scenario, name, &arguments.tune, arguments.seeds, &limits).map_err(faults)
+}
+
+pub(super) fn json(points: &[Point]) -> String {
+    serde_json::json!({ "frontier": points }).to_string()
+}
+
+/// The frontier, and below it the policies.
+pub(super) fn table(points: &[Point]) -> String {
+    let mut out = format!(
+        "{:>3} {:>9} {:>11} {:>9}  settings\n",
+        "", "success", "extra load", "p99 ms"
+    );
+    for (at, point) in points.iter().enumerate() {
+        let set = |(knob, value): &(_, f64)| {
+            let knob: &reattempt_lab::tune::Knob = knob;
+            format!("{} {value}", knob.name())
+        };
+        let settings: Vec<String> = point.settings.iter().map(set).collect();
+        let p99 = point.p99_ms.map_or("-".to_owned(), |ms| format!("{ms:.1}"));
+        let _ = writeln!(
+            out,
+            "{:>3} {:>7.2} % {:>9.2} % {p99:>9}  {}",
+            at + 1,
+            point.success * 100.0,
+            point.extra_load * 100.0,
+            settings.join(", ")
+        );
+    }
+    out.push('\n');
+    for (at, point) in points.iter().enumerate() {
+        let _ = writeln!(out, "{}: {}", at + 1, point.policy);
+    }
+    out
+}

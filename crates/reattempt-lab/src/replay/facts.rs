@@ -1,0 +1,83 @@
+//! What a record says, in the machines' terms, and decisions in words.
+
+use std::time::Duration;
+
+use reattempt::machine::Facts;
+use reattempt::record::Entry;
+use reattempt::{
+    AttemptOutcome, CallDeadline, Failure, RetryReason, ServerPushback, Stage, StopReason,
+    Transparent, Verdict, reason,
+};
+
+use super::traffic::Recorded;
+use crate::policy::Clock;
+
+pub(super) fn limit(recorded: &Recorded, clock: &Clock) -> Option<CallDeadline> {
+    recorded.deadline.map(|deadline| CallDeadline {
+        at: clock.at(deadline),
+        enforced: recorded.enforced,
+    })
+}
+
+/// What the transport and the request contributed, as far as the record shows it.
+pub(super) fn facts(entry: &Entry, now: std::time::Instant, limit: Option<CallDeadline>) -> Facts {
+    let mut facts = Facts::new(now, entry.number.into(), entry.kind);
+    facts.idempotent = entry.idempotent;
+    facts.limit = limit;
+    facts.cut_off = entry.cut_off;
+    facts.replayable = entry.stopped != Some(StopReason::NotReplayable);
+    facts.report.pushback = entry.pushback;
+    facts.report.pushback_unreadable = entry.unreadable;
+    facts.report.forbidden =
+        entry.stopped == Some(StopReason::Pushback) && entry.pushback.is_none();
+    facts.report.untried_backend = entry.transparent == Transparent::NextBackend;
+    // Of a strategy without delays it is the same.
+    let at_once = entry.delay == Some(Duration::ZERO) && entry.transparent == Transparent::No;
+    facts.config_moved = at_once && !matches!(entry.pushback, Some(ServerPushback::After(_)));
+    facts
+}
+
+/// The recorded verdict.
+pub(super) fn verdict(entry: &Entry, reasons: &[RetryReason]) -> Verdict {
+    let (Some(stage), Some(reason)) = (entry.stage, reasons.get(usize::from(entry.reason))) else {
+        return Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::InFlight));
+    };
+    let mut failure = Failure::new(*reason, stage)
+        .transparent(entry.transparent)
+        .safe(entry.safe)
+        .no_effect(entry.no_effect);
+    failure.code = entry.code;
+    if entry.outcome == AttemptOutcome::Retry {
+        Verdict::Retry(failure)
+    } else {
+        Verdict::Fatal(failure)
+    }
+}
+
+/// Delays of more than four minutes are recorded in whole microseconds or more.
+pub(super) fn same_delay(recorded: Option<Duration>, tested: Option<Duration>) -> bool {
+    match (recorded, tested) {
+        (Some(recorded), Some(tested)) => {
+            tested >= recorded && tested - recorded <= recorded / (1 << 20)
+        }
+        (recorded, tested) => recorded == tested,
+    }
+}
+
+pub(super) fn says(
+    outcome: AttemptOutcome,
+    delay: Option<Duration>,
+    stopped: Option<StopReason>,
+) -> String {
+    match (delay, stopped) {
+        (_, Some(stopped)) => format!("{}, then {}", outcome.name(), stopped.name()),
+        (Some(delay), None) => format!("{}, then {delay:?}", outcome.name()),
+        (None, None) => outcome.name().to_owned(),
+    }
+}
+
+pub(super) fn says_refused(by: Option<StopReason>) -> String {
+    by.map_or("it is sent".to_owned(), |by| {
+        format!("it is refused: {}", by.name())
+    })
+}

@@ -1,0 +1,159 @@
+//! Replays recordings of real calls ([`reattempt::record`]): what another policy would have done.
+//!
+//! Two questions, two answers. [`Replay::decisions`] follows the record: the policy's machines get
+//! what the recorded attempts came to, in the recorded order and at the recorded times, and each
+//! decision is compared with the recorded one. Under the policy that the calls ran under all are
+//! the same.
+
+mod effects;
+mod facts;
+mod fitting;
+mod follow;
+mod past;
+mod sending;
+mod traffic;
+
+use serde::Serialize;
+
+use follow::Follower;
+pub(crate) use past::Past;
+use reattempt::config::Faults;
+use reattempt::failure::reason::RFC_0049;
+use reattempt::record::{Damage, Form, Recording};
+use reattempt_http::reasons;
+use traffic::Traffic;
+
+use crate::policy::{PolicyText, Stack};
+use crate::report::Outcome;
+use crate::run::{Limits, message};
+use crate::world::{Stopped, World};
+
+/// A recording that can be replayed.
+#[derive(Debug)]
+pub struct Replay {
+    recording: Recording,
+    traffic: Traffic,
+}
+
+/// How many recorded decisions a policy makes in the same way: those on failed attempts, those to
+/// send another attempt, and those to refuse a hedge. A call that decided otherwise once is
+/// followed no further, and the rest of its decisions count as other ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Decisions {
+    /// As recorded.
+    pub same: u64,
+    /// All.
+    pub of: u64,
+    /// The first that is another one.
+    pub first: Option<Difference>,
+}
+
+/// A decision that is another one than the recorded.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Seconds since the start of the recording.
+    pub at_s: f64,
+    /// The number of the attempt in its call.
+    pub attempt: u16,
+    /// What was recorded.
+    pub recorded: String,
+    /// What the policy does.
+    pub tested: String,
+}
+
+impl Replay {
+    /// Reads the files of a recording, in any order.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, each with its offset.
+    pub fn read(files: &[impl AsRef<[u8]>]) -> Result<Self, Vec<Damage>> {
+        // Those that strategies look at.
+        let statuses = (408..=504).map(reasons::of_status);
+        let known: Vec<_> = statuses
+            .chain(RFC_0049)
+            .chain([reasons::HTTP_TIMEOUT])
+            .collect();
+        let recording = Recording::read(files, &known)?;
+        let traffic = Traffic::of(&recording);
+        Ok(Self { recording, traffic })
+    }
+
+    /// The recording.
+    #[must_use]
+    pub const fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The calls that are replayed.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.traffic.calls.len()
+    }
+
+    /// Calls that are left out, because the record does not have their beginning.
+    #[must_use]
+    pub const fn incomplete(&self) -> usize {
+        self.traffic.incomplete
+    }
+
+    /// The policy that the calls ran under; `None` if the record does not have it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn own_policy(&self) -> Option<Result<PolicyText, Faults>> {
+        let (form, text) = self.recording.policy.as_ref()?;
+        let text = text.clone();
+        Some(match form {
+            Form::HttpPolicy => PolicyText::HttpPolicy(text).checked(),
+            Form::ServiceConfig => PolicyText::ServiceConfig(text).checked(),
+            Form::Kv => PolicyText::of_document(&format!("{{\"kv\": {text}}}")),
+        })
+    }
+
+    /// How many of the recorded decisions this policy makes too. Throttles start full.
+    ///
+    /// # Errors
+    /// The policy cannot be read.
+    pub fn decisions(&self, policy: &PolicyText) -> Result<Decisions, Faults> {
+        let own = matches!(self.own_policy(), Some(Ok(own)) if own == *policy);
+        let checked = policy.clone().checked()?;
+        let follower = Follower::new(&self.recording, &self.traffic, &checked, own);
+        Ok(follower.map(Follower::run).unwrap_or_default())
+    }
+    /// What was recorded, counted as a run is.
+    #[must_use]
+    pub fn recorded(&self) -> Outcome {
+        past::recorded(&self.recording, &self.traffic)
+    }
+
+    /// What the recorded calls would have come to under this policy, if servers had answered as
+    /// they did: an attempt that was recorded comes to the same again, and another one to what one
+    /// of the attempts of that time came to.
+    ///
+    /// # Errors
+    /// The policy cannot be read, or the run needs more events than it may.
+    pub fn what_if(
+        &self,
+        policy: &PolicyText,
+        seed: u64,
+        limits: &Limits,
+    ) -> Result<Outcome, Faults> {
+        let policy = Stack::of(policy.clone().checked()?);
+        let own = self.own_policy().and_then(Result::ok);
+        let timeout = |route: &str| own.as_ref().and_then(|own| own.timeout_of(route));
+        let (past, scenario) = Past::new(
+            &self.recording,
+            &self.traffic,
+            policy.protocol(),
+            timeout,
+            seed,
+        );
+        let world = World::new(&scenario, &policy, Some(&past)).ok_or(Stopped::Policy);
+        let counts = world.and_then(|world| world.run(limits.max_events));
+        let counts = counts.map_err(|stopped| {
+            let fault = reattempt::config::Fault::new("$", message(stopped, limits));
+            Faults::new("the replay", vec![fault])
+        })?;
+        Ok(counts.outcome(&scenario))
+    }
+}

@@ -1,0 +1,259 @@
+//! A recording as a world: its calls arrive again, and its servers answer as they did.
+//!
+//! An attempt that was recorded comes to the same again. Another one, or one that was dropped
+//! before its end, comes to what one of the attempts came to that were sent at nearly the same
+//! time. So what is not seen is that more load makes servers slower, or less of it faster.
+
+use std::collections::HashMap;
+
+use reattempt::record::{Entry, Recording, What};
+use reattempt::{AttemptOutcome, ServerPushback, Stage, StopReason};
+
+use super::traffic::{Recorded, Traffic, nanos};
+use crate::policy::{OUTCOME_REFUSED, OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Protocol, answer_outcome};
+use crate::random::{Words, below};
+use crate::report::{Counts, Gate, Outcome};
+use crate::scenario::{Answer, AnswerCode, Backend, CallKind, Latency, Pick, Scenario, Tier};
+
+/// Attempts that are drawn from: this many before an instant, and as many after it.
+const NEAR: usize = 64;
+/// Draws for an attempt that has to take longer than it was seen to.
+const DRAWS: usize = 16;
+
+/// One call, as it arrives again.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// In nanoseconds since the start of the recording.
+    pub(crate) arrived: u64,
+    pub(crate) kind: u16,
+    /// The caller's own limit, in nanoseconds; `u64::MAX` is none.
+    pub(crate) timeout: u64,
+    /// After how long its caller dropped it.
+    pub(crate) leaves: Option<u64>,
+    /// Its recorded attempts: the number, how long it took, and what it came to, unless it was
+    /// dropped.
+    attempts: Vec<(u16, u64, Option<u16>)>,
+}
+
+/// The recorded calls, in the order of their arrival.
+#[derive(Debug)]
+pub(crate) struct Past {
+    pub(crate) calls: Vec<Call>,
+    /// Attempts that came to an end, by the time of their sending: how long they took, and what
+    /// they came to.
+    samples: Vec<(u64, u64, u16)>,
+}
+
+impl Past {
+    /// The world of a recording, for policies of this protocol. `timeout` is the limit that the
+    /// recorded policy had for a route: the callers did not set it.
+    pub(super) fn new(
+        recording: &Recording,
+        traffic: &Traffic,
+        protocol: Protocol,
+        timeout: impl Fn(&str) -> Option<u64>,
+        seed: u64,
+    ) -> (Self, Scenario) {
+        let mut scenario = scenario(seed);
+        let mut kinds = HashMap::new();
+        let mut answers = HashMap::new();
+        let mut past = Self {
+            calls: Vec::with_capacity(traffic.calls.len()),
+            samples: Vec::new(),
+        };
+        scenario.calls.clear();
+        for recorded in &traffic.calls {
+            let name = &recording.routes[usize::from(recorded.route)];
+            let kind = *kinds
+                .entry((recorded.route, recorded.idempotent))
+                .or_insert_with(|| {
+                    scenario.calls.push(CallKind {
+                        idempotent: Some(recorded.idempotent),
+                        ..CallKind::of_route(name)
+                    });
+                    (scenario.calls.len() - 1) as u16
+                });
+            let by_policy = timeout(name);
+            let mut call = Call {
+                arrived: recorded.arrived,
+                kind,
+                timeout: limit(recorded, by_policy),
+                leaves: None,
+                attempts: Vec::with_capacity(recorded.attempts.len()),
+            };
+            for at in &recorded.attempts {
+                let timed = &recording.entries[*at];
+                let took = nanos(timed.entry.took);
+                let came = came(&timed.entry, protocol, &mut answers, &mut scenario.answers);
+                if let Some(came) = came {
+                    past.samples
+                        .push((timed.at.saturating_sub(took), took, came));
+                }
+                call.attempts.push((timed.entry.number, took, came));
+            }
+            let left =
+                |at: &&usize| recording.entries[**at].entry.stopped == Some(StopReason::Cancelled);
+            if let Some(last) = recorded.all.iter().rfind(left) {
+                call.leaves = Some(recording.entries[*last].at.saturating_sub(recorded.arrived));
+            }
+            past.calls.push(call);
+        }
+        past.calls.sort_by_key(|call| call.arrived);
+        past.samples.sort_unstable();
+        if let Some(last) = past.calls.last() {
+            scenario.duration = last.arrived + 1;
+        }
+        (past, scenario)
+    }
+
+    /// What an attempt of a call comes to, and after how long; `None` if it gets no answer.
+    pub(crate) fn came(&self, call: u32, number: u32, now: u64, word: u64) -> Option<(u16, u64)> {
+        let call = self.calls.get(call as usize)?;
+        let same = |attempt: &&(u16, u64, Option<u16>)| u32::from(attempt.0) == number;
+        let longer = match call.attempts.iter().find(same) {
+            Some((_, took, Some(came))) => return Some((*came, *took)),
+            Some((_, took, None)) => *took,
+            None => 0,
+        };
+        let place = self.samples.partition_point(|(sent, ..)| *sent < now);
+        let from = place.saturating_sub(NEAR);
+        let near = &self.samples[from..(place + NEAR).min(self.samples.len())];
+        let mut words = Words::of(word, 5);
+        let mut draws = (0..DRAWS).filter_map(|_| near.get(below(words.next(), near.len())));
+        let drawn = draws.find(|(_, took, _)| *took >= longer)?;
+        Some((drawn.2, drawn.1))
+    }
+}
+
+/// The caller's own limit: not the one that its policy set.
+fn limit(recorded: &Recorded, by_policy: Option<u64>) -> u64 {
+    const NEARLY: u64 = 1_000_000;
+    let Some(deadline) = recorded.deadline else {
+        return u64::MAX;
+    };
+    let limit = deadline.saturating_sub(recorded.arrived);
+    match by_policy {
+        Some(by_policy) if limit.abs_diff(by_policy) <= NEARLY => u64::MAX,
+        _ => limit,
+    }
+}
+
+/// The number of what an attempt came to; `None` if it was dropped.
+fn came(
+    entry: &Entry,
+    protocol: Protocol,
+    known: &mut HashMap<(i32, Option<u32>), u16>,
+    answers: &mut Vec<Answer>,
+) -> Option<u16> {
+    match entry.outcome {
+        AttemptOutcome::Success | AttemptOutcome::Committed => return Some(OUTCOME_SUCCESS),
+        AttemptOutcome::Cancelled => return None,
+        AttemptOutcome::Fatal | AttemptOutcome::Retry => {}
+    }
+    let code = match (entry.stage, entry.code) {
+        (Some(Stage::Dispatch), _) => return Some(OUTCOME_REFUSED),
+        (Some(Stage::Response), Some(code)) => code,
+        _ => return Some(OUTCOME_TIMEOUT),
+    };
+    let pushback = match entry.pushback {
+        Some(ServerPushback::After(asked)) => u32::try_from(asked.as_millis()).ok(),
+        _ => None,
+    };
+    let of = |code| AnswerCode::Number(i64::from(code));
+    if protocol.code(Some(&of(code))).is_err() {
+        return Some(OUTCOME_TIMEOUT);
+    }
+    if let Some(came) = known.get(&(code, pushback)) {
+        return Some(*came);
+    }
+    // Of very many pushbacks the rest is left out.
+    let pushback = pushback.filter(|_| answers.len() < Scenario::MOST_ANSWERS);
+    let place = answers.len();
+    let came = *known.entry((code, pushback)).or_insert_with(|| {
+        answers.push(Answer {
+            code: Some(of(code)),
+            pushback_ms: pushback,
+            path: "$".to_owned(),
+        });
+        answer_outcome(place)
+    });
+    Some(came)
+}
+
+/// A scenario without arrivals of its own.
+fn scenario(seed: u64) -> Scenario {
+    let backend = Backend {
+        servers: 0,
+        queue: None,
+        latency: Latency::Fixed(0.0),
+        faults: Vec::new(),
+    };
+    Scenario {
+        seed,
+        duration: 1,
+        warmup: 0,
+        clients: 1,
+        arrivals: vec![(0, 0.0)],
+        calls: vec![CallKind::of_route("")],
+        policies: Vec::new(),
+        rtt: 0,
+        tiers: vec![Tier {
+            policy: None,
+            backends: vec![backend],
+        }],
+        tiered: false,
+        overload: 0,
+        answers: vec![Answer {
+            code: None,
+            pushback_ms: None,
+            path: "$".to_owned(),
+        }],
+        stops: false,
+        pick: Pick::Random,
+    }
+}
+
+/// What was recorded, counted as a run is.
+pub(super) fn recorded(recording: &Recording, traffic: &Traffic) -> Outcome {
+    let mut scenario = scenario(0);
+    let mut calls: Vec<&Recorded> = traffic.calls.iter().collect();
+    calls.sort_by_key(|call| call.arrived);
+    if let Some(last) = calls.last() {
+        scenario.duration = last.arrived + 1;
+    }
+    let mut counts = Counts::new(&scenario);
+    for call in &calls {
+        counts.call(call.arrived);
+    }
+    for call in &calls {
+        let mut ended = None;
+        for at in &call.all {
+            let (at, entry) = (recording.entries[*at].at, &recording.entries[*at].entry);
+            if entry.what == What::Attempt {
+                counts.attempt(0, entry.kind, at.saturating_sub(nanos(entry.took)));
+            }
+            let is_success = matches!(
+                entry.outcome,
+                AttemptOutcome::Success | AttemptOutcome::Committed
+            );
+            if entry.what == What::Refused || entry.outcome == AttemptOutcome::Retry {
+                if entry.stopped == Some(StopReason::Throttled) {
+                    counts.held_back(Gate::Throttled);
+                }
+            }
+            match entry.what {
+                What::Attempt if is_success => ended = Some((at, StopReason::Success)),
+                What::Refused => {}
+                What::Attempt | What::Ended => {
+                    ended = entry.stopped.map(|stopped| (at, stopped)).or(ended);
+                }
+            }
+        }
+        match ended {
+            Some((at, stopped)) => counts.ended(call.arrived, at.max(call.arrived), stopped),
+            None => counts.never(call.arrived),
+        }
+    }
+    counts.finish();
+    counts.outcome(&scenario)
+}

@@ -1,0 +1,118 @@
+//! Further attempts of calls that are followed: sent, or refused.
+
+use std::time::Duration;
+
+use reattempt::driver::{HedgeDriver, Permit};
+use reattempt::machine::{Due, Resume};
+use reattempt::{AttemptKind, HedgePolicy, StopReason};
+
+use super::effects::Effects;
+use super::facts::{limit, says_refused};
+use super::follow::{Follower, Progress, RouteWay};
+use super::traffic::nanos;
+
+/// A hedge that is sent this much later than planned is still the planned one.
+const LATE: Duration = Duration::from_millis(10);
+
+impl Follower<'_> {
+    /// An attempt after the first was sent.
+    pub(super) fn sent(&mut self, call: usize, at: usize) {
+        let timed = &self.recording.entries[at];
+        let entry = &timed.entry;
+        let sent = timed.at.saturating_sub(nanos(entry.took));
+        self.clock.set(sent);
+        let (now, own) = (self.clock.at(sent), self.own);
+        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let (of, route) = self.of(call);
+        let effects = Effects::new(
+            route.throttle.as_deref(),
+            limit,
+            entry.number.saturating_sub(1),
+            &mut of.paid,
+        );
+        let tested = match (&mut of.progress, &route.way) {
+            (Progress::Retry { driver, next }, _) => {
+                let kind = next.take();
+                if kind != Some(entry.kind) {
+                    Err(format!("no {} is sent", entry.kind.name()))
+                } else if driver.resume(now, &effects) == Resume::Send {
+                    driver.sent();
+                    Ok(())
+                } else {
+                    Err("the deadline has passed".to_owned())
+                }
+            }
+            (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
+                match due(driver, now, policy, own) {
+                    Err(tested) => Err(tested),
+                    Ok(kind) if kind != entry.kind => Err(format!("{} is due", kind.name())),
+                    Ok(kind) => match driver.permit(now, kind, &effects) {
+                        Permit::Send(_) => Ok(()),
+                        _ => Err(says_refused(effects.refused.get())),
+                    },
+                }
+            }
+            _ => Err("the call went another way before".to_owned()),
+        };
+        self.decided(call, at, tested);
+    }
+
+    /// A planned hedge was refused.
+    pub(super) fn refused(&mut self, call: usize, at: usize) {
+        let timed = &self.recording.entries[at];
+        let stopped = timed.entry.stopped;
+        let (now, own) = (self.clock.at(timed.at), self.own);
+        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let (of, route) = self.of(call);
+        let effects = Effects::new(route.throttle.as_deref(), limit, 0, &mut of.paid);
+        let tested = match (&mut of.progress, &route.way) {
+            (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
+                match due(driver, now, policy, own) {
+                    // What is planned while an attempt at the same instant ends the plan.
+                    Err(_) if driver.machine.is_frozen() => Ok(()),
+                    Err(tested) => Err(tested),
+                    Ok(kind) => {
+                        match stopped {
+                            // The transport's and the request's doing.
+                            Some(by @ (StopReason::NotReplayable | StopReason::Fatal)) => {
+                                driver.withdrawn(by, &effects);
+                            }
+                            _ => {
+                                driver.permit(now, kind, &effects);
+                            }
+                        }
+                        if effects.refused.get() == stopped {
+                            Ok(())
+                        } else {
+                            Err(says_refused(effects.refused.get()))
+                        }
+                    }
+                }
+            }
+            _ => Err("no hedge is due".to_owned()),
+        };
+        self.decided(call, at, tested);
+    }
+}
+
+/// What the machine has planned at this instant.
+fn due(
+    driver: &mut HedgeDriver,
+    now: std::time::Instant,
+    policy: &HedgePolicy,
+    own: bool,
+) -> Result<AttemptKind, String> {
+    let Some(at) = driver.machine.wake() else {
+        return Err("no hedge is planned".to_owned());
+    };
+    if at > now {
+        return Err(format!("a hedge follows {:?} later", at - now));
+    }
+    if !own && now - at > LATE {
+        return Err(format!("a hedge follows {:?} earlier", now - at));
+    }
+    match driver.machine.due(now, policy) {
+        Due::Plan(kind) => Ok(kind),
+        Due::Nothing => Err("no hedge is due".to_owned()),
+    }
+}

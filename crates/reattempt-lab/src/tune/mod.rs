@@ -1,0 +1,146 @@
+//! Search: what the knobs of a policy buy, and what they cost.
+//!
+//! Every combination of the knobs' values runs in the scenario, on several seeds. What is kept is
+//! the frontier: the points that no other one beats in both success and extra load.
+
+mod knob;
+
+use reattempt::config::{Fault, Faults};
+use serde::Serialize;
+use serde_json::Value;
+
+pub use knob::{Knob, Range};
+
+use crate::policy::{PolicyText, Stack};
+use crate::run::Limits;
+use crate::scenario::Scenario;
+
+/// The most combinations of a search.
+pub const MOST_POINTS: usize = 1000;
+/// The most seeds of a search.
+pub const MOST_SEEDS: u32 = 100;
+/// A policy of the frontier.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The values of the knobs.
+    pub settings: Vec<(Knob, f64)>,
+    /// The share of calls that ended well, the mean of the seeds.
+    pub success: f64,
+    /// Attempts beyond one for each call, the mean of the seeds.
+    pub extra_load: f64,
+    /// The 99th percentile in milliseconds, the mean of the seeds; `None` if no call ended well.
+    pub p99_ms: Option<f64>,
+    /// The policy, as it stands in a scenario.
+    pub policy: Value,
+}
+
+fn fault(path: impl Into<String>, what: impl Into<String>) -> Faults {
+    Faults::new("the search", vec![Fault::new(path, what.into())])
+}
+
+/// The frontier of a policy of a scenario: by falling success, so by falling load. Every point
+/// runs on `seeds` seeds from the scenario's own.
+///
+/// # Errors
+/// There is no such policy, it does not have the knob, there are more than [`MOST_POINTS`] points,
+/// a value is none that the policy can have, or a run needs more events than it may.
+pub fn tune(
+    scenario: &Scenario,
+    name: &str,
+    ranges: &[Range],
+    seeds: u32,
+    limits: &Limits,
+) -> Result<Vec<Point>, Faults> {
+    let policy = scenario.policies.iter().find(|(known, _)| known == name);
+    let Some((_, policy)) = policy else {
+        return Err(fault("$.policies", format!("has no {name}")));
+    };
+    if ranges.is_empty() || !(1..=MOST_SEEDS).contains(&seeds) {
+        return Err(fault("--tune", "needs a knob, and from 1 to 100 seeds"));
+    }
+    let path = format!("$.policies.{name}");
+    let mut settings: Vec<Vec<(Knob, f64)>> = vec![Vec::new()];
+    for range in ranges {
+        let mut known = policy.document();
+        if !range.knob.set(&mut known, range.from) {
+            let what = format!("does not set {}", range.knob.name());
+            return Err(fault(path, what));
+        }
+        let values = range.values();
+        if settings.len() * values.len() > MOST_POINTS {
+            return Err(fault("--tune", "has more than 1000 combinations"));
+        }
+        let with = |value: &f64| {
+            let value = *value;
+            let more = move |before: &Vec<(Knob, f64)>| {
+                [before.as_slice(), &[(range.knob, value)]].concat()
+            };
+            settings.iter().map(more).collect::<Vec<_>>()
+        };
+        settings = values.iter().flat_map(with).collect();
+    }
+    let points = settings.into_iter().map(|settings| {
+        let mut document = policy.document();
+        for (knob, value) in &settings {
+            knob.set(&mut document, *value);
+        }
+        let tested = PolicyText::of_document(&document.to_string())?;
+        let hop_marks = policy.hop_marks;
+        let tested = Stack {
+            policy: tested,
+            hop_marks,
+        };
+        point(scenario, tested, seeds, limits, settings, document)
+    });
+    Ok(frontier(points.collect::<Result<_, Faults>>()?))
+}
+
+fn point(
+    scenario: &Scenario,
+    tested: Stack,
+    seeds: u32,
+    limits: &Limits,
+    settings: Vec<(Knob, f64)>,
+    policy: Value,
+) -> Result<Point, Faults> {
+    let mut one = scenario.clone();
+    one.policies = vec![("tested".to_owned(), tested)];
+    let (mut success, mut load, mut tail, mut tails) = (0.0, 0.0, 0.0, 0.0);
+    for nth in 0..seeds {
+        let seeded = one
+            .clone()
+            .with_seed(scenario.seed.wrapping_add(nth.into()));
+        let report = seeded.simulate(limits)?;
+        for (_, outcome) in &report.policies {
+            success += outcome.success;
+            load += outcome.amplification;
+            if let Some(p99) = outcome.latency_ms.p99 {
+                tail += p99;
+                tails += 1.0;
+            }
+        }
+    }
+    let seeds = f64::from(seeds);
+    Ok(Point {
+        settings,
+        success: success / seeds,
+        extra_load: load / seeds - 1.0,
+        p99_ms: (tails > 0.0).then(|| tail / tails),
+        policy,
+    })
+}
+
+/// Those that no other one beats.
+fn frontier(mut points: Vec<Point>) -> Vec<Point> {
+    points.sort_by(|a, b| {
+        let by_success = b.success.total_cmp(&a.success);
+        by_success.then(a.extra_load.total_cmp(&b.extra_load))
+    });
+    let mut least = f64::INFINITY;
+    points.retain(|point| {
+        let is_better = point.extra_load < least;
+        least = least.min(point.extra_load);
+        is_better
+    });
+    points
+}

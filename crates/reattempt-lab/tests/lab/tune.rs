@@ -1,0 +1,145 @@
+//! Search: the frontier of success against extra load.
+
+use reattempt_lab::tune::{Knob, Range, tune};
+use reattempt_lab::{Limits, Scenario};
+use serde_json::{Value, json};
+
+use super::world;
+
+fn scenario(policy: Value) -> Scenario {
+    let latency = json!({"exponential_ms": 10});
+    let mut scenario = world(
+        20.0,
+        100.0,
+        100,
+        latency,
+        json!([{"kind": "error", "share": 0.3}]),
+    );
+    scenario["policies"] = json!({ "p": policy });
+    Scenario::parse(&scenario.to_string()).unwrap()
+}
+
+fn ranges(texts: &[&str]) -> Vec<Range> {
+    texts
+        .iter()
+        .map(|text| Range::parse(text).unwrap())
+        .collect()
+}
+
+fn retrying() -> Scenario {
+    scenario(json!({"http_policy": {
+        "default": {"retry": {"maxAttempts": 2, "backoff": {"initial": "0.1s"}}, "throttle": "t"},
+        "throttles": {"t": {"maxTokens": 50, "tokenRatio": 0.5}}
+    }}))
+}
+
+#[test]
+fn more_attempts_buy_success_with_load() {
+    let knobs = ranges(&["attempts=1..5", "backoff=0.01..0.1"]);
+    let points = tune(&retrying(), "p", &knobs, 2, &Limits::default()).unwrap();
+    assert!(points.len() >= 3, "{points:?}");
+    let falls = |a: f64, b: f64| a > b;
+    assert!(
+        points
+            .is_sorted_by(|a, b| falls(a.success, b.success) && falls(a.extra_load, b.extra_load))
+    );
+    let last = points.last().unwrap();
+    assert_eq!(
+        (last.settings[0], last.extra_load),
+        ((Knob::Attempts, 1.0), 0.0)
+    );
+    // The text of a point is a policy with its settings.
+    let first = &points[0];
+    let retry = &first.policy["http_policy"]["default"]["retry"];
+    assert_eq!(retry["maxAttempts"].as_f64(), Some(first.settings[0].1));
+    assert_eq!(
+        retry["backoff"]["initial"],
+        format!("{}s", first.settings[1].1)
+    );
+    let again = tune(&retrying(), "p", &knobs, 2, &Limits::default()).unwrap();
+    assert_eq!(points, again, "the same seed gives the same bytes");
+}
+
+#[test]
+fn every_form_has_its_knobs() {
+    let grpc = json!({"service_config": {
+        "methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.1s",
+            "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}],
+        "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
+    }});
+    let hedging = json!({"http_policy": {"default": {"hedge": {"maxAttempts": 2, "delay": "0.05s",
+        "budgetPercent": 5}}}});
+    let constant = json!({"kv": {"constant_ms": 10, "max_attempts": 3}});
+    let cases = [
+        (
+            grpc,
+            vec!["attempts=2..3", "backoff=0.1..0.1", "throttle=10..11"],
+        ),
+        (hedging, vec!["hedge-delay=0.01..0.05", "hedge-share=1..10"]),
+        (constant, vec!["attempts=1..2", "backoff=0.01..0.02"]),
+    ];
+    for (policy, knobs) in cases {
+        let points = tune(
+            &scenario(policy),
+            "p",
+            &ranges(&knobs),
+            1,
+            &Limits::default(),
+        )
+        .unwrap();
+        assert!(!points.is_empty() && points[0].settings.len() == knobs.len());
+    }
+}
+
+#[test]
+fn a_search_that_cannot_be_made_says_why() {
+    for text in [
+        "attempts",
+        "attempts=1",
+        "attempts=5..1",
+        "speed=1..2",
+        "backoff=0..1",
+        "backoff=x..2",
+    ] {
+        assert!(Range::parse(text).is_err(), "{text}");
+    }
+    let refused = |name: &str, knobs: &[&str], seeds| {
+        let refused = tune(&retrying(), name, &ranges(knobs), seeds, &Limits::default());
+        refused.unwrap_err().faults()[0].to_string()
+    };
+    assert_eq!(refused("q", &["attempts=1..2"], 1), "$.policies: has no q");
+    assert_eq!(
+        refused("p", &["hedge-share=1..2"], 1),
+        "$.policies.p: does not set hedge-share"
+    );
+    assert_eq!(
+        refused("p", &["attempts=1..2"], 0),
+        "--tune: needs a knob, and from 1 to 100 seeds"
+    );
+    let many = ["backoff=0.01..1"; 4];
+    assert_eq!(
+        refused("p", &many, 1),
+        "--tune: has more than 1000 combinations"
+    );
+    let short = tune(
+        &retrying(),
+        "p",
+        &ranges(&["attempts=1..2"]),
+        1,
+        &Limits { max_events: 10 },
+    );
+    assert!(short.unwrap_err().faults()[0].what.contains("10 events"));
+    // A value that the policy cannot have is the policy's own fault.
+    let grpc = scenario(json!({"service_config": {"methodConfig": [{"name": [{}],
+        "hedgingPolicy": {"maxAttempts": 2}}]}}));
+    let wrong = tune(
+        &grpc,
+        "p",
+        &ranges(&["attempts=1..1"]),
+        1,
+        &Limits::default(),
+    )
+    .unwrap_err();
+    let path = "$.service_config.methodConfig[0].hedgingPolicy.maxAttempts";
+    assert_eq!(wrong.faults()[0].path, path);
+}

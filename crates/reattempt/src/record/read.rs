@@ -1,0 +1,240 @@
+//! Reads recordings, strictly: each fault with its offset.
+
+use std::sync::Mutex;
+
+use super::damage::{Damage, Damages, MOST_DAMAGES, number};
+use super::entry::Entry;
+use super::file::{
+    BLOCK, BLOCK_MAGIC, ENTRIES, Form, Header, LENGTH, MOST_ITEMS, NAMES, REASON, ROUTE, checksum,
+};
+use crate::{ReasonDef, RetryReason};
+
+/// At most this many entries are read: two gigabytes of memory.
+const MOST_ENTRIES: usize = 1 << 24;
+
+/// An entry and its time since the start of the recording.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timed {
+    /// In nanoseconds.
+    pub at: u64,
+    /// The entry; its names are numbers of the recording's lists.
+    pub entry: Entry,
+}
+
+/// A recording of one or several files.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// The policy that the calls ran under, if the program gave it.
+    pub policy: Option<(Form, String)>,
+    /// The names of the policies' routes.
+    pub routes: Vec<String>,
+    /// The reasons of failures.
+    pub reasons: Vec<RetryReason>,
+    /// In the order in which they were written.
+    pub entries: Vec<Timed>,
+    /// Attempts that were not recorded.
+    pub lost: u64,
+}
+
+impl Recording {
+    /// Reads the files of one recording, in any order. A file that is missing in between is a gap,
+    /// and no fault.
+    ///
+    /// A reason is known by its address: recorded ones that have the name and the flags of one of
+    /// `known` are that one, so that strategies recognize them.
+    ///
+    /// # Errors
+    /// All faults, at most [`MOST_DAMAGES`].
+    pub fn read(files: &[impl AsRef<[u8]>], known: &[RetryReason]) -> Result<Self, Vec<Damage>> {
+        let mut damages = Damages::default();
+        let mut read: Vec<(Header, usize, &[u8])> = Vec::new();
+        for (file, bytes) in files.iter().enumerate() {
+            damages.file = file;
+            if let Some((header, length)) = damages.header(bytes.as_ref()) {
+                read.push((header, file, &bytes.as_ref()[length..]));
+            }
+        }
+        read.sort_by_key(|(header, ..)| header.file);
+        let mut recording = Self::default();
+        for (at, (header, file, blocks)) in read.iter().enumerate() {
+            (damages.file, damages.start) = (*file, files[*file].as_ref().len() - blocks.len());
+            if header.recording != read[0].0.recording {
+                damages.found(20, "belongs to another recording");
+            } else if at > 0 && read[at - 1].0.file == header.file {
+                damages.found(12, "has the same number as another file of the recording");
+            }
+            recording.policy.clone_from(&header.policy);
+            recording.blocks(blocks, known, &mut damages);
+        }
+        if damages.found.is_empty() {
+            Ok(recording)
+        } else {
+            Err(damages.found)
+        }
+    }
+
+    fn blocks(&mut self, bytes: &[u8], known: &[RetryReason], damages: &mut Damages) {
+        let start = damages.start;
+        let (mut routes, mut reasons) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        while at < bytes.len() && damages.found.len() < MOST_DAMAGES {
+            let rest = &bytes[at..];
+            let Some(head) = rest.first_chunk::<BLOCK>() else {
+                return damages.found(start + at, "a block is not complete");
+            };
+            if !head.starts_with(BLOCK_MAGIC) {
+                damages.found(start + at, "no block begins here");
+                // The next one that looks like a block.
+                let magic = |window: &[u8]| window == BLOCK_MAGIC;
+                match rest[1..].windows(4).position(magic) {
+                    Some(next) => at += 1 + next,
+                    None => return,
+                }
+                continue;
+            }
+            let length = number(&head[8..12]) as usize;
+            let Some(items) = rest[BLOCK..].get(..length) else {
+                damages.found(start + at, "a block is not complete");
+                at += 4;
+                continue;
+            };
+            if checksum([&head[..28], items]) != number(&head[28..32]) as u32 {
+                damages.found(start + at, "the checksum of a block is wrong");
+                at += 4;
+                continue;
+            }
+            let place = start + at + BLOCK;
+            let (count, base) = (number(&head[6..8]) as usize, number(&head[12..20]));
+            self.lost = self.lost.max(number(&head[20..28]));
+            match head[4] {
+                ENTRIES if count * LENGTH == length && count <= MOST_ITEMS => {
+                    for (nth, item) in items.chunks_exact(LENGTH).enumerate() {
+                        let place = place + nth * LENGTH;
+                        if self.entries.len() >= MOST_ENTRIES {
+                            return damages.found(place, "is an entry of more than 16777216");
+                        }
+                        match self.entry(base, item, &routes, &reasons) {
+                            Ok(timed) => self.entries.push(timed),
+                            Err(what) => damages.found(place, what),
+                        }
+                    }
+                }
+                NAMES => {
+                    let names = Names {
+                        known,
+                        routes: &mut routes,
+                        reasons: &mut reasons,
+                    };
+                    if let Err((offset, what)) = self.names(items, count, names) {
+                        damages.found(place + offset, what);
+                    }
+                }
+                _ => damages.found(start + at + 4, "a block of no known kind or length"),
+            }
+            at += BLOCK + length;
+        }
+    }
+
+    fn entry(
+        &self,
+        base: u64,
+        item: &[u8],
+        routes: &[u16],
+        reasons: &[u8],
+    ) -> Result<Timed, &'static str> {
+        let bytes = item.try_into().map_err(|_| "an entry is not complete")?;
+        let mut entry = Entry::decode(bytes).ok_or("an entry has a value that no entry has")?;
+        if let Some(route) = routes.get(usize::from(entry.route)) {
+            entry.route = *route;
+        } else {
+            return Err("an entry has a route without a name");
+        }
+        if entry.stage.is_some() {
+            let reason = reasons.get(usize::from(entry.reason));
+            entry.reason = *reason.ok_or("an entry has a reason without a name")?;
+        }
+        Ok(Timed {
+            at: base.saturating_add(entry.at),
+            entry,
+        })
+    }
+
+    /// Adds the names of a block to those of its file.
+    fn names(
+        &mut self,
+        items: &[u8],
+        count: usize,
+        of: Names<'_>,
+    ) -> Result<(), (usize, &'static str)> {
+        let Names {
+            known: reasons_known,
+            routes,
+            reasons,
+        } = of;
+        let mut at = 0;
+        for _ in 0..count {
+            let name = items.get(at..).and_then(|rest| {
+                let head: &[u8; 5] = rest.first_chunk()?;
+                let text = rest.get(5..5 + usize::from(head[4]))?;
+                Some((*head, std::str::from_utf8(text).ok()?))
+            });
+            let ([kind, flags, ..], text) = name.ok_or((at, "a name is not complete"))?;
+            let nth = number(&items[at + 2..at + 4]) as usize;
+            match kind {
+                ROUTE if nth == routes.len() && nth < 1 << 14 => {
+                    let known = self.routes.iter().position(|route| route == text);
+                    let known = known.unwrap_or_else(|| {
+                        self.routes.push(text.to_owned());
+                        self.routes.len() - 1
+                    });
+                    routes.push(known.try_into().map_err(|_| (at, "has too many routes"))?);
+                }
+                REASON if nth == reasons.len() && nth < 256 => {
+                    let reason = interned(text, flags, reasons_known);
+                    let known = self.reasons.iter().position(|known| *known == reason);
+                    let known = known.unwrap_or_else(|| {
+                        self.reasons.push(reason);
+                        self.reasons.len() - 1
+                    });
+                    reasons.push(known.try_into().map_err(|_| (at, "has too many reasons"))?);
+                }
+                _ => return Err((at, "a name has a number that is not the next")),
+            }
+            at += 5 + text.len();
+        }
+        if at == items.len() {
+            Ok(())
+        } else {
+            Err((at, "a block is longer than its names"))
+        }
+    }
+}
+
+/// The names of a file, by its own numbers.
+struct Names<'a> {
+    known: &'a [RetryReason],
+    routes: &'a mut Vec<u16>,
+    reasons: &'a mut Vec<u8>,
+}
+
+/// A reason with this name and these flags. A reason is known by its address: the first one of a
+/// name is kept for the life of the process, at most 256 for each file.
+fn interned(name: &str, flags: u8, known: &[RetryReason]) -> RetryReason {
+    static MADE: Mutex<Vec<RetryReason>> = Mutex::new(Vec::new());
+    let (safe, always) = (flags & 1 != 0, flags & 2 != 0);
+    let same = |known: &&RetryReason| {
+        known.name() == name
+            && known.allows_non_idempotent_retry() == safe
+            && known.always_retry() == always
+    };
+    let mut made = MADE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(known) = known.iter().chain(made.iter()).find(same) {
+        return *known;
+    }
+    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    let reason = RetryReason::from_def(Box::leak(Box::new(ReasonDef::new(name, safe, always))));
+    made.push(reason);
+    reason
+}

@@ -1,0 +1,205 @@
+//! Entries, files and damages.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tower::{Layer, ServiceExt};
+
+use super::{Entry, LENGTH, MOST_DAMAGES, Options, Recorder, Recording, What};
+use crate::backoff::Backoff;
+use crate::reason::KV_LOCKED;
+use crate::strategy::MaxAttempts;
+use crate::test_util::{Probe, attempt, ms, probe, verdict};
+use crate::{AttemptKind, RetryLayer, ServerPushback, Stage, StopReason};
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let folder = format!("reattempt-record-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn calls(recorder: &Recorder, count: usize) {
+    let strategy = MaxAttempts::new(3, Backoff::constant(ms(10)));
+    for _ in 0..count {
+        let layer = RetryLayer::new(verdict, strategy.clone()).observer(Arc::new(recorder.clone()));
+        let probe: Probe = probe([
+            attempt(1).fails(KV_LOCKED).after(ms(3)),
+            attempt(2).after(ms(4)),
+        ]);
+        layer
+            .layer(probe.inner())
+            .oneshot(probe.request())
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_is_an_entry_with_its_decision() {
+    let scratch = Scratch::new("entry");
+    let recorder = Recorder::create(scratch.file("a"), Options::new()).unwrap();
+    calls(&recorder, 1).await;
+    let status = recorder.finish();
+    assert_eq!((status.written, status.lost), (2, 0));
+    let bytes = std::fs::read(scratch.file("a")).unwrap();
+    let recording = Recording::read(&[bytes], &[KV_LOCKED]).unwrap();
+    let [first, second] = recording.entries[..] else {
+        panic!("{:?}", recording.entries)
+    };
+    assert_eq!((first.entry.took, second.entry.took), (ms(3), ms(4)));
+    assert_eq!(first.entry.delay, Some(ms(10)));
+    assert_eq!(second.at - first.at, 14_000_000);
+    assert_eq!(second.entry.kind, AttemptKind::Retry);
+    assert_eq!(second.entry.stopped, Some(StopReason::Success));
+    assert_eq!(recording.reasons, [KV_LOCKED]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_file_becomes_an_older_one_and_the_oldest_goes() {
+    let scratch = Scratch::new("rotate");
+    let options = Options::new().most_bytes(0).files(3);
+    let recorder = Recorder::create(scratch.file("a"), options).unwrap();
+    // Four files and a half, of 64 KiB.
+    calls(&recorder, 4000).await;
+    let status = recorder.finish();
+    assert_eq!((status.written, status.lost), (8000, 0));
+    let names = ["a.2", "a", "a.1"];
+    let files = names.map(|name| std::fs::read(scratch.file(name)).unwrap());
+    assert!(!scratch.file("a.3").exists());
+    let most = 64 * 1024 + 256 * LENGTH + 1024;
+    assert!(files.iter().all(|file| file.len() < most), "bounded");
+    let recording = Recording::read(&files, &[KV_LOCKED]).unwrap();
+    let whole = recording.entries.len();
+    assert!((2500..8000).contains(&whole), "{whole}");
+    assert!(recording.entries.is_sorted_by_key(|timed| timed.at));
+    // An attempt takes 38 bytes, and its share of a block.
+    let bytes: usize = files.iter().map(Vec::len).sum();
+    assert!(bytes <= 40 * whole, "{bytes} {whole}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_into_the_queue_is_lost_and_counted() {
+    let scratch = Scratch::new("lost");
+    let options = Options::new().queue(1);
+    let recorder = Recorder::create(scratch.file("a"), options).unwrap();
+    // Two attempts are five events, and all come at once.
+    calls(&recorder, 1000).await;
+    let status = recorder.finish();
+    assert!(status.lost > 0 && status.written < 2000, "{status:?}");
+    let bytes = std::fs::read(scratch.file("a")).unwrap();
+    let recording = Recording::read(&[bytes], &[]).unwrap();
+    assert_eq!(recording.entries.len() as u64, status.written);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_cannot_be_created_is_an_error() {
+    let scratch = Scratch::new("none");
+    let path = scratch.file("no folder/a");
+    assert!(Recorder::create(path, Options::new()).is_err());
+}
+
+async fn recorded(name: &str) -> Vec<u8> {
+    let scratch = Scratch::new(name);
+    let recorder = Recorder::create(scratch.file("a"), Options::new()).unwrap();
+    calls(&recorder, 300).await;
+    assert_eq!(recorder.finish().lost, 0);
+    std::fs::read(scratch.file("a")).unwrap()
+}
+
+fn damages(bytes: &[u8]) -> Vec<(usize, &'static str)> {
+    let damages = Recording::read(&[bytes], &[]).expect_err("it is damaged");
+    damages
+        .into_iter()
+        .map(|damage| (damage.offset, damage.what))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_damage_has_its_offset() {
+    let whole = recorded("damage").await;
+    let blocks: Vec<usize> = (0..whole.len() - 4)
+        .filter(|at| &whole[*at..at + 4] == b"RBLK")
+        .collect();
+    assert_eq!(blocks.len(), 4, "names, and 600 entries");
+    let changed = |at: &[usize]| {
+        let mut bytes = whole.clone();
+        at.iter().for_each(|at| bytes[*at] ^= 0x40);
+        damages(&bytes)
+    };
+    assert_eq!(changed(&[3]), [(0, "is no recording of this version")]);
+    assert_eq!(
+        changed(&[17]),
+        [(28, "the checksum of the header is wrong")]
+    );
+    let wrong = "the checksum of a block is wrong";
+    let two = changed(&[blocks[1] + 100, blocks[3] + 40]);
+    assert_eq!(two[0], (blocks[1], wrong));
+    assert!(two.contains(&(blocks[3], wrong)), "{two:?}");
+    let cut = damages(&whole[..whole.len() - 1]);
+    assert_eq!(cut[0], (blocks[3], "a block is not complete"));
+    assert_eq!(damages(b""), [(0, "is no recording of this version")]);
+    let noise = [&whole[..], &[7; 4096]].concat();
+    assert_eq!(damages(&noise), [(whole.len(), "no block begins here")]);
+    let many = [&whole[..blocks[0]], &b"RBLK".repeat(1000)].concat();
+    assert_eq!(damages(&many).len(), MOST_DAMAGES);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_of_two_recordings_are_not_one() {
+    let files = [recorded("one").await, recorded("two").await];
+    let damages = Recording::read(&files, &[]).unwrap_err();
+    assert!(damages.iter().any(|damage| damage.file == 1
+        && damage.offset == 20
+        && damage.what == "belongs to another recording"));
+    let twice = Recording::read(&[&files[0], &files[0]], &[]).unwrap_err();
+    assert_eq!(
+        twice[0].what,
+        "has the same number as another file of the recording"
+    );
+}
+
+proptest! {
+    #[test]
+    fn an_entry_is_read_as_it_was_written(
+        at in 0..1_u64 << 40, call: u32, number in 0..4096_u16, took in 0..200_000_000_000_u64,
+        delay in proptest::option::of(0..200_000_000_000_u64), code in proptest::option::of(-8_388_607..8_388_607),
+        reason: u8, route in 0..16384_u16, flags: [bool; 6], limit in proptest::option::of(0..200_000_000_000_u64),
+    ) {
+        let mut entry = Entry::new(What::Attempt, call, at);
+        (entry.number, entry.took) = (number, Duration::from_nanos(took));
+        entry.delay = delay.map(Duration::from_nanos);
+        entry.limit = limit.map(Duration::from_nanos);
+        (entry.code, entry.reason, entry.route) = (code, reason, route);
+        [entry.safe, entry.no_effect, entry.idempotent, entry.enforced, entry.unreadable, entry.cut_off] = flags;
+        entry.stage = Some(Stage::InFlight);
+        entry.pushback = entry.delay.map(ServerPushback::After);
+        prop_assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes: [u8; LENGTH], more in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        if let Some(entry) = Entry::decode(&bytes) {
+            prop_assert!(entry.number < 4096 && entry.route < 16384);
+        }
+        let mut file = b"RATTREC1".to_vec();
+        file.extend(more);
+        prop_assert!(Recording::read(&[file], &[]).is_err());
+    }
+}

@@ -1,0 +1,308 @@
+//! The thread that writes: joins what was sent with what became of it, and fills blocks.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::entry::{Entry, What};
+use super::file::{ENTRIES, MOST_ITEMS, NAMES, REASON, ROUTE, block};
+use super::recorder::{Counters, Event, Note};
+use super::target::Target;
+use crate::{AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, RetryReason};
+
+/// How often the queue is looked at: whoever fills it wakes no thread.
+const LOOK: Duration = Duration::from_millis(10);
+/// A block that is not full is written after this many looks.
+const LOOKS: u32 = 500;
+/// The longest time that an entry can be after the base of its block.
+const SPAN: u64 = (1 << 40) - 1;
+
+/// A call in flight.
+struct Call {
+    id: u32,
+    route: u16,
+    idempotent: bool,
+    limit: Option<CallDeadline>,
+    /// Attempts in flight: the number, when it was sent, and after how many entries.
+    sent: Vec<(u32, Instant, u64)>,
+}
+
+pub(super) struct Writer {
+    target: Target,
+    start: Instant,
+    counters: Arc<Counters>,
+    calls: HashMap<usize, Call>,
+    next_call: u32,
+    /// By name; each file has its own numbers.
+    routes: HashMap<String, u16>,
+    reasons: Vec<RetryReason>,
+    names: (usize, Vec<u8>),
+    items: Vec<u8>,
+    count: usize,
+    base: u64,
+    /// Entries of all files.
+    entries: u64,
+    failed: bool,
+}
+
+impl Writer {
+    pub(super) fn new(target: Target, start: Instant, counters: Arc<Counters>) -> Self {
+        Self {
+            target,
+            start,
+            counters,
+            calls: HashMap::new(),
+            next_call: 0,
+            routes: HashMap::new(),
+            reasons: Vec::new(),
+            names: (0, Vec::new()),
+            items: Vec::new(),
+            count: 0,
+            base: 0,
+            entries: 0,
+            failed: false,
+        }
+    }
+
+    pub(super) fn run(mut self, notes: &Receiver<Note>) {
+        let mut looks = 0;
+        loop {
+            match notes.try_recv() {
+                Ok(Note { call: 0, .. }) | Err(TryRecvError::Disconnected) => break,
+                Ok(note) => self.take(note),
+                Err(TryRecvError::Empty) => {
+                    looks += 1;
+                    if looks % LOOKS == 0 {
+                        self.flush();
+                    }
+                    thread::park_timeout(LOOK);
+                }
+            }
+        }
+        self.flush();
+    }
+
+    fn take(&mut self, note: Note) {
+        let key = note.call;
+        match note.event {
+            Event::Sent {
+                limit,
+                idempotent,
+                route,
+            } => {
+                if note.number <= 1 {
+                    let route = self.route(route.as_ref().map_or("", |route| route.name()));
+                    let id = self.next_call;
+                    self.next_call = self.next_call.wrapping_add(1);
+                    let call = Call {
+                        id,
+                        route,
+                        idempotent,
+                        limit,
+                        sent: Vec::new(),
+                    };
+                    self.calls.insert(key, call);
+                }
+                let entries = self.entries;
+                if let Some(call) = self.calls.get_mut(&key) {
+                    call.sent.push((note.number, note.at, entries));
+                }
+            }
+            Event::Settled(record) => self.settled(key, note.at, &record),
+            Event::Succeeded(stopped) => {
+                let outcome = AttemptOutcome::Success;
+                let mut record = AttemptRecord::new(note.number, note.kind, outcome);
+                record.stopped = stopped;
+                self.settled(key, note.at, &record);
+            }
+            Event::Refused(stopped) => {
+                if let Some(mut entry) = self.entry(What::Refused, key) {
+                    entry.kind = AttemptKind::Hedge;
+                    entry.stopped = Some(stopped);
+                    self.push(note.at, entry);
+                }
+            }
+            Event::Ended { stopped, waited } => {
+                // Else the last attempt's entry has the reason.
+                let entry = if waited {
+                    self.entry(What::Ended, key)
+                } else {
+                    None
+                };
+                if let Some(mut entry) = entry {
+                    entry.kind = AttemptKind::Retry;
+                    entry.stopped = stopped;
+                    self.push(note.at, entry);
+                }
+                self.calls.remove(&key);
+            }
+        }
+    }
+
+    /// An entry of a call whose beginning was recorded.
+    fn entry(&mut self, what: What, key: usize) -> Option<Entry> {
+        let Some(call) = self.calls.get(&key) else {
+            self.counters.lost.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        let mut entry = Entry::new(what, call.id, 0);
+        (entry.route, entry.idempotent) = (call.route, call.idempotent);
+        Some(entry)
+    }
+
+    fn settled(&mut self, key: usize, at: Instant, record: &AttemptRecord) {
+        let Some(mut entry) = self.entry(What::Attempt, key) else {
+            return;
+        };
+        let ended = record.ended.unwrap_or(at);
+        let entries = self.entries;
+        if let Some(call) = self.calls.get_mut(&key) {
+            let is_it = |sent: &(u32, Instant, u64)| sent.0 == record.number;
+            let Some(place) = call.sent.iter().position(is_it) else {
+                self.counters.lost.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            let (_, sent, before) = call.sent.swap_remove(place);
+            entry.took = ended.saturating_duration_since(sent);
+            entry.since_sent = entries - before;
+            if let (Some(limit), AttemptKind::Initial) = (call.limit, record.kind) {
+                entry.limit = Some(limit.left(sent));
+            }
+            entry.enforced = call.limit.is_some_and(|limit| limit.enforced);
+        }
+        entry.number = u16::try_from(record.number).unwrap_or(u16::MAX);
+        (entry.kind, entry.outcome) = (record.kind, record.outcome);
+        (entry.stopped, entry.delay) = (record.stopped, record.delay);
+        (entry.pushback, entry.unreadable) = (record.pushback, record.pushback_unreadable);
+        entry.cut_off = record.outcome == AttemptOutcome::Cancelled && record.ended.is_some();
+        if let Some(failure) = &record.failure {
+            entry.stage = Some(failure.stage);
+            entry.reason = self.reason(failure.reason);
+            (entry.code, entry.transparent) = (failure.code, failure.transparent);
+            (entry.safe, entry.no_effect) = (failure.safe, failure.no_effect);
+        }
+        self.push(ended, entry);
+    }
+
+    fn route(&mut self, name: &str) -> u16 {
+        if let Some(known) = self.routes.get(name) {
+            return *known;
+        }
+        let next = u16::try_from(self.routes.len()).unwrap_or(u16::MAX);
+        if next >= (1 << 14) - 1 {
+            return 0;
+        }
+        self.routes.insert(name.to_owned(), next);
+        self.name(ROUTE, 0, next, name);
+        next
+    }
+
+    fn reason(&mut self, reason: RetryReason) -> u8 {
+        if let Some(known) = self.reasons.iter().position(|known| *known == reason) {
+            return known as u8;
+        }
+        if self.reasons.len() == 256 {
+            return 0;
+        }
+        let next = self.reasons.len() as u16;
+        self.reasons.push(reason);
+        let flags =
+            u8::from(reason.allows_non_idempotent_retry()) | u8::from(reason.always_retry()) << 1;
+        self.name(REASON, flags, next, reason.name());
+        next as u8
+    }
+
+    fn name(&mut self, kind: u8, flags: u8, number: u16, text: &str) {
+        let mut end = text.len().min(255);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (count, out) = &mut self.names;
+        out.extend([kind, flags]);
+        out.extend(number.to_le_bytes());
+        out.push(end as u8);
+        out.extend(&text.as_bytes()[..end]);
+        *count += 1;
+        if *count == MOST_ITEMS {
+            self.flush();
+        }
+    }
+
+    fn push(&mut self, at: Instant, mut entry: Entry) {
+        let at = at.saturating_duration_since(self.start).as_nanos();
+        let at = u64::try_from(at).unwrap_or(u64::MAX);
+        if self.count > 0 && (at < self.base || at - self.base > SPAN) {
+            self.flush();
+        }
+        if self.count == 0 {
+            // Another thread's attempt may have ended a little earlier.
+            self.base = at.saturating_sub(1_000_000_000);
+        }
+        entry.at = at - self.base;
+        self.items.extend(entry.encode());
+        self.count += 1;
+        self.entries += 1;
+        if self.count == MOST_ITEMS {
+            self.flush();
+        }
+    }
+
+    /// Writes what there is, names first.
+    fn flush(&mut self) {
+        let lost = self.counters.lost.load(Ordering::Relaxed);
+        let (names, text) = std::mem::take(&mut self.names);
+        let (count, items) = (
+            std::mem::take(&mut self.count),
+            std::mem::take(&mut self.items),
+        );
+        let done = self.try_flush(lost, names, &text, count, &items);
+        let counter = match done {
+            Ok(()) => &self.counters.written,
+            Err(error) => {
+                if !std::mem::replace(&mut self.failed, true) {
+                    tracing::warn!(target: "reattempt", "the recording cannot be written: {error}");
+                }
+                &self.counters.lost
+            }
+        };
+        counter.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    fn try_flush(
+        &mut self,
+        lost: u64,
+        names: usize,
+        text: &[u8],
+        count: usize,
+        items: &[u8],
+    ) -> io::Result<()> {
+        if names > 0 {
+            self.target.write(&block(NAMES, names, 0, lost, text))?;
+        }
+        if count > 0 {
+            let block = block(ENTRIES, count, self.base, lost, items);
+            self.target.write(&block)?;
+        }
+        if self.target.rotate()? {
+            self.name_all();
+        }
+        Ok(())
+    }
+
+    /// A new file has all names that are known, in blocks of their own.
+    fn name_all(&mut self) {
+        let mut routes: Vec<(String, u16)> = self.routes.clone().into_iter().collect();
+        routes.sort_by_key(|(_, number)| *number);
+        for (name, number) in routes {
+            self.name(ROUTE, 0, number, &name);
+        }
+        // They keep their order, and so their numbers.
+        for reason in std::mem::take(&mut self.reasons) {
+            self.reason(reason);
+        }
+    }
+}
