@@ -15,6 +15,10 @@ pub(crate) use without::Tls;
 
 /// The field `tls` of a document.
 #[derive(Debug, Default)]
+#[cfg_attr(
+    not(feature = "tls"),
+    expect(dead_code, reason = "read by `rustls` alone")
+)]
 struct Options {
     /// Trusted authorities as PEM, instead of the system's.
     ca: Option<String>,

@@ -13,8 +13,7 @@ use crate::call::transport::heard::Socket;
 pub(crate) enum Tls {}
 
 impl Tls {
-    pub(super) fn new(_: &str, _: Version, options: &Options) -> Result<Self, String> {
-        let Options { ca: _, insecure: _ } = options;
+    pub(super) fn new(_: &str, _: Version, _: &Options) -> Result<Self, String> {
         Err("this program was built without TLS: build it with the feature `tls`".to_owned())
     }
 
