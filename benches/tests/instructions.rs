@@ -140,7 +140,7 @@ fn the_policy_of_a_request_costs_no_more_than_pinned() {
 }
 
 /// Instructions that counting (`reattempt::telemetry`) adds to a call that succeeds at once.
-const COUNTING: u64 = 150;
+const COUNTING: u64 = 232;
 
 #[test]
 fn counting_a_call_adds_no_more_instructions_than_pinned() {

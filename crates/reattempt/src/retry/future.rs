@@ -145,7 +145,7 @@ where
             polled_after_completion("RetryFuture")
         };
         let Poll::Ready(outcome) = in_flight.poll(cx) else {
-            this.source.context_mut().waits();
+            self.waits();
             return Poll::Pending;
         };
         let context = this.source.context_mut();
@@ -280,6 +280,13 @@ where
     S: Service<Req>,
     Req: HasCallContext,
 {
+    /// The attempt is pending. Not inlined: a first attempt that works at once never comes here.
+    #[cold]
+    #[inline(never)]
+    fn waits(self: Pin<&mut Self>) {
+        self.project().source.context_mut().waits();
+    }
+
     /// Dropped before it had an outcome.
     #[cold]
     #[inline(never)]
