@@ -69,8 +69,9 @@ impl DeadlineBodyLayer {
     }
 
     /// Ends a body this time after its head, whatever the call's deadline is; `None` is unlimited.
-    /// The limit of the call's route takes precedence ([`HttpRoute::body_timeout`]), also over the
-    /// call's deadline.
+    /// The limit of the call's route
+    /// ([`HttpRoute::body_timeout`](crate::HttpRoute::body_timeout)) takes precedence, also over
+    /// the call's deadline.
     #[must_use]
     pub const fn after_head(timeout: Option<Duration>) -> Self {
         Self {

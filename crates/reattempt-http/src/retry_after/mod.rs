@@ -47,7 +47,7 @@ pub enum BeyondCap {
 /// recorded (`AttemptRecord::pushback_unreadable`), a date in the past means now, a number that is
 /// too large saturates; of several values the longest counts. What a route sets takes precedence
 /// over the layer's, and what it leaves unset is as the layer was built:
-/// [`HttpRoute::with_pushback`].
+/// [`HttpRoute::with_pushback`](crate::HttpRoute::with_pushback).
 ///
 /// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a
 /// day if a server asks for it. Put a `DeadlineLayer` outside the recovery layer. And there is no
