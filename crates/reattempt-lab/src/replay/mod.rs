@@ -62,6 +62,9 @@ pub struct Difference {
     pub tested: String,
 }
 
+/// In nanoseconds.
+const HOUR: u64 = 3_600_000_000_000;
+
 impl Replay {
     /// Reads the files of a recording, in any order.
     ///
@@ -75,11 +78,12 @@ impl Replay {
             .chain([reasons::HTTP_TIMEOUT])
             .collect();
         let mut recording = Recording::read(files, &known)?;
-        // A recording may have begun long before its oldest file.
+        // A recording may have begun long before its oldest file. In whole hours, so that the parts
+        // of a retry budget's window begin when they did.
         let sent = |timed: &Timed| timed.at.saturating_sub(nanos(timed.entry.took));
         let start = recording.entries.iter().map(sent).min().unwrap_or(0);
         for timed in &mut recording.entries {
-            timed.at -= start;
+            timed.at -= start - start % HOUR;
         }
         let end = recording.entries.iter().map(|timed| timed.at).max();
         if end.is_some_and(|end| end as f64 > Scenario::MOST_SECONDS * 1e9) {
