@@ -19,7 +19,7 @@ const PINS: [(&str, u64); 13] = [
     ("route", 64),
     ("throttle", 60),
     ("deadline", 115),
-    ("retry", 162),
+    ("retry", 167),
     ("hedge", 262),
     ("pushback", 12),
     ("config-poll", 37),
