@@ -1,14 +1,26 @@
 //! Files that the command line names.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+/// The most bytes of one: `/dev/zero` is refused, not read into memory.
+const MOST: u64 = 256 * 1024 * 1024;
+
 /// Reads a file, or standard input for `-`.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    if path != Path::new("-") {
-        return std::fs::read(path);
+    if path == Path::new("-") {
+        return bounded(io::stdin());
     }
+    bounded(File::open(path)?)
+}
+
+fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    io::stdin().read_to_end(&mut bytes)?;
+    from.take(MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST {
+        let what = "is longer than 256 MiB";
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
     Ok(bytes)
 }

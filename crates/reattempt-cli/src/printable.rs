@@ -1,6 +1,24 @@
 //! Untrusted text in the program's output: it cannot move the cursor or begin a line.
 
 use std::fmt::{self, Display, Write};
+use std::io;
+
+/// Like `println!`, which panics if a reader wants no more, as `head`.
+macro_rules! say {
+    ($($part:tt)*) => {
+        $crate::printable::print_line(format_args!($($part)*))
+    };
+}
+pub(crate) use say;
+
+pub(crate) fn print_line(text: fmt::Arguments<'_>) {
+    let printed = io::Write::write_fmt(&mut io::stdout(), format_args!("{text}\n"));
+    if let Err(error) = printed {
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            eprintln!("reattempt: {error}");
+        }
+    }
+}
 
 /// On one line: invisible characters are escaped, as `\n` or `\u{1b}`.
 pub(crate) struct OneLine<T>(pub(crate) T);

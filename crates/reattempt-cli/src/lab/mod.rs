@@ -12,7 +12,7 @@ use reattempt::config::{Fault, Faults};
 use reattempt_lab::tune::Range;
 use reattempt_lab::{Limits, Report, Scenario, chart, gallery};
 
-use crate::printable::{Lines, OneLine};
+use crate::printable::{Lines, OneLine, say};
 
 /// The longest document, in bytes; one byte more is read, so that the reader can refuse it.
 const LONGEST: u64 = 4 * 1024 * 1024;
@@ -166,11 +166,11 @@ fn people(arguments: &Arguments) -> Result<(), Vec<Fault>> {
         };
         if !arguments.tune.is_empty() {
             let points = tune::search(arguments, &document).map_err(in_document)?;
-            println!("{}\n\n{}", OneLine(&name), Lines(tune::table(&points)));
+            say!("{}\n\n{}", OneLine(&name), Lines(tune::table(&points)));
             continue;
         }
         let report = arguments.simulate(&document).map_err(in_document)?;
-        println!("{}\n\n{}", OneLine(&name), Lines(chart::table(&report)));
+        say!("{}\n\n{}", OneLine(&name), Lines(chart::table(&report)));
         reports.push((name, report));
     }
     pictures(arguments, &reports)

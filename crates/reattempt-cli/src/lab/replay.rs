@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use reattempt::config::Fault;
+use reattempt::record::Recording;
 use reattempt_lab::replay::{Decisions, Replay};
 use reattempt_lab::{PolicyText, Report, chart};
 use serde_json::json;
 
 use super::{Arguments, faults, in_file, pictures, read, read_most, write_json};
-use crate::printable::{Lines, OneLine};
+use crate::printable::{Lines, OneLine, say};
 
 /// The most bytes of all files of a recording.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
@@ -26,7 +27,7 @@ fn files(file: &Path) -> Vec<PathBuf> {
 
 fn recording(file: &Path) -> Result<Replay, Vec<Fault>> {
     let files = files(file);
-    let mut texts = Vec::new();
+    let mut texts: Vec<Vec<u8>> = Vec::new();
     let mut left = MOST_BYTES;
     for file in &files {
         let text = read_most(file, left).map_err(|error| vec![in_file(file, error)])?;
@@ -34,6 +35,16 @@ fn recording(file: &Path) -> Result<Replay, Vec<Fault>> {
             let what = "a recording of more than 1 GiB cannot be replayed";
             vec![Fault::new(file.display().to_string(), what)]
         })?;
+        if texts
+            .first()
+            .is_some_and(|first| !Recording::is_same(first, &text))
+        {
+            eprintln!(
+                "{}: of an earlier recording, ignored",
+                OneLine(file.display())
+            );
+            break;
+        }
         texts.push(text);
     }
     Replay::read(&texts).map_err(|damages| {
@@ -95,24 +106,27 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Vec<Fault>> 
             json!(decisions)
         ));
     }
-    println!(
+    say!(
         "{}: {} calls, {} entries, {lost} lost, {incomplete} without a beginning\n",
         OneLine(file.display()),
         replay.calls(),
         replay.recording().entries.len(),
     );
-    println!("{}", Lines(chart::table(&report)));
+    say!("{}", Lines(chart::table(&report)));
     for (name, of) in &decisions {
-        println!(
+        say!(
             "{}: {} of {} recorded decisions are the same",
             OneLine(name),
             of.same,
             of.of
         );
         if let Some(first) = &of.first {
-            println!(
+            say!(
                 "  the first other one, after {:.3} s, attempt {}: {}; recorded: {}",
-                first.at_s, first.attempt, first.tested, first.recorded
+                first.at_s,
+                first.attempt,
+                first.tested,
+                first.recorded
             );
         }
     }

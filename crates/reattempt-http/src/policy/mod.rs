@@ -177,7 +177,7 @@ const FORM: Form = Form::new("the HTTP policy");
 #[derive(Clone, Debug, Default)]
 pub struct HttpPolicies {
     routes: Vec<(Matching, Arc<RoutePolicy>)>,
-    index: Index,
+    index: Arc<Index>,
     default: Option<Arc<RoutePolicy>>,
     throttles: HashMap<String, Counted>,
     budgets: HashMap<String, Arc<HedgeBudget>>,

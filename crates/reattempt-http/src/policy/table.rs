@@ -77,7 +77,9 @@ impl Document {
             let policy = policy(entry, old, &mut table, &mut carried);
             table.routes.push((matching, policy));
         }
-        table.index = Index::new(table.routes.iter().map(|(matching, _)| matching));
+        table.index = Arc::new(Index::new(
+            table.routes.iter().map(|(matching, _)| matching),
+        ));
         let default = self.default;
         table.default = default.map(|entry| policy(entry, old, &mut table, &mut carried));
         (table, carried)

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::LOCATION;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 use http_body::Body;
 use reattempt::{AttemptReporter, CallContext, HasCallContext, Idempotency};
 
@@ -81,12 +81,12 @@ impl Unrepeatable {
     /// origin only.
     pub(super) fn redirected(&mut self, response: &reqwest::Response) -> Option<reqwest::Request> {
         let mut again = self.again.take()?;
-        let keeps_method = match response.status() {
-            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
-            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => again.method() != Method::POST,
-            _ => false,
-        };
-        let own = keeps_method && !self.followed && self.is_own(response.url());
+        // Only these say that the request was not carried out.
+        let refused = matches!(
+            response.status(),
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+        );
+        let own = refused && !self.followed && self.is_own(response.url());
         if !own || !is_within_origin(response.url(), response.headers()) {
             return None;
         }

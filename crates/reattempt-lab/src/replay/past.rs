@@ -100,6 +100,8 @@ impl Past {
                 }
                 call.attempts.push((timed.entry.number, took, came));
             }
+            call.attempts.sort_by_key(|attempt| attempt.0);
+            call.attempts.dedup_by_key(|attempt| attempt.0);
             let left =
                 |at: &&usize| recording.entries[**at].entry.stopped == Some(StopReason::Cancelled);
             if let Some(last) = recorded.all.iter().rfind(left) {
@@ -118,8 +120,9 @@ impl Past {
     /// What an attempt of a call comes to, and after how long; `None` if it gets no answer.
     pub(crate) fn came(&self, call: u32, number: u32, now: u64, word: u64) -> Option<(u16, u64)> {
         let call = self.calls.get(call as usize)?;
-        let same = |attempt: &&(u16, u64, Option<u16>)| u32::from(attempt.0) == number;
-        let longer = match call.attempts.iter().find(same) {
+        let of = |attempt: &(u16, u64, Option<u16>)| u32::from(attempt.0);
+        let same = call.attempts.binary_search_by_key(&number, of);
+        let longer = match same.ok().map(|at| &call.attempts[at]) {
             Some((_, took, Some(came))) => return Some((*came, *took)),
             Some((_, took, None)) => *took,
             None => 0,

@@ -153,11 +153,15 @@ impl Range {
         if !(from >= 0.001 && to <= 1e6 && from <= to) {
             return Err("the bounds must be from 0.001 to 1e6, the smaller one first".to_owned());
         }
-        Ok(Self {
+        let range = Self {
             knob: *knob,
             from,
             to,
-        })
+        };
+        if range.values().is_empty() {
+            return Err(format!("there is no value of {name} within the bounds"));
+        }
+        Ok(range)
     }
 
     /// All whole numbers of a short range, else steps of one factor.
@@ -177,6 +181,7 @@ impl Range {
         };
         let mut values: Vec<f64> = (0..MOST_VALUES)
             .map(|nth| self.knob.rounded(step(nth)))
+            .filter(|value| (self.from..=self.to).contains(value))
             .collect();
         values.dedup();
         values

@@ -70,7 +70,8 @@ pub(crate) fn of_http<B>(request: &http::Request<B>) -> CallSubject {
         (Some(host), Some(port)) => subject.at(format!("{host}:{port}")),
         (Some(host), None) => subject.at(host.to_owned()),
         (None, _) => match text(header::HOST) {
-            Some(host) => subject.at(host.to_owned()),
+            // A user and a password are not part of it, but a client may have put them there.
+            Some(host) => subject.at(host.rsplit('@').next().unwrap_or_default().to_owned()),
             None => subject,
         },
     }
@@ -94,7 +95,7 @@ mod tests {
         let secret = Request::get("http://user:pass@shop:8080/carts/7?token=x");
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(of(secret), (some("shop:8080"), some("GET")));
-        let relative = Request::delete("/carts/7").header("host", "shop");
+        let relative = Request::delete("/carts/7").header("host", "user:pass@shop");
         assert_eq!(of(relative), (some("shop"), some("DELETE")));
         let own = Request::builder().method("PURGE").uri("/");
         assert_eq!(of(own), (None, some("PURGE")));

@@ -166,9 +166,12 @@ impl Observer for LogObserver {
             Some(_) => (Level::WARN, "call failed"),
         };
         let now = clock::now();
+        // A call that does not give up before its delay has that delay in its record.
+        let waits = last.is_some_and(|last| last.delay.is_some());
         let until = match (info.stopped(), context.limit()) {
-            // The call waits until then.
-            (Some(StopReason::Deadline), Some(limit)) if limit.enforced => limit.at.max(now),
+            (Some(StopReason::Deadline), Some(limit)) if waits && limit.enforced => {
+                limit.at.max(now)
+            }
             _ => now,
         };
         let end = End {

@@ -37,6 +37,17 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Whether two files are parts of one recording. A program that starts again begins a new one,
+    /// and the older parts of the last one may still be beside it.
+    #[must_use]
+    pub fn is_same(one: &[u8], other: &[u8]) -> bool {
+        let recording = |bytes| {
+            let header = Damages::default().header(bytes);
+            header.map(|(header, _)| header.recording)
+        };
+        recording(one) == recording(other)
+    }
+
     /// Reads the files of one recording, in any order. A file that is missing in between is a gap,
     /// and no fault.
     ///

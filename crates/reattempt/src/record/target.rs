@@ -1,7 +1,7 @@
 //! The files of a recording: one is written, some older ones are kept.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use super::file::{Form, Header};
@@ -14,6 +14,8 @@ pub(super) struct Target {
     files: u32,
     header: Header,
     file: File,
+    length: u64,
+    /// Of entries alone.
     bytes: u64,
 }
 
@@ -29,14 +31,15 @@ impl Target {
             recording: Randomness::Thread.bits(),
             policy,
         };
-        let (file, bytes) = begin(&path, &header)?;
+        let (file, length) = begin(&path, &header)?;
         Ok(Self {
             path,
             most_bytes,
             files,
             header,
             file,
-            bytes,
+            length,
+            bytes: 0,
         })
     }
 
@@ -51,6 +54,12 @@ impl Target {
         if self.bytes < self.most_bytes {
             return Ok(false);
         }
+        self.header.file += 1;
+        // First, so that an error leaves the older files where they are.
+        let mut new = self.path.clone().into_os_string();
+        new.push(".new");
+        let new = PathBuf::from(new);
+        let (file, length) = begin(&new, &self.header)?;
         for number in (1..self.files).rev() {
             let older = match number {
                 1 => self.path.clone(),
@@ -60,21 +69,33 @@ impl Target {
                 fs::rename(older, self.numbered(number))?;
             }
         }
-        self.header.file += 1;
-        (self.file, self.bytes) = begin(&self.path, &self.header)?;
+        fs::rename(new, &self.path)?;
+        (self.file, self.length, self.bytes) = (file, length, 0);
         Ok(true)
     }
 
+    /// Writes a block, or nothing of it.
     pub(super) fn write(&mut self, block: &[u8]) -> io::Result<()> {
-        self.file.write_all(block)?;
-        self.bytes += block.len() as u64;
+        if let Err(error) = self.file.write_all(block) {
+            // The part that was written would make the rest unreadable.
+            self.file.set_len(self.length)?;
+            self.file.seek(SeekFrom::Start(self.length))?;
+            return Err(error);
+        }
+        self.length += block.len() as u64;
         Ok(())
+    }
+
+    /// Only entries make a file full: each file has the header and all names again.
+    pub(super) fn write_entries(&mut self, block: &[u8]) -> io::Result<()> {
+        self.bytes += block.len() as u64;
+        self.write(block)
     }
 }
 
 fn begin(path: &PathBuf, header: &Header) -> io::Result<(File, u64)> {
     let mut file = File::create(path)?;
-    let bytes = header.encode();
-    file.write_all(&bytes)?;
-    Ok((file, bytes.len() as u64))
+    let header = header.encode();
+    file.write_all(&header)?;
+    Ok((file, header.len() as u64))
 }

@@ -47,6 +47,8 @@ pub(super) struct Writer {
     /// Entries of all files.
     entries: u64,
     failed: bool,
+    /// The file lacks names that were not written.
+    unnamed: bool,
 }
 
 impl Writer {
@@ -65,6 +67,7 @@ impl Writer {
             base: 0,
             entries: 0,
             failed: false,
+            unnamed: false,
         }
     }
 
@@ -94,8 +97,12 @@ impl Writer {
                 idempotent,
                 route,
             } => {
-                if note.number <= 1 {
-                    let route = self.route(route.as_ref().map_or("", |route| route.name()));
+                let number = match (&route, note.number) {
+                    (route, ..=1) => self.route(route.as_ref().map_or("", |route| route.name())),
+                    _ => None,
+                };
+                // Entries of a call that is not known count as lost.
+                if let Some(route) = number {
                     let id = self.next_call;
                     self.next_call = self.next_call.wrapping_add(1);
                     let call = Call {
@@ -181,51 +188,45 @@ impl Writer {
         entry.cut_off = record.outcome == AttemptOutcome::Cancelled && record.ended.is_some();
         if let Some(failure) = &record.failure {
             entry.stage = Some(failure.stage);
-            entry.reason = self.reason(failure.reason);
+            let Some(reason) = self.reason(failure.reason) else {
+                self.counters.lost.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            entry.reason = reason;
             (entry.code, entry.transparent) = (failure.code, failure.transparent);
             (entry.safe, entry.no_effect) = (failure.safe, failure.no_effect);
         }
         self.push(ended, entry);
     }
 
-    fn route(&mut self, name: &str) -> u16 {
+    /// The number of a route; `None` if there are too many.
+    fn route(&mut self, name: &str) -> Option<u16> {
         if let Some(known) = self.routes.get(name) {
-            return *known;
+            return Some(*known);
         }
-        let next = u16::try_from(self.routes.len()).unwrap_or(u16::MAX);
+        let next = u16::try_from(self.routes.len()).ok()?;
         if next >= (1 << 14) - 1 {
-            return 0;
+            return None;
         }
         self.routes.insert(name.to_owned(), next);
-        self.name(ROUTE, 0, next, name);
-        next
+        self.name(&route_name(next, name));
+        Some(next)
     }
 
-    fn reason(&mut self, reason: RetryReason) -> u8 {
+    /// The number of a reason; `None` if there are too many.
+    fn reason(&mut self, reason: RetryReason) -> Option<u8> {
         if let Some(known) = self.reasons.iter().position(|known| *known == reason) {
-            return known as u8;
+            return u8::try_from(known).ok();
         }
-        if self.reasons.len() == 256 {
-            return 0;
-        }
-        let next = self.reasons.len() as u16;
+        let next = u8::try_from(self.reasons.len()).ok()?;
         self.reasons.push(reason);
-        let flags =
-            u8::from(reason.allows_non_idempotent_retry()) | u8::from(reason.always_retry()) << 1;
-        self.name(REASON, flags, next, reason.name());
-        next as u8
+        self.name(&reason_name(next, reason));
+        Some(next)
     }
 
-    fn name(&mut self, kind: u8, flags: u8, number: u16, text: &str) {
-        let mut end = text.len().min(255);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+    fn name(&mut self, item: &[u8]) {
         let (count, out) = &mut self.names;
-        out.extend([kind, flags]);
-        out.extend(number.to_le_bytes());
-        out.push(end as u8);
-        out.extend(&text.as_bytes()[..end]);
+        out.extend(item);
         *count += 1;
         if *count == MOST_ITEMS {
             self.flush();
@@ -263,6 +264,7 @@ impl Writer {
         let counter = match done {
             Ok(()) => &self.counters.written,
             Err(error) => {
+                self.unnamed = true;
                 if !std::mem::replace(&mut self.failed, true) {
                     tracing::warn!(target: "reattempt", "the recording cannot be written: {error}");
                 }
@@ -280,29 +282,56 @@ impl Writer {
         count: usize,
         items: &[u8],
     ) -> io::Result<()> {
-        if names > 0 {
+        // Before anything is written: if it fails, the full file does not grow.
+        if self.target.rotate()? || self.unnamed {
+            self.write_all_names(lost)?;
+            self.unnamed = false;
+        } else if names > 0 {
             self.target.write(&block(NAMES, names, 0, lost, text))?;
         }
         if count > 0 {
             let block = block(ENTRIES, count, self.base, lost, items);
-            self.target.write(&block)?;
-        }
-        if self.target.rotate()? {
-            self.name_all();
+            self.target.write_entries(&block)?;
         }
         Ok(())
     }
 
     /// A new file has all names that are known, in blocks of their own.
-    fn name_all(&mut self) {
-        let mut routes: Vec<(String, u16)> = self.routes.clone().into_iter().collect();
-        routes.sort_by_key(|(_, number)| *number);
-        for (name, number) in routes {
-            self.name(ROUTE, 0, number, &name);
+    fn write_all_names(&mut self, lost: u64) -> io::Result<()> {
+        let mut routes: Vec<(&String, &u16)> = self.routes.iter().collect();
+        routes.sort_by_key(|(_, number)| **number);
+        let routes = routes
+            .into_iter()
+            .map(|(name, number)| route_name(*number, name));
+        let reasons = (0..).zip(&self.reasons);
+        let reasons = reasons.map(|(number, reason)| reason_name(number, *reason));
+        let all: Vec<Vec<u8>> = routes.chain(reasons).collect();
+        for names in all.chunks(MOST_ITEMS) {
+            let block = block(NAMES, names.len(), 0, lost, &names.concat());
+            self.target.write(&block)?;
         }
-        // They keep their order, and so their numbers.
-        for reason in std::mem::take(&mut self.reasons) {
-            self.reason(reason);
-        }
+        Ok(())
     }
+}
+
+fn route_name(number: u16, name: &str) -> Vec<u8> {
+    name_item(ROUTE, 0, number, name)
+}
+
+fn reason_name(number: u8, reason: RetryReason) -> Vec<u8> {
+    let flags =
+        u8::from(reason.allows_non_idempotent_retry()) | u8::from(reason.always_retry()) << 1;
+    name_item(REASON, flags, u16::from(number), reason.name())
+}
+
+fn name_item(kind: u8, flags: u8, number: u16, text: &str) -> Vec<u8> {
+    let mut end = text.len().min(255);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut item = vec![kind, flags];
+    item.extend(number.to_le_bytes());
+    item.push(end as u8);
+    item.extend(&text.as_bytes()[..end]);
+    item
 }

@@ -96,6 +96,7 @@ where
             context,
             began: clock::now(),
             span,
+            recorded: false,
         };
         let inner = open.span.in_scope(|| self.inner.call(request));
         AttemptTelemetryFuture {
@@ -115,16 +116,17 @@ struct Open {
     context: CallContext,
     began: Instant,
     span: Span,
+    recorded: bool,
 }
 
 impl Open {
     fn ended(mut self, status: Option<i32>, error: Option<ErrorType>) {
         self.over(status, error, clock::now());
-        // It was recorded: its drop has nothing to add.
-        self.labelled.name = "";
     }
 
     fn over(&mut self, status: Option<i32>, error: Option<ErrorType>, now: Instant) {
+        // First: if the meter panics, the drop must not ask it again.
+        self.recorded = true;
         self.labelled.status = status;
         self.labelled.error = error;
         let took = now.saturating_duration_since(self.began);
@@ -137,7 +139,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if self.labelled.name.is_empty() {
+        if self.recorded {
             return;
         }
         let now = clock::now();

@@ -1,6 +1,6 @@
 //! Counts of calls and attempts, as an observer of the recovery layers.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::meter::{Counter, Gauge, Label, LabelValue, Meter};
@@ -73,7 +73,7 @@ impl Calls {
                 level: meter.gauge(&THROTTLE, &[]),
                 seen: Mutex::default(),
                 still: AtomicU32::new(AT_REST),
-                last: AtomicU64::new(u64::MAX),
+                last: Mutex::new(u64::MAX),
             },
         }
     }
@@ -85,7 +85,8 @@ struct Throttles {
     seen: Mutex<Vec<Weak<dyn RetryThrottle>>>,
     /// How many calls have left the level as it was; [`AT_REST`] before any failure.
     still: AtomicU32,
-    last: AtomicU64,
+    /// The level that was set last. One thread at a time sets it, and no other waits for it.
+    last: Mutex<u64>,
 }
 
 impl Throttles {
@@ -110,6 +111,9 @@ impl Throttles {
     /// Sets the gauge.
     #[cold]
     fn update(&self) {
+        let Ok(mut last) = self.last.try_lock() else {
+            return;
+        };
         let lowest = {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let live: Vec<_> = seen.iter().filter_map(Weak::upgrade).collect();
@@ -121,7 +125,7 @@ impl Throttles {
         let Some(lowest) = lowest else {
             return self.still.store(AT_REST, Ordering::Relaxed);
         };
-        if self.last.swap(lowest, Ordering::Relaxed) == lowest {
+        if std::mem::replace(&mut *last, lowest) == lowest {
             self.still.fetch_add(1, Ordering::Relaxed);
             return;
         }

@@ -1,6 +1,7 @@
 //! Metrics and spans of calls and attempts, the same for every protocol.
 //!
-//! Create one [`Metrics`] per client. It has two parts, and each may be used without the other:
+//! Create one [`Metrics`] and give a clone of it to each client: no label tells clients apart. It has
+//! two parts, and each may be used without the other:
 //!
 //! | part | position | provides |
 //! | --- | --- | --- |
@@ -14,7 +15,7 @@
 //! | [`reattempt.hedges`](HEDGES) | counter | `{hedge}` | `result`: `won`, `lost`, `refused` |
 //! | [`reattempt.throttle.tokens`](THROTTLE) | gauge | `{token}` | |
 //! | [`http.client.request.duration`](HTTP_REQUEST_DURATION) | histogram | `s` | `http.request.method`, `server.address`, `server.port`, `http.response.status_code`, `error.type` |
-//! | [`db.client.operation.duration`](DB_OPERATION_DURATION) | histogram | `s` | `db.system.name`, `db.operation.name`, `db.response.status_code`, `error.type` |
+//! | [`db.client.operation.duration`](DB_OPERATION_DURATION) | histogram | `s` | `db.system.name`, `db.operation.name`, `server.address`, `server.port`, `db.response.status_code`, `error.type` |
 //!
 //! - An attempt is counted when it ends, once, also one that is dropped. So the sum of
 //!   `reattempt.attempts` is what the recovery layers sent, and that of `reattempt.stopped` the

@@ -13,6 +13,9 @@ use super::{Counter, Gauge, Histogram, Instrument, Label, LabelValue, Meter};
 /// Feeds instruments of an OpenTelemetry meter (feature `opentelemetry`, which uses only the
 /// OpenTelemetry API). A counter is read when the SDK collects; a view of it may change names and
 /// buckets.
+///
+/// Create one for a meter, in one [`Metrics`](super::Metrics) that all clients share: counters of a
+/// second one would replace those of the first when the SDK collects.
 pub struct OpenTelemetryMeter {
     meter: metrics::Meter,
     /// The counters of each instrument, with their labels.
@@ -43,9 +46,10 @@ impl OpenTelemetryMeter {
             .with_unit(instrument.unit)
             .with_description(instrument.description)
             .with_callback(move |observer| {
-                let counters = read.lock().unwrap_or_else(PoisonError::into_inner);
-                for (labels, count) in &*counters {
-                    observer.observe(count.load(Ordering::Relaxed), labels);
+                // Copied: the SDK's code must not run inside the lock.
+                let counters = read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                for (labels, count) in counters {
+                    observer.observe(count.load(Ordering::Relaxed), &labels);
                 }
             })
             .build();
@@ -70,14 +74,20 @@ fn attributes(labels: &[Label]) -> Vec<KeyValue> {
 
 impl Meter for OpenTelemetryMeter {
     fn counter(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Counter> {
-        let mut all = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_this = all
-            .entry(instrument.name)
-            .or_insert_with(|| self.observed(instrument));
-        let count = Arc::new(AtomicU64::new(0));
-        let row = (attributes(labels), Arc::clone(&count));
+        let all = || self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all().get(instrument.name).map(Arc::clone);
+        let of_this = known.unwrap_or_else(|| {
+            let new = self.observed(instrument);
+            Arc::clone(all().entry(instrument.name).or_insert(new))
+        });
+        let labels = attributes(labels);
         let mut rows = of_this.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.push(row);
+        // The SDK keeps one value for each set of labels.
+        if let Some((_, known)) = rows.iter().find(|(known, _)| *known == labels) {
+            return Arc::<AtomicU64>::clone(known);
+        }
+        let count = Arc::new(AtomicU64::new(0));
+        rows.push((labels, Arc::clone(&count)));
         count
     }
 
@@ -92,19 +102,22 @@ impl Meter for OpenTelemetryMeter {
     }
 
     fn histogram(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Histogram> {
-        let mut all = self
-            .histograms
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let made = all.entry(instrument.name).or_insert_with(|| {
-            self.meter
+        let all = || {
+            let histograms = self.histograms.lock();
+            histograms.unwrap_or_else(PoisonError::into_inner)
+        };
+        let known = all().get(instrument.name).cloned();
+        let made = known.unwrap_or_else(|| {
+            let new = self
+                .meter
                 .f64_histogram(instrument.name)
                 .with_unit(instrument.unit)
                 .with_description(instrument.description)
                 .with_boundaries(instrument.boundaries.to_vec())
-                .build()
+                .build();
+            all().entry(instrument.name).or_insert(new).clone()
         });
-        Arc::new(Labelled(made.clone(), attributes(labels)))
+        Arc::new(Labelled(made, attributes(labels)))
     }
 }
 

@@ -28,8 +28,9 @@ impl<K: Eq + Hash + Clone, V: Clone> Table<K, V> {
         }
     }
 
-    /// The entry of this key, made by `make`: once, of the key itself, or of `other` if the table
-    /// is full.
+    /// The entry of this key, made by `make`: of the key itself, or of `other` if the table is full.
+    /// `make` may be user code, so it runs outside the lock: of two threads that need a new entry
+    /// at once, both make one, and one is kept.
     pub(super) fn get<Q>(&self, key: &Q, other: impl FnOnce() -> K, make: impl Fn(&K) -> V) -> V
     where
         K: Borrow<Q>,
@@ -51,15 +52,21 @@ impl<K: Eq + Hash + Clone, V: Clone> Table<K, V> {
         other: impl FnOnce() -> K,
         make: impl Fn(&K) -> V,
     ) -> V {
-        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        let key = if rows.len() < self.most {
-            key()
-        } else {
-            other()
+        let key = {
+            let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+            if rows.len() < self.most {
+                key()
+            } else {
+                let other = other();
+                if let Some(found) = rows.get(&other) {
+                    return found.clone();
+                }
+                other
+            }
         };
-        rows.entry(key.clone())
-            .or_insert_with(|| make(&key))
-            .clone()
+        let made = make(&key);
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        rows.entry(key).or_insert(made).clone()
     }
 }
 

@@ -38,10 +38,18 @@ impl Arguments {
             Some("memcached") => Some(11_211),
             _ => None,
         };
-        let nodes: Value = nodes
-            .split(',')
-            .map(|node| target::with_port(node, port))
-            .collect();
+        // A password may hold a comma.
+        let credentials = nodes.rfind('@').map_or(0, |at| at + 1);
+        let first = nodes.find(',').unwrap_or(nodes.len());
+        let (credentials, nodes) = nodes.split_at(match nodes[..first].contains('@') {
+            true => 0,
+            false => credentials,
+        });
+        let nodes = nodes.split(',').enumerate().map(|(at, node)| match at {
+            0 => format!("{credentials}{node}"),
+            _ => node.to_owned(),
+        });
+        let nodes: Value = nodes.map(|node| target::with_port(&node, port)).collect();
         draft.set("target", nodes);
         let memcached = flags.memcached || scheme == Some("memcached");
         draft.set("bootstrap", memcached.then_some("memcached"));

@@ -96,13 +96,12 @@ fn a_path_of_very_many_segments_is_found() {
 fn few_routes_are_asked_in_a_large_table() {
     let routes: Vec<_> = (0..1000)
         .flat_map(|n| {
-            let names = [
+            [
                 format!(r#"{{"path":"/v1/things/{n}"}}"#),
                 format!(r#"{{"prefix":"/v1/{n}/"}}"#),
                 format!(r#"{{"pattern":"/v2/{n}/{{id}}"}}"#),
                 format!(r#"{{"host":"h{n}.example"}}"#),
-            ];
-            names
+            ]
         })
         .collect();
     let table = table_of(&routes);

@@ -88,8 +88,8 @@ impl AttemptReporter {
         self.with(|state, seat| state.slots.forbid(seat));
     }
 
-    /// The server may have carried out the request, whatever the failure says: only one that is
-    /// idempotent is sent again.
+    /// The server may have carried out the request, whatever the failure's stage says: it is sent
+    /// again only if it is idempotent, or if the classifier's reason is one that is always retried.
     ///
     /// For a transport whose failure may be of a later step, such as the GET that follows a POST's
     /// redirect.

@@ -1,8 +1,10 @@
 //! The one event of a call.
 
+use crate::backoff::Backoff;
 use crate::failure::reason::{KV_LOCKED, UNKNOWN};
+use crate::strategy::MaxAttempts;
 use crate::test_util::{Payload, Probe};
-use crate::{Call, Failure, Observer, RoutePolicy, Stage, StopReason};
+use crate::{Call, Failure, Observer, OnDeadline, RoutePolicy, Stage, StopReason};
 use tower::Service;
 
 use super::*;
@@ -111,11 +113,18 @@ async fn a_deadline_in_flight_is_one_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_is_cut_off_takes_until_the_deadline() {
-    let busy = probe((1..=9).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET)));
-    let (call, _) = events(retry(), &busy, 20).await;
-    let parts = ["took=20ms ", "stopped=\"deadline\" "];
-    is_one(&call, Level::WARN, &parts);
+async fn the_time_of_a_call_is_what_its_caller_waited() {
+    for on_deadline in [OnDeadline::Cap, OnDeadline::GiveUp] {
+        let busy = probe((1..=9).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET)));
+        let strategy = MaxAttempts::new(9, Backoff::constant(ms(15))).on_deadline(on_deadline);
+        let layer = RetryLayer::new(classify, strategy);
+        let begun = tokio::time::Instant::now();
+        let (call, _) = events(layer, &busy, 20).await;
+        let waited = begun.elapsed().as_millis();
+        assert_eq!(waited == 20, on_deadline == OnDeadline::Cap);
+        let took = format!("took={waited}ms ");
+        is_one(&call, Level::WARN, &[&took, "stopped=\"deadline\" "]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
