@@ -93,8 +93,9 @@ impl Options {
         Self::default()
     }
 
-    /// The most bytes of entries in one file, beside the policy and the names; at least 64 KiB. Then the file `calls.rec` becomes
-    /// `calls.rec.1`, that one `calls.rec.2`, and a new one begins.
+    /// The most bytes of entries in one file, beside the policy and the names; at least 64 KiB.
+    /// Then the file `calls.rec` becomes `calls.rec.1`, that one `calls.rec.2`, and a new one
+    /// begins.
     #[must_use]
     pub fn most_bytes(mut self, most_bytes: u64) -> Self {
         self.most_bytes = most_bytes.max(64 * 1024);

@@ -1,7 +1,7 @@
 //! Metrics and spans of calls and attempts, the same for every protocol.
 //!
-//! Create one [`Metrics`] and give a clone of it to each client: no label tells clients apart. It has
-//! two parts, and each may be used without the other:
+//! Create one [`Metrics`] and give a clone of it to each client: no label tells clients apart. It
+//! has two parts, and each may be used without the other:
 //!
 //! | part | position | provides |
 //! | --- | --- | --- |

@@ -28,9 +28,9 @@ impl<K: Eq + Hash + Clone, V: Clone> Table<K, V> {
         }
     }
 
-    /// The entry of this key, made by `make`: of the key itself, or of `other` if the table is full.
-    /// `make` may be user code, so it runs outside the lock: of two threads that need a new entry
-    /// at once, both make one, and one is kept.
+    /// The entry of this key, made by `make`: of the key itself, or of `other` if the table is
+    /// full. `make` may be user code, so it runs outside the lock: of two threads that need a new
+    /// entry at once, both make one, and one is kept.
     pub(super) fn get<Q>(&self, key: &Q, other: impl FnOnce() -> K, make: impl Fn(&K) -> V) -> V
     where
         K: Borrow<Q>,
