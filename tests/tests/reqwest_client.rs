@@ -82,6 +82,18 @@ async fn redirects_with_bodies_are_followed() {
     }
 }
 
+/// Only 307 and 308 say that the request was not carried out.
+#[tokio::test]
+async fn a_patch_that_is_answered_with_302_is_received_once() {
+    for status in [301, 302] {
+        let server = moved(status).await;
+        let builder = client().patch(format!("{}/old", server.uri()));
+        let answer = builder.body("one loaf").send_with(&retries()).await;
+        assert_eq!(answer.unwrap().status(), status);
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
 #[tokio::test]
 async fn a_redirect_of_a_stream_is_returned() {
     let server = moved(307).await;
