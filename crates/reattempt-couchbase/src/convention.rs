@@ -65,7 +65,7 @@ mod tests {
             let convention: &dyn Convention<Frame, ()> = &KvConvention;
             convention.operation(&Frame(opcode)).name
         };
-        assert_eq!([of(0x00), of(0x01), of(0xfe)], ["GET", "SET", "_OTHER"]);
+        assert_eq!([of(0x00), of(0x01), of(0xf0)], ["GET", "SET", "_OTHER"]);
     }
 
     #[cfg(feature = "http")]
