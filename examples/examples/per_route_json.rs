@@ -81,7 +81,8 @@ async fn main() -> Result<(), BoxError> {
     let (status, order) = send("POST", "/users/7/orders").await?;
     assert_eq!((status, order.attempts()), (201, 2), "as the server asked");
     let asked = order.records().next().and_then(|record| record.delay);
-    assert_eq!(asked, Some(Duration::from_millis(30)));
+    // Plus the preset's random spread.
+    assert!(asked >= Some(Duration::from_millis(30)), "{asked:?}");
 
     let (status, order) = send("POST", "/users/7/orders").await?;
     assert_eq!(
