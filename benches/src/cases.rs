@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reattempt::ConfigWaiter;
 use reattempt::config_poll::StaleConfig;
+use reattempt::policy::ExtraLoad;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
     Call, CallContext, CallLayer, Classify, ConfigPollLayer, DeadlineLayer, Failure, HedgeLayer,
@@ -57,6 +58,11 @@ fn throttle() -> ThrottleLayer {
     ))
 }
 
+fn learned() -> HedgePolicy {
+    let delay = ExtraLoad::percent(2.0).expect("a valid share");
+    HedgePolicy::with_delay(3, Arc::new(delay))
+}
+
 fn route() -> RouteLayer<Arc<RoutePolicy>> {
     RouteLayer::new(Arc::new(RoutePolicy::new("bench")))
 }
@@ -103,6 +109,8 @@ cases! {
         ServiceBuilder::new().layer(RetryLayer::new(AnyAnswer, MaxAttempts::standard())).service(Bare);
     "hedge" => Call::new,
         ServiceBuilder::new().layer(HedgeLayer::new(AnyAnswer, HedgePolicy::new(3, LIMIT))).service(Bare);
+    "hedge-learned" => Call::new,
+        ServiceBuilder::new().layer(HedgeLayer::new(AnyAnswer, learned())).service(Bare);
     "pushback" => Call::new, ServiceBuilder::new().layer(PushbackLayer::new(no_pushback as Reader)).service(Bare);
     "config-poll" => Call::new, ServiceBuilder::new().layer(ConfigPollLayer::new(NeverStale)).service(Bare);
     "retry+throttle+deadline" => Call::new, ServiceBuilder::new()

@@ -3,12 +3,15 @@
 //! Every case drives the same bare service, which is ready and responds at once, so that the result
 //! is the cost of the layers for a call that succeeds.
 
+pub mod balance;
 pub mod cases;
 pub mod http;
 pub mod in_flight;
 pub mod kv;
 pub mod observed;
 pub mod peer;
+pub mod pushback;
+pub mod throttles;
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -110,6 +113,9 @@ pub fn named(name: &str) -> Option<cases::Case> {
         .into_iter()
         .chain(kv::all())
         .chain(http::all())
+        .chain(pushback::all())
+        .chain(balance::all())
+        .chain(throttles::all())
         .chain([observed::counted()]);
     cases.find(|case| case.name == name)
 }

@@ -8,19 +8,20 @@ use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
 use reattempt_benches::cases::{self, Case};
-use reattempt_benches::{http, kv};
+use reattempt_benches::{balance, http, kv, pushback, throttles};
 
 /// Instructions per call of each case on x86-64. Upper bounds, with two per cent for other
 /// compilers; lower them with every gain. tower's case is in the table for comparison only.
-const PINS: [(&str, u64); 13] = [
+const PINS: [(&str, u64); 14] = [
     ("bare", 5),
     ("bare-call", 24),
     ("call", 24),
     ("route", 64),
     ("throttle", 60),
     ("deadline", 115),
-    ("retry", 167),
+    ("retry", 164),
     ("hedge", 262),
+    ("hedge-learned", 631),
     ("pushback", 12),
     ("config-poll", 37),
     ("retry+throttle+deadline", 385),
@@ -39,7 +40,7 @@ const KV_PINS: [(&str, u64); 10] = [
     ("kv-not-in-map", 141),
     ("kv-decision-by-map", 566),
     ("kv-decision-otherwise", 264),
-    ("kv-client", 15),
+    ("kv-client", 18),
     ("kv-stack", 686),
 ];
 
@@ -50,8 +51,30 @@ const HTTP_PINS: [(&str, u64); 3] = [
     ("last-of-15000-routes", 1021),
 ];
 
+/// The same for the pushback of a failed response, with the loop.
+const PUSHBACK_PINS: [(&str, u64); 4] = [
+    ("retry-after-seconds", 322),
+    ("retry-after-date", 1147),
+    ("retry-after-absent", 244),
+    ("grpc-pushback", 252),
+];
+
+/// The same for backends: an instant as nanoseconds, the machine's choice among three healthy ones,
+/// the choice with the end of an answered attempt, and whole calls in turn and with health. The
+/// clock is read in the last one alone.
+const BALANCE_PINS: [(&str, u64); 5] = [
+    ("instant", 64),
+    ("pick", 118),
+    ("pick+end", 223),
+    ("backends", 118),
+    ("balanced", 487),
+];
+
+/// The most instructions of a choice, without what belongs to reading a clock.
+const PICK: u64 = 60;
+
 /// The number of additional calls from which the cost of one is computed.
-const CALLS: u64 = 1000;
+const CALLS: u64 = 10_000;
 
 fn count(case: &str, calls: u64) -> u64 {
     let out = Command::new("valgrind")
@@ -132,6 +155,26 @@ fn a_key_value_answer_takes_no_more_instructions_than_pinned() {
     }
 }
 
+/// The same for the throttle of a call that succeeds, and for admission around it.
+const THROTTLE_PINS: [(&str, u64); 3] = [
+    ("bucket-success", 22),
+    ("governor-success", 27),
+    ("admission-success", 156),
+];
+
+#[test]
+fn a_success_costs_a_governor_little_more_than_a_bucket() {
+    if !can_count() {
+        return;
+    }
+    let found = within(&THROTTLE_PINS, &throttles::all());
+    let added = found["governor-success"].saturating_sub(found["bucket-success"]);
+    assert!(
+        added <= 15,
+        "{added} instructions more than the token bucket"
+    );
+}
+
 #[test]
 fn the_policy_of_a_request_costs_no_more_than_pinned() {
     if can_count() {
@@ -139,8 +182,24 @@ fn the_policy_of_a_request_costs_no_more_than_pinned() {
     }
 }
 
+#[test]
+fn the_pushback_of_a_response_costs_no_more_than_pinned() {
+    if can_count() {
+        within(&PUSHBACK_PINS, &pushback::all());
+    }
+}
+
+#[test]
+fn a_choice_among_backends_costs_no_more_than_pinned() {
+    if can_count() {
+        let found = within(&BALANCE_PINS, &balance::all());
+        let pick = found["pick"].saturating_sub(found["instant"]);
+        assert!(pick <= PICK, "{pick} instead of {PICK}");
+    }
+}
+
 /// Instructions that counting (`reattempt::telemetry`) adds to a call that succeeds at once.
-const COUNTING: u64 = 232;
+const COUNTING: u64 = 62;
 
 #[test]
 fn counting_a_call_adds_no_more_instructions_than_pinned() {

@@ -1,7 +1,7 @@
 //! Allocations per call and the size of each case's future, pinned to the byte: neither depends on
 //! the load of the machine.
 
-use reattempt_benches::{allocations_per_call, cases, kv, with_timers};
+use reattempt_benches::{allocations_per_call, balance, cases, kv, throttles, with_timers};
 
 /// Tokio's timer, inline in a deadline's future; its size depends on tokio's features, which other
 /// packages of a build may enable.
@@ -10,7 +10,7 @@ const TIMER: usize = size_of::<tokio::time::Sleep>();
 /// Case, allocations per call in the steady state, bytes of its future. A change here is a
 /// decision: justify it in the commit.
 #[cfg(target_pointer_width = "64")]
-const PINS: [(&str, u64, usize); 13] = [
+const PINS: [(&str, u64, usize); 14] = [
     ("bare", 0, 24),
     ("bare-call", 0, 24),
     ("call", 0, 24),
@@ -19,6 +19,7 @@ const PINS: [(&str, u64, usize); 13] = [
     ("deadline", 0, TIMER + 80),
     ("retry", 0, 88),
     ("hedge", 0, 88),
+    ("hedge-learned", 0, 88),
     ("pushback", 0, 64),
     ("config-poll", 0, 56),
     ("retry+throttle+deadline", 0, TIMER + 144),
@@ -41,6 +42,16 @@ const KV_PINS: [(&str, u64, usize); 10] = [
     ("kv-stack", 0, TIMER + 328),
 ];
 
+/// The same for backends.
+#[cfg(target_pointer_width = "64")]
+const BALANCE_PINS: [(&str, u64, usize); 5] = [
+    ("instant", 0, 0),
+    ("pick", 0, 0),
+    ("pick+end", 0, 0),
+    ("backends", 0, 64),
+    ("balanced", 0, 136),
+];
+
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn allocations_and_future_sizes_are_as_pinned() {
@@ -50,6 +61,11 @@ fn allocations_and_future_sizes_are_as_pinned() {
     };
     assert_eq!(found(cases::all()), PINS);
     assert_eq!(found(kv::all()), KV_PINS);
+    assert_eq!(found(balance::all()), BALANCE_PINS);
+    // A throttle and an admission allocate nothing for a call that succeeds.
+    for (name, allocations, _) in found(throttles::all()) {
+        assert_eq!(allocations, 0, "{name}");
+    }
 }
 
 /// The first call of a thread allocates its state. With a throttle below a deadline, which shares

@@ -15,6 +15,16 @@ pub struct LayerOrder;
 #[doc = include_str!("../../docs/choosing-a-policy.md")]
 pub struct ChoosingAPolicy;
 
+/// The code of the guide to backends with health.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/backends.md")]
+pub struct Backends;
+
+/// The code of the guide to overload.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/overload.md")]
+pub struct Overload;
+
 /// The code of the guide for users of tower's own layers.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/migrating-from-tower.md")]

@@ -137,12 +137,12 @@ impl Code {
     /// Parses a `grpc-status` header or trailer: digits only. Any other value is UNKNOWN.
     #[must_use]
     pub fn from_header(value: &http::HeaderValue) -> Self {
-        // `parse` would also accept a plus sign, and take `+0` for a success.
-        let digits = value
-            .to_str()
-            .ok()
-            .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let number = digits.and_then(|digits| digits.parse().ok());
+        let digits = value.as_bytes();
+        let number = digits.iter().try_fold(0_i64, |number, digit| {
+            let digit = digit.is_ascii_digit().then_some(i64::from(digit & 0xf))?;
+            Some(number.saturating_mul(10).saturating_add(digit))
+        });
+        let number = number.filter(|_| !digits.is_empty());
         number.and_then(Self::from_number).unwrap_or(Self::Unknown)
     }
 

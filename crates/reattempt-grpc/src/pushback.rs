@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use reattempt::{ReadPushback, ServerPushback};
 
 use crate::{Code, GRPC_STATUS};
@@ -34,16 +34,13 @@ impl GrpcPushback {
     /// Parses one value.
     #[must_use]
     pub fn parse(value: &[u8]) -> ServerPushback {
-        // Check for digits: `i32::from_str` would also accept a plus sign.
-        let canonical = match value {
-            [b'0'] => true,
-            [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-            // A sign means stop, regardless of what follows.
-            _ => false,
-        };
-        let text = std::str::from_utf8(value).ok().filter(|_| canonical);
-        let ms = text.and_then(|text| text.parse::<i32>().ok());
-        match ms.and_then(|ms| u64::try_from(ms).ok()) {
+        // Anything else means stop: a sign too, regardless of what follows.
+        let is_canonical = matches!(value, [b'0'] | [b'1'..=b'9', ..]);
+        let ms = value.iter().try_fold(0_u64, |ms, digit| {
+            let digit = digit.is_ascii_digit().then_some(u64::from(digit & 0xf))?;
+            Some(ms.saturating_mul(10).saturating_add(digit))
+        });
+        match ms.filter(|ms| is_canonical && i32::try_from(*ms).is_ok()) {
             Some(ms) => ServerPushback::After(Duration::from_millis(ms)),
             None => ServerPushback::Stop,
         }
@@ -52,22 +49,36 @@ impl GrpcPushback {
     /// The pushback in these trailers.
     #[must_use]
     pub fn of(trailers: &HeaderMap) -> Option<ServerPushback> {
-        let mut values = trailers.get_all(RETRY_PUSHBACK_MS).iter();
-        let first = values.next()?;
-        if values.any(|other| other != first) {
-            return Some(ServerPushback::Stop);
+        Self::read(trailers).1
+    }
+
+    /// The status and the pushback, in one pass: a look-up of each name hashes it, which costs more
+    /// than the pass over the few trailers of a call.
+    fn read(trailers: &HeaderMap) -> (Option<Code>, Option<ServerPushback>) {
+        let (mut status, mut pushback) = (None, None::<&HeaderValue>);
+        let mut contradicts = false;
+        for (name, value) in trailers {
+            if status.is_none() && *name == GRPC_STATUS {
+                status = Some(Code::from_header(value));
+            } else if *name == RETRY_PUSHBACK_MS {
+                contradicts |= pushback.is_some_and(|first| first != value);
+                pushback = Some(value);
+            }
         }
-        Some(Self::parse(first.as_bytes()))
+        let pushback = pushback.map(|value| match contradicts {
+            true => ServerPushback::Stop,
+            false => Self::parse(value.as_bytes()),
+        });
+        (status, pushback)
     }
 }
 
 impl<B, E> ReadPushback<http::Response<B>, E> for GrpcPushback {
     fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
-        let headers = outcome.ok()?.headers();
-        let status = Code::from_header(headers.get(GRPC_STATUS)?);
-        if status == Code::Ok {
-            return None;
+        let (status, pushback) = Self::read(outcome.ok()?.headers());
+        match status {
+            None | Some(Code::Ok) => None,
+            Some(_) => pushback,
         }
-        Self::of(headers)
     }
 }

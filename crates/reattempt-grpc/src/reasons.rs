@@ -14,7 +14,7 @@ retry_reasons! {
     /// Status 3.
     pub GRPC_INVALID_ARGUMENT(true, false, answer);
     /// Status 4.
-    pub GRPC_DEADLINE_EXCEEDED(true, false);
+    pub GRPC_DEADLINE_EXCEEDED(true, false, overload);
     /// Status 5.
     pub GRPC_NOT_FOUND(true, false, answer);
     /// Status 6.
@@ -22,7 +22,7 @@ retry_reasons! {
     /// Status 7.
     pub GRPC_PERMISSION_DENIED(true, false, answer);
     /// Status 8.
-    pub GRPC_RESOURCE_EXHAUSTED(true, false);
+    pub GRPC_RESOURCE_EXHAUSTED(true, false, overload);
     /// Status 9.
     pub GRPC_FAILED_PRECONDITION(true, false, answer);
     /// Status 10.

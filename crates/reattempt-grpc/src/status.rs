@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, Response};
 use reattempt::Elapsed;
+use reattempt::admission::{OnRefused, Refused};
 use reattempt::deadline::OnElapsed;
 use reattempt_http::body::OnBodyElapsed;
 
@@ -69,6 +70,16 @@ impl<B: Default, E> OnElapsed<Response<B>, E> for AsGrpcStatus {
     }
 }
 
+/// A call that was not admitted is UNAVAILABLE, as a call that a load balancing policy drops; with
+/// [`Refused`] in the extensions.
+impl<B: Default, E> OnRefused<Response<B>, E> for AsGrpcStatus {
+    fn on_refused(&self, refused: Refused) -> Result<Response<B>, E> {
+        let mut response = trailers_only(Code::Unavailable, &refused.to_string());
+        response.extensions_mut().insert(refused);
+        Ok(response)
+    }
+}
+
 impl<E> OnBodyElapsed<E> for AsGrpcStatus {
     type Error = E;
 
@@ -126,6 +137,20 @@ mod tests {
         let collected = answer.into_body().collect().await.ok()?;
         let status = collected.trailers()?.get(GRPC_STATUS)?;
         Some(Code::from_header(status))
+    }
+
+    #[test]
+    fn a_call_that_was_not_admitted_is_unavailable() {
+        use reattempt::admission::{Admission, Criticality};
+
+        let admission = Admission::default();
+        (0..1000).for_each(|_| admission.ended(Criticality::CRITICAL, false));
+        let mut asked = (0..100).map(|_| admission.admit(Criticality::CRITICAL));
+        let refused = asked.find_map(Result::err).unwrap();
+        let answer: Result<Response<Vec<u8>>, BoxError> = AsGrpcStatus.on_refused(refused);
+        let answer = answer.unwrap();
+        assert_eq!(answer.headers()[GRPC_STATUS], "14");
+        assert_eq!(answer.extensions().get(), Some(&refused));
     }
 
     fn with_status(code: Code) -> End {

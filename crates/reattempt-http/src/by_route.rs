@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use http::Response;
 use reattempt::reason::UNKNOWN;
-use reattempt::{CallContext, Classify, Failure, ReadPushback, ServerPushback, Verdict};
+use reattempt::{
+    CallContext, Classify, Failure, FoundPushback, ReadPushback, ServerPushback, Verdict,
+};
 
 use crate::retry_after::may_push_back;
 use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
@@ -39,20 +41,13 @@ fn in_force<'a>(layer: &'a HttpPushback, context: &CallContext) -> Cow<'a, HttpP
 
 impl<B, E> ReadPushback<Response<B>, E> for HttpPushback {
     fn read(&self, outcome: Result<&Response<B>, &E>) -> Option<ServerPushback> {
-        self.pushback(outcome.ok()?)
+        self.pushback(outcome.ok()?).valid()
     }
 
-    fn read_in(
-        &self,
-        outcome: Result<&Response<B>, &E>,
-        context: &CallContext,
-    ) -> Option<ServerPushback> {
-        let response = outcome.ok().filter(|response| may_push_back(response))?;
-        in_force(self, context).pushback(response)
-    }
-
-    fn is_unreadable(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> bool {
-        let response = outcome.ok().filter(|response| may_push_back(response));
-        response.is_some_and(|response| in_force(self, context).is_unreadable(response))
+    fn read_in(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> FoundPushback {
+        match outcome {
+            Ok(response) if may_push_back(response) => in_force(self, context).pushback(response),
+            _ => FoundPushback::Absent,
+        }
     }
 }

@@ -8,30 +8,30 @@ use reattempt::{RetryReason, retry_reasons};
 retry_reasons! {
     /// 408: the server timed out waiting for the request. Gateways also return it for a backend
     /// that may have received it, so it does not promise that nothing was processed.
-    pub HTTP_REQUEST_TIMEOUT(false, false);
+    pub HTTP_REQUEST_TIMEOUT(false, false, overload);
     /// 425: the server refuses a request that might be replayed (RFC 8470, section 5.2).
     pub HTTP_TOO_EARLY(true, false);
     /// 429: refused by a rate limit, before it was processed (RFC 6585, section 4).
-    pub HTTP_TOO_MANY_REQUESTS(true, false);
+    pub HTTP_TOO_MANY_REQUESTS(true, false, overload);
     /// 500: it is unknown how far the request came, so only an idempotent one is retried.
     pub HTTP_INTERNAL_SERVER_ERROR(false, false);
     /// 502: the gateway received no valid response from the upstream server.
     pub HTTP_BAD_GATEWAY(false, false);
     /// 503: overloaded or down for maintenance. A gateway also returns it after it has forwarded
     /// the request.
-    pub HTTP_SERVICE_UNAVAILABLE(false, false);
+    pub HTTP_SERVICE_UNAVAILABLE(false, false, overload);
     /// 504: the gateway received no response from the upstream server in time.
-    pub HTTP_GATEWAY_TIMEOUT(false, false);
+    pub HTTP_GATEWAY_TIMEOUT(false, false, overload);
     /// Any other failure status below 500: the server's answer to the request.
     pub HTTP_STATUS(false, false, answer);
     /// Any other status from 500 on.
     pub HTTP_SERVER_ERROR(false, false);
     /// No connection could be made, so nothing was sent.
-    pub HTTP_CONNECT_FAILED(true, false);
+    pub HTTP_CONNECT_FAILED(true, false, unsent);
     /// A layer of this client refused the request before it was sent (tower's `LoadShed`).
-    pub HTTP_SHED(true, false);
+    pub HTTP_SHED(true, false, unsent);
     /// The connection closed before the request was written to it.
-    pub HTTP_NEVER_SENT(true, false);
+    pub HTTP_NEVER_SENT(true, false, unsent);
     /// HTTP/2: refused before any processing (REFUSED_STREAM, or past the last stream of a GOAWAY;
     /// RFC 9113, section 8.7).
     pub HTTP_STREAM_REFUSED(true, false);
@@ -44,7 +44,7 @@ retry_reasons! {
     /// The connection failed while the request was in flight.
     pub HTTP_CONNECTION_RESET(false, false);
     /// No response within the time limit of one attempt.
-    pub HTTP_TIMEOUT(false, false);
+    pub HTTP_TIMEOUT(false, false, overload);
     /// The response body failed.
     pub HTTP_BODY_FAILED(false, false);
     /// The response violates the protocol.

@@ -1,9 +1,12 @@
 //! Runs of a scenario.
 
+use std::sync::Arc;
+
+use reattempt::HedgePolicy;
 use reattempt::config::{Fault, Faults};
 
 use crate::lint::lint_in;
-use crate::policy::Stack;
+use crate::policy::{HedgeMaker, PolicyText, Stack};
 use crate::report::{Outcome, Report};
 use crate::scenario::Scenario;
 use crate::world::{MOST_IN_FLIGHT, Stopped, World};
@@ -35,6 +38,20 @@ impl Scenario {
             outcome.findings = lint_in(policy, self);
         }
         Ok(report)
+    }
+
+    /// Adds a policy under this name: an idempotent call is hedged by what `make` makes for each
+    /// process, and nothing else is done. For hedge delays of your own.
+    #[must_use]
+    pub fn hedged(
+        mut self,
+        name: &str,
+        make: impl Fn() -> HedgePolicy + Send + Sync + 'static,
+    ) -> Self {
+        let mut stack = Stack::of(PolicyText::HttpPolicy("{}".to_owned()));
+        stack.hedge = Some(HedgeMaker(Arc::new(make)));
+        self.policies.push((name.to_owned(), stack));
+        self
     }
 
     /// The same without findings.

@@ -2,7 +2,7 @@
 
 use reattempt::telemetry::{Convention, Operation, System};
 
-use crate::{ReadCall, ReadOperation};
+use crate::ReadCall;
 
 /// OpenTelemetry's semantic conventions for database clients: `db.client.operation.duration` of
 /// each attempt, and its span (see
@@ -17,34 +17,14 @@ impl<Req: ReadCall, Res> Convention<Req, Res> for MongoConvention {
     }
 
     fn operation<'a>(&self, request: &'a Req) -> Operation<'a> {
-        Operation::new(name(request.operation()))
-    }
-}
-
-const fn name(operation: ReadOperation) -> &'static str {
-    match operation {
-        ReadOperation::Find | ReadOperation::FindOne => "find",
-        ReadOperation::Aggregate
-        | ReadOperation::AggregateThatWrites
-        | ReadOperation::CountDocuments
-        | ReadOperation::Watch => "aggregate",
-        ReadOperation::Distinct => "distinct",
-        ReadOperation::Count | ReadOperation::EstimatedDocumentCount => "count",
-        ReadOperation::ListDatabases => "listDatabases",
-        ReadOperation::ListCollections => "listCollections",
-        ReadOperation::ListIndexes => "listIndexes",
-        ReadOperation::MapReduce => "mapReduce",
-        ReadOperation::GetMore => "getMore",
-        ReadOperation::OtherRead
-        | ReadOperation::ReadCommandRunner
-        | ReadOperation::RunCommand
-        | ReadOperation::Write => "_OTHER",
+        Operation::new(request.operation().command().unwrap_or("_OTHER"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ReadOperation;
 
     struct Read(ReadOperation);
 

@@ -240,7 +240,8 @@ impl RetryReads {
         self.policy_for(operation, in_transaction)
     }
 
-    /// Stamps a call with its policy and, if it only reads, as idempotent. What the caller or a
+    /// Stamps a call with its policy, its command's name for the log and, if it only reads, as
+    /// idempotent. What the caller or a
     /// route layer above has set before is kept, unless it has no [`ReadGate`] and this operation
     /// must not be retried.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
@@ -254,6 +255,9 @@ impl RetryReads {
         }
         if operation.is_retryable() && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(Idempotency::Idempotent);
+        }
+        if let Some(method) = operation.method() {
+            context.set_method(method);
         }
     }
 }

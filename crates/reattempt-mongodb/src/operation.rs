@@ -1,6 +1,10 @@
 //! Which operations are retried, and when (Supported and Unsupported Read Operations; Determining
 //! whether retry should be allowed).
 
+use std::sync::OnceLock;
+
+use reattempt::MethodName;
+
 /// The lowest `maxWireVersion` whose reads are retried: MongoDB 3.6 (Supported Server Versions).
 pub const MIN_WIRE_VERSION: i32 = 6;
 
@@ -51,6 +55,33 @@ pub enum ReadOperation {
 }
 
 impl ReadOperation {
+    /// The command's name, where it is known.
+    pub(crate) const fn command(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Find | Self::FindOne => "find",
+            Self::Aggregate | Self::AggregateThatWrites | Self::CountDocuments | Self::Watch => {
+                "aggregate"
+            }
+            Self::Distinct => "distinct",
+            Self::Count | Self::EstimatedDocumentCount => "count",
+            Self::ListDatabases => "listDatabases",
+            Self::ListCollections => "listCollections",
+            Self::ListIndexes => "listIndexes",
+            Self::MapReduce => "mapReduce",
+            Self::GetMore => "getMore",
+            Self::OtherRead | Self::ReadCommandRunner | Self::RunCommand | Self::Write => {
+                return None;
+            }
+        })
+    }
+
+    /// The same for the log.
+    pub(crate) fn method(self) -> Option<MethodName> {
+        static NAMES: [OnceLock<Option<MethodName>>; 18] = [const { OnceLock::new() }; 18];
+        let name = NAMES.get(self as usize)?;
+        *name.get_or_init(|| MethodName::new(self.command()?))
+    }
+
     /// An `aggregate` with these stages, named as in `$match`.
     ///
     /// ```

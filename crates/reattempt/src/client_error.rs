@@ -36,8 +36,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::Elapsed;
+use crate::policy::admission::Refused;
 
-/// Why a call has no response: the transport failed, or the deadline passed.
+/// Why a call has no response: the transport failed, the deadline passed, or it was not admitted.
 ///
 /// It is an [`Error`](std::error::Error) if the transport's own is one, which a `Box<dyn Error>`
 /// (of tower's `Buffer`, for example) is not: for HTTP put `.map_err(AnyTransportError::new)` of
@@ -51,6 +52,9 @@ pub enum ClientError<E> {
     /// The deadline of the call or of its last attempt passed.
     #[error(transparent)]
     Elapsed(#[from] Elapsed),
+    /// An `AdmissionLayer` refused the call: nothing was sent.
+    #[error(transparent)]
+    Refused(#[from] Refused),
 }
 
 impl<E> ClientError<E> {
@@ -59,7 +63,7 @@ impl<E> ClientError<E> {
     pub const fn transport(&self) -> Option<&E> {
         match self {
             Self::Transport(error) => Some(error),
-            Self::Elapsed(_) => None,
+            Self::Elapsed(_) | Self::Refused(_) => None,
         }
     }
 
@@ -68,7 +72,7 @@ impl<E> ClientError<E> {
     pub const fn elapsed(&self) -> Option<&Elapsed> {
         match self {
             Self::Elapsed(elapsed) => Some(elapsed),
-            Self::Transport(_) => None,
+            Self::Transport(_) | Self::Refused(_) => None,
         }
     }
 }

@@ -13,7 +13,9 @@
 //! | [`HedgeLayer`] | sends again before a failure |
 //! | [`PushbackLayer`] | reads the server's pushback |
 //! | [`ConfigPollLayer`] | detects a stale configuration and fetches a newer one |
+//! | [`CircuitBreakerLayer`] | refuses attempts while their backend fails |
 //! | [`Backends`] | innermost: sends each attempt of a call to another backend |
+//! | [`Balanced`] | the same with health: a healthy one with little load, of a list that may change |
 //! | [`CallLayer`], [`UncallLayer`] | wrap plain requests for such a stack, and unwrap them again |
 //!
 //! Code without a service retries a function: [`retry`](retry()).
@@ -99,7 +101,11 @@ mod stack_check;
 mod sync;
 
 #[cfg(feature = "tokio")]
+pub mod admission;
+#[cfg(feature = "tokio")]
 pub mod backends;
+#[cfg(feature = "tokio")]
+pub mod circuit_breaker;
 #[cfg(feature = "tokio")]
 pub mod client_error;
 #[cfg(feature = "tokio")]
@@ -134,7 +140,7 @@ pub mod wrap;
 
 pub use call::{
     AttemptReport, AttemptReporter, Call, CallContext, CallHandle, CallSubject, ConfigWaiter,
-    HasCallContext, NextAttempt, Replay, RetryInfoHandle,
+    HasCallContext, MethodName, NextAttempt, Replay, RetryInfoHandle,
 };
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{
@@ -146,19 +152,23 @@ pub use info::{
 };
 pub use limit::{CallDeadline, DeadlineScope, Elapsed, OnDeadline};
 pub use observe::Observer;
-#[cfg(not(feature = "tokio"))]
-pub use policy::throttle;
 pub use policy::{
-    HedgeDelay, HedgePolicy, Recovery, Route, RoutePolicy, Routes, backoff,
+    HedgeDelay, HedgePolicy, Recovery, Route, RoutePolicy, Routes, backoff, health,
     strategy::{self, Decision, RetryStrategy, RetryView, Surface},
-    throttle::{HedgeBudget, RatioBudget, RetryThrottle, TokenBucket},
+    throttle::{Governor, HedgeBudget, RatioBudget, RetryThrottle, TokenBucket},
 };
+#[cfg(not(feature = "tokio"))]
+pub use policy::{admission, throttle};
 
-pub use read_pushback::ReadPushback;
+pub use read_pushback::{FoundPushback, ReadPushback};
 pub use stack_check::StackCheck;
 
 #[cfg(feature = "tokio")]
-pub use backends::Backends;
+pub use admission::AdmissionLayer;
+#[cfg(feature = "tokio")]
+pub use backends::{Backends, Balanced};
+#[cfg(feature = "tokio")]
+pub use circuit_breaker::CircuitBreakerLayer;
 #[cfg(feature = "tokio")]
 pub use client_error::{ClientError, ClientErrorLayer};
 #[cfg(feature = "tokio")]

@@ -2,6 +2,29 @@
 
 use crate::{CallContext, ServerPushback};
 
+/// What one outcome says about the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundPushback {
+    /// The server sent no pushback.
+    Absent,
+    /// The server sent a pushback that cannot be parsed. It counts as none, and the attempt's
+    /// record shows it.
+    Unreadable,
+    /// The server's pushback.
+    Valid(ServerPushback),
+}
+
+impl FoundPushback {
+    /// The pushback, if there is a valid one.
+    #[must_use]
+    pub const fn valid(self) -> Option<ServerPushback> {
+        match self {
+            Self::Valid(pushback) => Some(pushback),
+            Self::Absent | Self::Unreadable => None,
+        }
+    }
+}
+
 /// Reads the server's pushback from one outcome.
 ///
 /// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it.
@@ -13,21 +36,13 @@ pub trait ReadPushback<Res, Err> {
     /// The server's pushback, or `None` if there is none.
     fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback>;
 
-    /// The same, for a reader that depends on the route's policy; `context` is the attempt's own.
-    fn read_in(
-        &self,
-        outcome: Result<&Res, &Err>,
-        context: &CallContext,
-    ) -> Option<ServerPushback> {
+    /// The same, for a reader that depends on the route's policy or knows unreadable values. This
+    /// is what the layer calls; `context` is the attempt's own.
+    #[inline]
+    fn read_in(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> FoundPushback {
         let _ = context;
-        self.read(outcome)
-    }
-
-    /// Called if nothing was read: whether the server sent a pushback that cannot be parsed. It
-    /// counts as none, and the attempt's record shows it.
-    fn is_unreadable(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> bool {
-        let _ = (outcome, context);
-        false
+        let read = self.read(outcome);
+        read.map_or(FoundPushback::Absent, FoundPushback::Valid)
     }
 }
 

@@ -141,7 +141,7 @@ impl PolicyFacts {
                 Recovery::Retry(retry) => RecoveryFacts::Retry(of_table(retry)),
                 Recovery::Hedge(hedge) => RecoveryFacts::Hedge(HedgeFacts {
                     max: hedge.max_attempts(),
-                    delay: ms(hedge.delay(1)),
+                    delay: ms(hedge.delay().fixed().unwrap_or_default()),
                     // Not known, so the weaker bound applies.
                     only_idempotent: false,
                 }),

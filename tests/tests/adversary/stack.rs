@@ -10,7 +10,7 @@ use reattempt::{
     CallContext, Classify, DeadlineLayer, Failure, HedgeLayer, RetryLayer, RouteLayer,
     ServerPushback, Stage, ThrottleLayer, Verdict,
 };
-use reattempt::{PushbackLayer, ReadPushback};
+use reattempt::{FoundPushback, PushbackLayer, ReadPushback};
 use tower::Layer;
 
 use crate::carrier::{Carrier, Stack};
@@ -66,8 +66,12 @@ impl ReadPushback<Reply, Fault> for Reader {
         }
     }
 
-    fn is_unreadable(&self, outcome: Result<&Reply, &Fault>, _: &CallContext) -> bool {
-        word(outcome) == Some(Word::Unreadable)
+    fn read_in(&self, outcome: Result<&Reply, &Fault>, _: &CallContext) -> FoundPushback {
+        match (word(outcome), self.read(outcome)) {
+            (Some(Word::Unreadable), _) => FoundPushback::Unreadable,
+            (_, Some(pushback)) => FoundPushback::Valid(pushback),
+            (_, None) => FoundPushback::Absent,
+        }
     }
 }
 

@@ -131,7 +131,7 @@ pub(crate) async fn status(port: u16) -> Option<StatusResponse> {
     unary(grpc, path, Request::new(StatusRequest {})).await.ok()
 }
 
-fn channel(port: u16, attempt: Duration) -> Channel {
+pub(crate) fn channel(port: u16, attempt: Duration) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("an address");
     let endpoint = endpoint.timeout(attempt).connect_timeout(attempt);
     endpoint.connect_lazy()

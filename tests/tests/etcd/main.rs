@@ -5,6 +5,7 @@
 mod client;
 mod cluster;
 mod faults;
+mod health;
 mod load;
 mod messages;
 mod proxy;

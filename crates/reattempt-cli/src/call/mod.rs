@@ -35,6 +35,8 @@ use crate::printable::OneLine;
 
 /// The exit status for an invalid document.
 const UNUSABLE: u8 = 2;
+/// The exit status after Ctrl-C, as of a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let load = (!arguments.json).then(|| arguments.load());
@@ -48,6 +50,10 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
             let line = faults.listed().replace('\n', " ");
             eprintln!("reattempt call: {}", OneLine(line));
             ExitCode::from(UNUSABLE)
+        }
+        Err(Problem::Interrupted) => {
+            eprintln!("reattempt call: interrupted; calls in flight are not counted");
+            ExitCode::from(INTERRUPTED)
         }
         Err(Problem::Io(error)) => {
             // A reader that wants no more, as `head`, is no problem to speak of.
@@ -65,6 +71,8 @@ enum Problem {
     Faults(#[from] Faults),
     #[error(transparent)]
     Io(#[from] io::Error),
+    #[error("interrupted by Ctrl-C")]
+    Interrupted,
 }
 
 fn read(arguments: Arguments) -> Result<Document, Problem> {
@@ -105,17 +113,27 @@ fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
 }
 
 /// Makes the calls, writes each answer as it completes, then keeps the connections open for
-/// `linger_ms`.
+/// `linger_ms`. Ctrl-C ends the calls of people: those in flight are dropped, and what ended is
+/// summed up.
 async fn run_plan<C: Caller>(
     plan: Plan<C>,
     load: Option<Load>,
     report: &mut Report,
-) -> io::Result<()> {
+) -> Result<(), Problem> {
     let linger = plan.linger;
     let began = Instant::now();
     let add = |answer: &_| report.add(answer);
     let caller = match (load, plan.concurrency) {
-        (Some(load), _) => schedule::under_load(plan, load, add).await?,
+        (Some(load), _) => {
+            tokio::select! {
+                biased;
+                caller = schedule::under_load(plan, load, add) => caller?,
+                Ok(()) = tokio::signal::ctrl_c() => {
+                    report.end(began.elapsed())?;
+                    return Err(Problem::Interrupted);
+                }
+            }
+        }
         (None, Concurrency::Sequential) => schedule::one_after_another(plan, add).await?,
         (None, Concurrency::Parallel) => schedule::at_once(plan, add).await?,
     };

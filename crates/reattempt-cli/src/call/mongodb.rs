@@ -278,7 +278,7 @@ impl Caller for MongoCaller {
                         failed = Some(error);
                         (Ending::Failure, Some(text))
                     }
-                    Err(_) => (Ending::Failure, Some(text)),
+                    Ok(ClientError::Refused(_)) | Err(_) => (Ending::Failure, Some(text)),
                 }
             }
         };

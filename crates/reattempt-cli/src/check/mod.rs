@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     let files = arguments.files.iter();
     let reports: Vec<Report> = files
-        .map(|file| Report::of(file, arguments.kind, check))
+        .map(|file| Report::of(file, arguments.kind, arguments.strict, check))
         .collect();
     match write(&reports, arguments.json) {
         // A reader that wants no more, as `head`, has the exit status all the same.
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         }
         _ => {}
     }
-    if reports.iter().all(|report| report.passes(arguments.strict)) {
+    if reports.iter().all(Report::passes) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

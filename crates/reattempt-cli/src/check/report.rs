@@ -70,6 +70,9 @@ pub(super) struct Report {
     warnings: Vec<Fault>,
     #[serde(skip_serializing_if = "Option::is_none")]
     findings: Option<Vec<Finding>>,
+    /// Warnings and findings fail, too.
+    #[serde(skip)]
+    strict: bool,
 }
 
 impl Report {
@@ -77,6 +80,7 @@ impl Report {
     pub(super) fn of(
         file: &Path,
         said: Option<Kind>,
+        strict: bool,
         check: impl FnOnce(Kind, &[u8]) -> Findings,
     ) -> Self {
         let (kind, found) = match crate::input::read(file) {
@@ -96,13 +100,13 @@ impl Report {
             faults: found.faults,
             warnings: found.warnings,
             findings: found.lint,
+            strict,
         }
     }
 
-    /// `strict`: only without a warning or a finding.
-    pub(super) fn passes(&self, strict: bool) -> bool {
+    pub(super) fn passes(&self) -> bool {
         let findings = self.findings.as_ref().is_none_or(Vec::is_empty);
-        self.usable && (!strict || (self.warnings.is_empty() && findings))
+        self.usable && (!self.strict || (self.warnings.is_empty() && findings))
     }
 }
 
@@ -132,9 +136,10 @@ impl fmt::Display for Report {
                 "{file}: finding: {path}: {text} ({rule}; {evidence}){kind}"
             )?;
         }
-        if self.usable {
-            writeln!(f, "{file}: ok{kind}")?;
+        match (self.usable, self.passes()) {
+            (true, true) => writeln!(f, "{file}: ok{kind}"),
+            (true, false) => writeln!(f, "{file}: fails by --strict{kind}"),
+            (false, _) => Ok(()),
         }
-        Ok(())
     }
 }

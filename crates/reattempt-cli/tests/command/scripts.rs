@@ -90,6 +90,7 @@ async fn help_lists_the_exit_statuses_and_an_example_each() {
     for part in [
         "Exit status:",
         "  1  a call failed",
+        "130  Ctrl-C",
         "gRPC (reattempt call grpc://",
         "HTTP (reattempt call http://",
         "Key-value (reattempt call couchbase://",
@@ -141,6 +142,40 @@ async fn calls_are_begun_at_a_rate_for_a_time() {
     assert!(said.contains(" calls in "), "{said}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn ctrl_c_sums_up_the_calls_that_ended() {
+    let (begun, mut hanging) = tokio::sync::mpsc::unbounded_channel();
+    let script = http::Script::handler(move |seen: &http::SeenRequest| {
+        if seen.number < 12 {
+            return http::Step::status(200);
+        }
+        let _ = begun.send(());
+        http::Step::hang()
+    });
+    let server = http_server(script).await;
+    let child = Command::new(env!("CARGO_BIN_EXE_reattempt"))
+        .args(["call", &server.uri(), "--duration", "3600s"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let begun = timeout(SOON, hanging.recv()).await;
+    assert!(begun.expect("no call hangs").is_some());
+    let process = child.id().unwrap().to_string();
+    let kill = Command::new("kill").args(["-INT", &process]).status();
+    assert!(kill.await.unwrap().success());
+    let ended = timeout(SOON, child.wait_with_output()).await;
+    let output = ended.expect("the program hangs").unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let said = text(&output.stdout);
+    assert!(said.starts_with("12 calls in "), "{said}");
+    assert!(said.contains("  success            100.00 %"), "{said}");
+    assert!(text(&output.stderr).contains("calls in flight are not counted"));
+}
+
 /// As `| head -1` does.
 #[tokio::test]
 async fn a_reader_that_wants_no_more_is_no_error() {
@@ -188,4 +223,25 @@ async fn an_http_1_server_behind_a_grpc_call_is_named() {
             "{said}"
         );
     }
+}
+
+/// Python's `http.server` takes HTTP/2's first line for HTTP/0.9, and answers with a page alone.
+#[tokio::test]
+async fn a_server_of_another_protocol_is_named() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = socket.read(&mut [0; 64]).await;
+            let _ = socket.write_all(b"<!DOCTYPE HTML><html lang=en>").await;
+        }
+    });
+    let (status, said) = call(&[&target, "--method", "/a.B/C"]).await;
+    server.abort();
+    assert_eq!(status, Some(1), "{said}");
+    let named = "the server speaks a text protocol, not HTTP/2";
+    assert!(said.contains(named), "{said}");
 }

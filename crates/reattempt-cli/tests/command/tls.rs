@@ -29,6 +29,26 @@ impl Proxy {
         let key = KeyPair::generate().unwrap();
         let own = CertificateParams::new(["localhost".to_owned()]).unwrap();
         let own = own.signed_by(&key, &issuer).unwrap();
+        Self::with(name, server, protocols, (own, key), &root.pem()).await
+    }
+
+    /// A certificate that signs itself and is an authority, as `openssl req -x509` makes it.
+    async fn self_signed(name: &str, server: std::net::SocketAddr) -> Self {
+        let mut own = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        own.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let own = own.self_signed(&key).unwrap();
+        let pem = own.pem();
+        Self::with(name, server, &[], (own, key), &pem).await
+    }
+
+    async fn with(
+        name: &str,
+        server: std::net::SocketAddr,
+        protocols: &[&str],
+        (own, key): (rcgen::Certificate, KeyPair),
+        pem: &str,
+    ) -> Self {
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -53,7 +73,7 @@ impl Proxy {
             }
         });
         let ca = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::write(&ca, root.pem()).unwrap();
+        std::fs::write(&ca, pem).unwrap();
         Self { port, ca }
     }
 }
@@ -91,6 +111,18 @@ async fn an_authority_of_a_file_is_trusted_and_no_other() {
         1,
         "nothing was sent to an unknown server"
     );
+}
+
+#[tokio::test]
+async fn a_servers_certificate_that_is_an_authority_is_named() {
+    let server = http::Server::start(http::Step::status(200)).await.unwrap();
+    let proxy = Proxy::self_signed("self-signed.pem", server.addr()).await;
+    let url = format!("https://localhost:{}/", proxy.port);
+    let (status, said) = call(&[&url, "--ca", proxy.ca.to_str().unwrap()]).await;
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("use --insecure"), "{said}");
+    let (status, said) = call(&[&url, "--insecure"]).await;
+    assert_eq!(status, Some(0), "{said}");
 }
 
 /// The variable is OpenSSL's; other systems' programs read it too.

@@ -1,9 +1,10 @@
 //! What a key-value client reports about its requests, responses and errors. Implement these traits
 //! for the client's own types.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use reattempt::{Call, HasCallContext, Idempotency, RetryReason, Stage, reason};
+use reattempt::{Call, HasCallContext, Idempotency, MethodName, RetryReason, Stage, reason};
 
 use super::{ErrorMap, Opcode};
 use crate::Address;
@@ -106,7 +107,8 @@ pub trait KvTransportError {
     }
 }
 
-/// Stamps the idempotency of the operation by RFC 0049's list, unless the caller has set it.
+/// Stamps the idempotency of the operation by RFC 0049's list, unless the caller has set it, and
+/// its name for the log.
 ///
 /// Call it where requests enter the stack: a recovery layer retries a request that may have taken
 /// effect only if the operation is known to be idempotent.
@@ -130,6 +132,7 @@ pub trait KvTransportError {
 ///     call.context().unwrap().idempotency(),
 ///     Idempotency::Idempotent
 /// );
+/// assert_eq!(call.context().unwrap().method().unwrap().name(), "GET");
 /// ```
 pub fn stamp_idempotency<R: KvRequest + HasCallContext>(request: &mut R) {
     let of_operation = if Opcode(request.opcode()).is_idempotent() {
@@ -137,8 +140,19 @@ pub fn stamp_idempotency<R: KvRequest + HasCallContext>(request: &mut R) {
     } else {
         Idempotency::NotIdempotent
     };
+    let method = method(request.opcode());
     let context = request.context_mut();
     if context.idempotency() == Idempotency::Unknown {
         context.set_idempotency(of_operation);
     }
+    if let Some(method) = method {
+        context.set_method(method);
+    }
+}
+
+/// The operation's name, for the log.
+fn method(opcode: u8) -> Option<MethodName> {
+    static NAMES: [OnceLock<Option<MethodName>>; 256] = [const { OnceLock::new() }; 256];
+    let name = || MethodName::new(Opcode(opcode).name()?);
+    *NAMES[usize::from(opcode)].get_or_init(name)
 }

@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt::admission::Admission;
 use reattempt::observe::with_observer;
-use reattempt::{DeadlineLayer, HedgeLayer, Observer, PushbackLayer, RetryLayer, RouteLayer};
+use reattempt::{
+    AdmissionLayer, DeadlineLayer, HedgeLayer, Observer, PushbackLayer, RetryLayer, RouteLayer,
+};
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use tower_layer::{Identity, Layer, Stack};
 
@@ -151,6 +154,42 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
     #[must_use]
     pub fn spans(self) -> GrpcClientLayer<R, Stack<C, CallSpanLayer>, Stack<A, AttemptSpanLayer>> {
         self.telemetry(CallSpanLayer::new(), AttemptSpanLayer::new())
+    }
+
+    /// Refuses calls while the server accepts too few of them: UNAVAILABLE, and nothing is sent.
+    /// The log has them; the observers that were added before get their ends. The layers of
+    /// telemetry that are added later count them, those that were added before do not.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use reattempt::Governor;
+    /// use reattempt::admission::Admission;
+    /// use reattempt_grpc::GrpcClientLayer;
+    /// use reattempt_grpc::service_config::{Options, ServiceConfig};
+    /// use tonic::transport::Endpoint;
+    /// use tower::ServiceBuilder;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reattempt::config::Faults> {
+    /// let options = Options::new().throttle(Arc::new(Governor::default()));
+    /// let config = ServiceConfig::parse_with("{}", &options)?;
+    /// let channel = ServiceBuilder::new()
+    ///     .layer(GrpcClientLayer::new(config).admission(Arc::new(Admission::default())))
+    ///     .service(Endpoint::from_static("http://[::1]:50051").connect_lazy());
+    /// # fn is_a_channel<S: tonic::client::GrpcService<tonic::body::Body>>(_: S) {}
+    /// # is_a_channel(channel);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn admission(
+        self,
+        admission: Arc<Admission>,
+    ) -> GrpcClientLayer<R, Stack<C, AdmissionLayer<AsGrpcStatus>>, Stack<A, Identity>> {
+        let mut layer = AdmissionLayer::new(admission).on_refused(AsGrpcStatus);
+        if let Some(observer) = &self.observer {
+            layer = layer.observer(Arc::clone(observer));
+        }
+        self.telemetry(layer, Identity::new())
     }
 
     /// Puts these layers outside of those that were added before.

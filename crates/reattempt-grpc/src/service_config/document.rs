@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reattempt::TokenBucket;
 use reattempt::config::{Fault, Faults, Json, Members, Place};
+use reattempt::{RetryThrottle, TokenBucket};
 
 use super::method::{Entry, Name, Reading};
 use super::{FORM, Options, ServiceConfig, load_balancing, values};
@@ -16,6 +16,8 @@ pub(super) struct Document {
     /// Applies to calls without an entry.
     nothing: Entry,
     pub(super) throttling: Option<RetryThrottling>,
+    /// Of the options: instead of the bucket.
+    throttle: Option<Arc<dyn RetryThrottle>>,
     pub(super) warnings: Vec<Fault>,
 }
 
@@ -41,6 +43,7 @@ impl Document {
             entries: Vec::new(),
             nothing: Entry::nothing(options),
             throttling: None,
+            throttle: options.throttle.clone(),
             warnings: Vec::new(),
         }
     }
@@ -66,7 +69,7 @@ impl Document {
         });
         let mut reading = Reading {
             options,
-            throttled: members.get("retryThrottling").is_some(),
+            throttled: members.get("retryThrottling").is_some() || options.throttle.is_some(),
             named: HashMap::new(),
         };
         let entries = members.optional(place, "methodConfig", |place, json| {
@@ -74,6 +77,10 @@ impl Document {
                 Entry::read(place, json, &mut reading)
             })
         });
+        if options.throttle.is_some() && members.get("retryThrottling").is_some() {
+            let mut place = place.field("retryThrottling");
+            place.warn("has no effect, because the client's options have a throttle");
+        }
         Some(Self {
             entries: entries.unwrap_or_default(),
             throttling: members.optional(place, "retryThrottling", RetryThrottling::read),
@@ -81,18 +88,35 @@ impl Document {
         })
     }
 
-    /// The tables; all policies share this bucket.
-    pub(super) fn config(&self, bucket: Option<Arc<TokenBucket>>) -> ServiceConfig {
+    /// The tables; all policies share this bucket, unless the options have another throttle. `old`:
+    /// the config before it.
+    pub(super) fn config(
+        &self,
+        bucket: Option<Arc<TokenBucket>>,
+        old: Option<&ServiceConfig>,
+    ) -> ServiceConfig {
+        let of_config = || {
+            bucket
+                .clone()
+                .map(|bucket| bucket as Arc<dyn RetryThrottle>)
+        };
+        let throttle = self.throttle.clone().or_else(of_config);
         let mut config = ServiceConfig {
             methods: HashMap::new(),
             services: HashMap::new(),
-            default: self.nothing.named(&Name::Default, bucket.as_ref()),
+            default: self.nothing.named(&Name::Default, throttle.as_ref(), None),
             bucket,
             warnings: self.warnings.clone(),
         };
         for entry in &self.entries {
             for name in &entry.names {
-                let method = entry.named(name, config.bucket.as_ref());
+                let old = old.and_then(|old| match name {
+                    Name::Method(name) => old.methods.get(name),
+                    Name::Service(name) => old.services.get(name),
+                    Name::Default => Some(&old.default),
+                });
+                let old = old.map(|old| &**old);
+                let method = entry.named(name, throttle.as_ref(), old);
                 match name {
                     Name::Method(name) => drop(config.methods.insert(name.clone(), method)),
                     Name::Service(name) => drop(config.services.insert(name.clone(), method)),

@@ -8,9 +8,9 @@ use reattempt::policy::MOST_HEDGED_ATTEMPTS;
 
 use crate::CodeSet;
 
-use super::Options;
 use super::retry_policy::max_attempts;
 use super::values;
+use super::{LearnedDelay, Options};
 
 /// A6, Validation of hedgingPolicy. `throttled`: the config has `retryThrottling`.
 pub(super) fn read(
@@ -29,12 +29,13 @@ pub(super) fn read(
     };
     let codes = members.optional(place, "nonFatalStatusCodes", values::codes);
     let (attempts, delay) = (attempts?, delay?);
-    if delay.is_zero() {
+    if delay.is_zero() && options.hedge_delay.is_none() {
         place.advise(format!(
             "can amplify load: without a hedgingDelay all {attempts} attempts of every call go out at once"
         ));
     }
-    if !throttled {
+    let bounded = matches!(options.hedge_delay, Some(LearnedDelay::ExtraLoad(_)));
+    if !throttled && !bounded {
         place.advise(format!(
             "can amplify load: a slow server gets up to {attempts} times its calls, and no retryThrottling holds them back"
         ));

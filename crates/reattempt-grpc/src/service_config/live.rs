@@ -1,10 +1,10 @@
 //! The service config of one server name, which can be replaced while calls are in progress.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use reattempt::config::{Fault, Faults};
-use reattempt::{Route, RoutePolicy, TokenBucket};
+use reattempt::{Route, RoutePolicy, Routes, TokenBucket};
 
 use super::document::Document;
 use super::{Options, ServiceConfig};
@@ -12,8 +12,8 @@ use super::{Options, ServiceConfig};
 /// The service config in force for one server name, and its token bucket. Clones share both, so
 /// channels to the same server use one.
 ///
-/// [`update`](Self::update) parses and validates a text first, and then changes the config and the
-/// bucket's parameters in one step. An invalid text changes nothing: the last good config stays
+/// [`update`](Self::update) parses and validates a text first, and then changes the bucket's
+/// parameters and swaps the config. An invalid text changes nothing: the last good config stays
 /// (A21). A call keeps the policy it started with for all its attempts; the bucket belongs to the
 /// server name, so it uses the new parameters from then on.
 ///
@@ -54,7 +54,7 @@ struct Shared {
     /// The bucket of the server name, created by the first config that needs one. Locked while a
     /// config is put in force.
     bucket: Mutex<Option<Arc<TokenBucket>>>,
-    current: RwLock<Arc<ServiceConfig>>,
+    current: Routes<ServiceConfig>,
 }
 
 impl LiveServiceConfig {
@@ -74,7 +74,7 @@ impl LiveServiceConfig {
         let bucket = default.throttling.and_then(|numbers| numbers.bucket());
         Self(Arc::new(Shared {
             options,
-            current: RwLock::new(Arc::new(default.config(bucket.clone()))),
+            current: Routes::new(default.config(bucket.clone(), None)),
             default,
             bucket: Mutex::new(bucket),
         }))
@@ -132,8 +132,7 @@ impl LiveServiceConfig {
     /// The config in force.
     #[must_use]
     pub fn load(&self) -> Arc<ServiceConfig> {
-        let current = self.0.current.read();
-        Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+        self.0.current.load()
     }
 
     fn put_in_force(&self, document: &Document) {
@@ -145,17 +144,11 @@ impl LiveServiceConfig {
             }
             bucket.clone()
         });
-        let next = Arc::new(document.config(in_use.clone()));
-        let old = {
-            let current = &self.0.current;
-            let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
-            if let (Some(numbers), Some(bucket)) = (document.throttling, &in_use) {
-                numbers.reconfigure(bucket);
-            }
-            std::mem::replace(&mut *current, next)
-        };
-        // This may free a large config, so it happens while no call waits for the lock.
-        drop(old);
+        let next = document.config(in_use.clone(), Some(&self.load()));
+        if let (Some(numbers), Some(bucket)) = (document.throttling, &in_use) {
+            numbers.reconfigure(bucket);
+        }
+        self.0.current.swap(next);
     }
 }
 
@@ -175,9 +168,6 @@ impl fmt::Debug for LiveServiceConfig {
 
 impl<B> Route<http::Request<B>> for LiveServiceConfig {
     fn route(&self, request: &http::Request<B>) -> Option<Arc<RoutePolicy>> {
-        let current = self.0.current.read();
-        current
-            .unwrap_or_else(PoisonError::into_inner)
-            .route(request)
+        self.0.current.route(request)
     }
 }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use reattempt::backoff::Backoff;
 use reattempt::config::{Json, Members, Place};
 use reattempt::strategy::MaxAttempts;
-use reattempt::{OnDeadline, Recovery, RoutePolicy, TokenBucket};
+use reattempt::{OnDeadline, Recovery, RetryThrottle, RoutePolicy};
 use reattempt_http::RefusedStream;
 
 use crate::{CodeSet, MethodPolicy};
 
 use super::retry_policy::RetryPolicy;
-use super::{Options, hedging_policy, values};
+use super::{LearnedDelay, Options, hedging_policy, values};
 
 /// The service config of one method.
 #[derive(Clone, Debug)]
@@ -82,6 +82,7 @@ pub(super) struct Entry {
     max_request_message_bytes: Option<u64>,
     max_response_message_bytes: Option<u64>,
     refused: Option<RefusedStream>,
+    hedge_delay: Option<LearnedDelay>,
 }
 
 impl Entry {
@@ -139,6 +140,7 @@ impl Entry {
             max_request_message_bytes: members.optional(place, "maxRequestMessageBytes", bytes),
             max_response_message_bytes: members.optional(place, "maxResponseMessageBytes", bytes),
             refused: options.refused,
+            hedge_delay: options.hedge_delay,
         })
     }
 
@@ -153,13 +155,32 @@ impl Entry {
             max_request_message_bytes: None,
             max_response_message_bytes: None,
             refused: options.refused,
+            hedge_delay: None,
         }
     }
 
+    /// With a hedge delay of its own, if it is learned: the one of the entry before it, so that it
+    /// keeps what it learned.
+    fn recovery(&self, old: Option<&MethodConfig>) -> Recovery {
+        let (Recovery::Hedge(hedge), Some(learned)) = (&self.recovery, self.hedge_delay) else {
+            return self.recovery.clone();
+        };
+        let old = old.and_then(|old| match old.policy.recovery() {
+            Recovery::Hedge(hedge) if hedge.learns() => Some(Arc::clone(hedge.delay())),
+            _ => None,
+        });
+        match old.or_else(|| learned.make()) {
+            Some(delay) => Recovery::Hedge(Arc::new((**hedge).clone().delayed_by(delay))),
+            None => self.recovery.clone(),
+        }
+    }
+
+    /// `old`: the entry of the same name before.
     pub(super) fn named(
         &self,
         name: &Name,
-        bucket: Option<&Arc<TokenBucket>>,
+        throttle: Option<&Arc<dyn RetryThrottle>>,
+        old: Option<&MethodConfig>,
     ) -> Arc<MethodConfig> {
         let mut data = MethodPolicy::new(self.codes);
         data.max_request_message_bytes = self.max_request_message_bytes;
@@ -167,13 +188,13 @@ impl Entry {
         data.wait_for_ready = self.wait_for_ready;
         data.refused = self.refused;
         let mut policy = RoutePolicy::new(name.as_str().to_owned())
-            .with_recovery(self.recovery.clone())
+            .with_recovery(self.recovery(old))
             .with_data(data);
         if let Some(timeout) = self.timeout {
             policy = policy.with_timeout(timeout);
         }
-        if let Some(bucket) = bucket {
-            policy = policy.with_throttle(Arc::clone(bucket) as _);
+        if let Some(throttle) = throttle {
+            policy = policy.with_throttle(Arc::clone(throttle));
         }
         Arc::new(MethodConfig {
             policy: Arc::new(policy),

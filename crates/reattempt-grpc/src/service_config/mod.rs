@@ -57,7 +57,7 @@ use reattempt::{Route, RoutePolicy, TokenBucket};
 
 pub use live::LiveServiceConfig;
 pub use method::MethodConfig;
-pub use options::Options;
+pub use options::{LearnedDelay, Options};
 pub use retry_policy::RetryPolicy;
 
 use document::Document;
@@ -86,7 +86,7 @@ impl ServiceConfig {
     pub fn parse_with(text: &str, options: &Options) -> Result<Self, Faults> {
         let document = Document::parse(text, options)?;
         let bucket = document.throttling.and_then(|numbers| numbers.bucket());
-        Ok(document.config(bucket))
+        Ok(document.config(bucket, None))
     }
 
     /// Unknown or ineffective settings, which do not reject the config.

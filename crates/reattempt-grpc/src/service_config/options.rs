@@ -1,7 +1,11 @@
 //! The client's own settings beside the service config.
 
-use reattempt::OnDeadline;
+use std::sync::Arc;
+use std::time::Duration;
+
 use reattempt::backoff::{Jitter, Randomness};
+use reattempt::policy::{ExtraLoad, Percentile};
+use reattempt::{HedgeDelay, OnDeadline, RetryThrottle};
 use reattempt_http::RefusedStream;
 
 /// The client's own settings, which a service config cannot change.
@@ -23,6 +27,51 @@ pub struct Options {
     pub load_balancing_policies: Vec<String>,
     /// What REFUSED_STREAM means for calls of any method; if absent, the classifier decides.
     pub refused: Option<RefusedStream>,
+    /// The throttle of all methods, such as a [`Governor`](reattempt::Governor), instead of the
+    /// config's `retryThrottling`: [`throttle`](Self::throttle).
+    pub throttle: Option<Arc<dyn RetryThrottle>>,
+    /// When the hedges of methods with a `hedgingPolicy` are sent, instead of its `hedgingDelay`.
+    pub hedge_delay: Option<LearnedDelay>,
+}
+
+/// A hedge delay that is learned, each method's or service's entry by itself. A config that
+/// replaces another keeps what an entry of the same name has learned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LearnedDelay {
+    /// The delay that costs this share of extra attempts, in percent of the calls, from 0.1 to 50:
+    /// [`ExtraLoad`].
+    ExtraLoad(f64),
+    /// The delay that this percentage of the attempts, from 1 to 99.9, does not exceed, within
+    /// these bounds: [`Percentile`].
+    Percentile {
+        /// From 1 to 99.9.
+        percentile: f64,
+        /// Never less.
+        min: Duration,
+        /// Never more; also the delay until enough is known.
+        max: Duration,
+    },
+}
+
+impl LearnedDelay {
+    /// Numbers out of range are taken for the nearest that is valid. NaN leaves the config's own
+    /// delay.
+    pub(super) fn make(self) -> Option<Arc<dyn HedgeDelay>> {
+        Some(match self {
+            Self::ExtraLoad(percent) => {
+                Arc::new(ExtraLoad::percent(percent.clamp(0.1, 50.0)).ok()?)
+            }
+            Self::Percentile {
+                percentile,
+                min,
+                max,
+            } => {
+                let delay = Percentile::of(percentile.clamp(1.0, 99.9)).ok()?;
+                Arc::new(delay.min(min).max(max))
+            }
+        })
+    }
 }
 
 impl Default for Options {
@@ -34,6 +83,8 @@ impl Default for Options {
             on_deadline: OnDeadline::Cap,
             load_balancing_policies: Vec::new(),
             refused: None,
+            throttle: None,
+            hedge_delay: None,
         }
     }
 }
@@ -83,8 +134,35 @@ impl Options {
     /// Sets what REFUSED_STREAM means. Use [`RefusedStream::Ambiguous`] if a proxy may send it for
     /// calls that it has forwarded.
     #[must_use]
-    pub const fn refused(mut self, refused: RefusedStream) -> Self {
+    pub fn refused(mut self, refused: RefusedStream) -> Self {
         self.refused = Some(refused);
+        self
+    }
+
+    /// Sets the throttle of all methods, instead of the config's `retryThrottling`, which is then
+    /// reported as a warning. It is also that of all configs that are parsed with these options, so
+    /// use other options for another server name.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use reattempt::Governor;
+    /// use reattempt_grpc::service_config::{LiveServiceConfig, Options};
+    ///
+    /// let options = Options::new().throttle(Arc::new(Governor::default()));
+    /// let live = LiveServiceConfig::with_default("{}", options)?;
+    /// # drop(live);
+    /// # Ok::<(), reattempt::config::Faults>(())
+    /// ```
+    #[must_use]
+    pub fn throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
+        self.throttle = Some(throttle);
+        self
+    }
+
+    /// Sets when hedges are sent, instead of the config's `hedgingDelay`.
+    #[must_use]
+    pub const fn hedge_delay(mut self, delay: LearnedDelay) -> Self {
+        self.hedge_delay = Some(delay);
         self
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Request;
+use reattempt::admission::{Admission, PickAdmission};
 use reattempt::{HasCallContext, Idempotency, RetryThrottle, TokenBucket};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::origin::OriginThrottles;
+use super::origin::PerOrigin;
 
 /// What a call gets that has none yet: the caller's own and the route policy's take precedence.
 #[derive(Clone, Debug, Default)]
@@ -24,14 +25,14 @@ pub(super) struct CallDefaultsLayer {
 pub(super) enum ClientThrottle {
     None,
     Shared(Arc<dyn RetryThrottle>),
-    PerOrigin(Arc<OriginThrottles>),
+    PerOrigin(Arc<PerOrigin<dyn RetryThrottle>>),
 }
 
 impl ClientThrottle {
     pub(super) fn per_origin(
         make: impl Fn() -> Arc<dyn RetryThrottle> + Send + Sync + 'static,
     ) -> Self {
-        Self::PerOrigin(Arc::new(OriginThrottles::new(Box::new(make))))
+        Self::PerOrigin(Arc::new(PerOrigin::new(Box::new(make))))
     }
 
     fn of<B>(&self, request: &Request<B>) -> Option<Arc<dyn RetryThrottle>> {
@@ -46,6 +47,31 @@ impl ClientThrottle {
 impl Default for ClientThrottle {
     fn default() -> Self {
         Self::per_origin(|| Arc::new(TokenBucket::default()))
+    }
+}
+
+/// The admissions of all origins, with the settings of one that counts nothing itself; off without.
+#[derive(Clone, Debug, Default)]
+pub struct OriginAdmissions(Option<(Arc<Admission>, Arc<PerOrigin<Admission>>)>);
+
+impl OriginAdmissions {
+    pub(super) fn like(settings: Arc<Admission>) -> Self {
+        let model = Arc::clone(&settings);
+        let origins = PerOrigin::new(Box::new(move || Arc::new(model.another())));
+        Self(Some((settings, Arc::new(origins))))
+    }
+}
+
+impl<B> PickAdmission<Request<B>> for OriginAdmissions {
+    fn pick(&self, request: &Request<B>) -> Option<Arc<Admission>> {
+        let (settings, origins) = self.0.as_ref()?;
+        if settings.is_off() {
+            return None;
+        }
+        let admission = origins.of(request.uri(), request.headers());
+        // They may have changed, with the document.
+        admission.follow(settings);
+        Some(admission)
     }
 }
 

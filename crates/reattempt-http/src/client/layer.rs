@@ -4,14 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt::admission::{Admission, OfContext};
+use reattempt::deadline::AsError;
 use reattempt::{
-    AttemptDeadlineLayer, ClientErrorLayer, DeadlineLayer, Observer, PushbackLayer, RetryStrategy,
-    RetryThrottle, Route, RouteLayer, RoutePolicy,
+    AdmissionLayer, AttemptDeadlineLayer, ClientErrorLayer, DeadlineLayer, Observer, PushbackLayer,
+    RetryStrategy, RetryThrottle, Route, RouteLayer, RoutePolicy,
 };
 use tower_layer::Layer;
 
 use super::HttpClient;
-use super::defaults::{CallDefaultsLayer, ClientThrottle};
+use super::defaults::{CallDefaultsLayer, ClientThrottle, OriginAdmissions};
 use super::recovery::RecoveryLayers;
 use crate::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
 use crate::retry_after::BeyondCap;
@@ -60,6 +62,7 @@ use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies}
 /// ```
 #[derive(Clone)]
 pub struct HttpClientLayer<R = NoRoutes> {
+    admission: AdmissionLayer<AsError, OfContext, OriginAdmissions>,
     routes: RouteLayer<R>,
     deadline: DeadlineLayer,
     body: DeadlineBodyLayer,
@@ -90,6 +93,7 @@ impl HttpClientLayer {
     #[must_use]
     pub fn standard() -> Self {
         Self {
+            admission: AdmissionLayer::new(OriginAdmissions::default()),
             routes: RouteLayer::new(NoRoutes),
             deadline: DeadlineLayer::new(HEAD).unless_policy(),
             body: DeadlineBodyLayer::after_head(None),
@@ -107,8 +111,10 @@ impl HttpClientLayer {
     /// The policies of a table, which can be replaced while calls are in progress; other settings
     /// as [`standard`](Self::standard). A route of a table is retried only if it says so, by
     /// `retry` or `hedge`, each with its own attempts and delays. What else a route leaves unset,
-    /// statuses and `Idempotency-Key` among it, is as this layer has it. For the table of another
-    /// preset: `HttpClientLayer::google().route(live)`.
+    /// statuses and `Idempotency-Key` among it, is as this layer has it. The table's `admission` is
+    /// for each origin by itself. For the table of another preset:
+    /// `HttpClientLayer::google().route(live)`, and [`admission`](Self::admission) with
+    /// [`HttpPolicies::admission`](crate::HttpPolicies::admission).
     ///
     /// ```
     /// use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
@@ -123,7 +129,8 @@ impl HttpClientLayer {
     /// ```
     #[must_use]
     pub fn policies(policies: LiveHttpPolicies) -> HttpClientLayer<LiveHttpPolicies> {
-        Self::standard().route(policies)
+        let admission = Arc::clone(policies.load().admission());
+        Self::standard().admission(admission).route(policies)
     }
 }
 
@@ -146,6 +153,7 @@ impl<R> HttpClientLayer<R> {
     #[must_use]
     pub fn route<N>(self, routes: N) -> HttpClientLayer<N> {
         HttpClientLayer {
+            admission: self.admission,
             routes: RouteLayer::new(routes),
             deadline: self.deadline,
             body: self.body,
@@ -240,6 +248,36 @@ impl<R> HttpClientLayer<R> {
         self
     }
 
+    /// Refuses calls while the server accepts too few of them, with
+    /// [`ClientError::Refused`](reattempt::ClientError::Refused): nothing is sent. Each origin
+    /// counts by itself, with the settings of this admission, also when they change; this one
+    /// counts nothing. [`policies`](Self::policies) has the `admission` of its table already.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use reattempt::Governor;
+    /// use reattempt::admission::Admission;
+    /// use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
+    ///
+    /// let table = HttpPolicies::parse(
+    ///     r#"{"default": {"retry": {}, "throttle": "shop"},
+    ///         "throttles": {"shop": {"governor": true}}, "admission": true}"#,
+    /// )?;
+    /// let live = LiveHttpPolicies::new(table.policies);
+    /// let layer = HttpClientLayer::policies(live);
+    /// // Without a document, also one governor for each origin:
+    /// let layer = HttpClientLayer::standard()
+    ///     .throttle_per_origin(|| Arc::new(Governor::default()))
+    ///     .admission(Arc::new(Admission::default()));
+    /// # drop(layer);
+    /// # Ok::<(), reattempt::config::Faults>(())
+    /// ```
+    #[must_use]
+    pub fn admission(mut self, admission: Arc<Admission>) -> Self {
+        self.admission = self.admission.asks(OriginAdmissions::like(admission));
+        self
+    }
+
     /// Uses no throttle but the route's and the caller's.
     #[must_use]
     pub fn no_throttle(mut self) -> Self {
@@ -266,6 +304,7 @@ impl<R> HttpClientLayer<R> {
     /// Adds an observer of every decision; the log stays.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.admission = self.admission.observer(Arc::clone(&observer));
         self.recovery = self.recovery.observer(observer);
         self
     }
@@ -303,7 +342,7 @@ impl<S, R: Clone> Layer<S> for HttpClientLayer<R> {
         // Above the deadline, which tells by the idempotency whether a timeout is ambiguous.
         let call = self.keys.layer(self.defaults.layer(call));
         HttpClient {
-            stack: self.routes.layer(call),
+            stack: self.admission.layer(self.routes.layer(call)),
         }
     }
 }

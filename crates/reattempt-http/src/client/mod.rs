@@ -42,8 +42,9 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
+use reattempt::admission::{Admit, OfContext};
 use reattempt::client_error::WithClientError;
-use reattempt::deadline::Deadline;
+use reattempt::deadline::{AsError, Deadline};
 use reattempt::hedge::Hedge;
 use reattempt::pushback::Pushback;
 use reattempt::retry::Retry;
@@ -53,13 +54,15 @@ use tower_service::Service;
 
 use crate::body::{DeadlineBody, DeadlineBodyService, ReplayBody, ReplayBodyService};
 use crate::{HttpClassifier, HttpPushback, IdempotencyKey, TransportError, TransportFault};
-use defaults::CallDefaults;
+use defaults::{CallDefaults, OriginAdmissions};
 pub use layer::{HttpClientLayer, NoRoutes};
 pub use origin::MOST_ORIGINS;
 pub use service_builder::HttpServiceBuilderExt;
 
 /// The single layers of a client, from the outside in.
-type Stack<S, R> = Routed<IdempotencyKey<CallDefaults<Deadline<PerCall<S>>>>, R>;
+type Stack<S, R> = Admit<Routes<S, R>, AsError, OfContext, OriginAdmissions>;
+/// From the policy of a request on.
+type Routes<S, R> = Routed<IdempotencyKey<CallDefaults<Deadline<PerCall<S>>>>, R>;
 /// From the body's limit to the recovery layers, which send [`PerAttempt`]s.
 type PerCall<S> = DeadlineBodyService<ReplayBodyService<Recovery<PerAttempt<S>>>>;
 type Recovery<S> = Retry<Hedge<S, HttpClassifier>, HttpClassifier>;
@@ -110,6 +113,7 @@ impl<E: TransportError> TransportError for ClientError<E> {
         match self {
             Self::Transport(error) => error.fault(),
             Self::Elapsed(_) => TransportFault::Timeout,
+            Self::Refused(_) => TransportFault::Shed,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A throttle for each origin, so that one dead host does not use up the retries of the others.
+//! A throttle or an admission for each origin, so that one dead host does not use up the retries of
+//! the others, and refuses none of their calls.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,33 +10,32 @@ use std::sync::{Arc, PoisonError, RwLock};
 use http::header::HOST;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Uri};
-use reattempt::RetryThrottle;
 
-/// The maximum number of origins with a throttle of their own. Beyond it the one that was idle for
-/// longest is dropped, and starts anew with its next call.
+/// The maximum number of origins with a throttle or an admission of their own. Beyond it the one
+/// that was idle for longest is dropped, and starts anew with its next call.
 pub const MOST_ORIGINS: usize = 1024;
 
-/// Makes the throttle of an origin that has none yet.
-type Make = dyn Fn() -> Arc<dyn RetryThrottle> + Send + Sync;
+/// Makes what an origin has that has none yet.
+type Make<T> = dyn Fn() -> Arc<T> + Send + Sync;
 
-/// The throttles of a bounded number of origins.
-pub(super) struct OriginThrottles {
-    make: Box<Make>,
+/// The throttles of a bounded number of origins, or the admissions.
+pub(super) struct PerOrigin<T: ?Sized> {
+    make: Box<Make<T>>,
     hasher: RandomState,
     /// By a keyed hash of the origin, so that a look-up allocates nothing and no user name of an
-    /// authority is kept. Two origins with the same hash would share a throttle.
-    known: RwLock<HashMap<u64, Known>>,
+    /// authority is kept. Two origins with the same hash would share one.
+    known: RwLock<HashMap<u64, Known<T>>>,
     /// Counts calls: the time that idleness is measured in.
     calls: AtomicU64,
 }
 
-struct Known {
-    throttle: Arc<dyn RetryThrottle>,
+struct Known<T: ?Sized> {
+    own: Arc<T>,
     last_call: AtomicU64,
 }
 
-impl OriginThrottles {
-    pub(super) fn new(make: Box<Make>) -> Self {
+impl<T: ?Sized> PerOrigin<T> {
+    pub(super) fn new(make: Box<Make<T>>) -> Self {
         Self {
             make,
             hasher: RandomState::new(),
@@ -44,21 +44,21 @@ impl OriginThrottles {
         }
     }
 
-    /// The throttle of the origin of this request.
-    pub(super) fn of(&self, uri: &Uri, headers: &HeaderMap) -> Arc<dyn RetryThrottle> {
+    /// What the origin of this request has.
+    pub(super) fn of(&self, uri: &Uri, headers: &HeaderMap) -> Arc<T> {
         let origin = self.hasher.hash_one(Origin::of(uri, headers));
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(&origin) {
             known.last_call.store(call, Ordering::Relaxed);
-            return Arc::clone(&known.throttle);
+            return Arc::clone(&known.own);
         }
         drop(known);
         self.insert(origin, call)
     }
 
     #[cold]
-    fn insert(&self, origin: u64, call: u64) -> Arc<dyn RetryThrottle> {
+    fn insert(&self, origin: u64, call: u64) -> Arc<T> {
         // User code: not called inside the lock.
         let new = (self.make)();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -71,20 +71,20 @@ impl OriginThrottles {
             dropped = oldest.and_then(|oldest| known.remove(&oldest));
         }
         let entry = known.entry(origin).or_insert_with(|| Known {
-            throttle: new,
+            own: new,
             last_call: AtomicU64::new(call),
         });
-        let throttle = Arc::clone(&entry.throttle);
+        let own = Arc::clone(&entry.own);
         drop(known);
         drop(dropped);
-        throttle
+        own
     }
 }
 
-impl fmt::Debug for OriginThrottles {
+impl<T: ?Sized> fmt::Debug for PerOrigin<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("OriginThrottles")
+        f.debug_struct("PerOrigin")
             .field("origins", &known.len())
             .finish_non_exhaustive()
     }
@@ -138,15 +138,17 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use reattempt::TokenBucket;
+    use reattempt::{RetryThrottle, TokenBucket};
 
     use super::*;
 
-    fn throttles() -> OriginThrottles {
-        OriginThrottles::new(Box::new(|| Arc::new(TokenBucket::default())))
+    type Throttles = PerOrigin<dyn RetryThrottle>;
+
+    fn throttles() -> Throttles {
+        Throttles::new(Box::new(|| Arc::new(TokenBucket::default())))
     }
 
-    fn of(throttles: &OriginThrottles, uri: &str, host: Option<&str>) -> Arc<dyn RetryThrottle> {
+    fn of(throttles: &Throttles, uri: &str, host: Option<&str>) -> Arc<dyn RetryThrottle> {
         let mut headers = HeaderMap::new();
         if let Some(host) = host {
             headers.insert(HOST, host.parse().unwrap());

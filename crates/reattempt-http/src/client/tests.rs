@@ -1,3 +1,4 @@
+mod admission;
 mod routes;
 
 use std::collections::VecDeque;

@@ -1,19 +1,19 @@
 //! A table that can be replaced at runtime.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Request;
 use reattempt::config::{Fault, Faults};
-use reattempt::{Route, RoutePolicy};
+use reattempt::{Route, RoutePolicy, Routes};
 
 use super::HttpPolicies;
 
 /// A table of policies that can be replaced at runtime, together with its throttles. Clones share
 /// the table.
 ///
-/// [`update`](Self::update) parses a text first and applies it only if it is valid: then table and
-/// throttles change atomically. A call keeps the policy that it started with. Throttles with an
+/// [`update`](Self::update) parses a text first and applies it only if it is valid: the whole table
+/// is swapped at once. A call keeps the policy that it started with. Throttles with an
 /// unchanged name are carried over and keep their fill fraction; hedge budgets of routes with an
 /// unchanged name keep their balance. Removed names are dropped.
 ///
@@ -36,7 +36,7 @@ pub struct LiveHttpPolicies(Arc<Shared>);
 struct Shared {
     /// Held while a new table is built from the current one.
     updating: Mutex<()>,
-    current: RwLock<Arc<HttpPolicies>>,
+    current: Routes<HttpPolicies>,
 }
 
 impl LiveHttpPolicies {
@@ -45,7 +45,7 @@ impl LiveHttpPolicies {
     pub fn new(policies: HttpPolicies) -> Self {
         Self(Arc::new(Shared {
             updating: Mutex::new(()),
-            current: RwLock::new(Arc::new(policies)),
+            current: Routes::new(policies),
         }))
     }
 
@@ -55,15 +55,10 @@ impl LiveHttpPolicies {
         let updating = &self.0.updating;
         let _updating = updating.lock().unwrap_or_else(PoisonError::into_inner);
         let parsed = self.load().successor(text)?;
-        let next = Arc::new(parsed.policies);
-        let old = {
-            let current = &self.0.current;
-            let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
-            parsed.carried.reconfigure();
-            std::mem::replace(&mut *current, next)
-        };
-        // This may be the last reference to a large table: dropped outside the lock.
-        drop(old);
+        // Calls in flight share the throttles that are carried over: with their old policies they
+        // use the new parameters from here on.
+        parsed.carried.reconfigure();
+        self.0.current.swap(parsed.policies);
         Ok(parsed.warnings)
     }
 
@@ -106,8 +101,7 @@ impl LiveHttpPolicies {
     /// The current table.
     #[must_use]
     pub fn load(&self) -> Arc<HttpPolicies> {
-        let current = self.0.current.read();
-        Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+        self.0.current.load()
     }
 }
 
@@ -128,9 +122,6 @@ impl fmt::Debug for LiveHttpPolicies {
 
 impl<B> Route<Request<B>> for LiveHttpPolicies {
     fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
-        let current = self.0.current.read();
-        current
-            .unwrap_or_else(PoisonError::into_inner)
-            .route(request)
+        self.0.current.route(request)
     }
 }

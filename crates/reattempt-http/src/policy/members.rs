@@ -1,7 +1,7 @@
 //! The members of each object in a table. The parser knows no others, and
 //! `docs/policy-reference.md` has all of them: a test compares the two.
 
-pub(super) const TABLE: &[&str] = &["routes", "default", "throttles", "budgets"];
+pub(super) const TABLE: &[&str] = &["routes", "default", "throttles", "budgets", "admission"];
 
 /// Of a route, besides [`SETTINGS`].
 pub(super) const ROUTE: &[&str] = &["name", "match"];
@@ -37,6 +37,7 @@ pub(super) const BACKOFF: &[&str] = &["initial", "multiplier", "max", "jitter"];
 pub(super) const HEDGE: &[&str] = &[
     "maxAttempts",
     "delay",
+    "extraLoadPercent",
     "statuses",
     "transportErrors",
     "budget",
@@ -44,6 +45,9 @@ pub(super) const HEDGE: &[&str] = &[
     "onlyIdempotent",
     "onDeadline",
 ];
+
+/// Of a hedge's `delay` that learns.
+pub(super) const HEDGE_DELAY: &[&str] = &["percentile", "min", "max"];
 
 pub(super) const RETRY_AFTER: &[&str] = &[
     "honour",
@@ -62,5 +66,8 @@ pub(super) const RATIO: &[&str] = &["retryRatio", "minPerSecond", "window"];
 
 /// Of a throttle that is the quota of a preset.
 pub(super) const QUOTA: &[&str] = &["preset"];
+
+/// Of a throttle that is a governor.
+pub(super) const GOVERNOR: &[&str] = &["governor"];
 
 pub(super) const BUDGET: &[&str] = &["percent"];

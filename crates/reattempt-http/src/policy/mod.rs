@@ -59,7 +59,7 @@
 //! `docs/policy-reference.md`; a test holds that page against this parser.
 //!
 //! - **Table**: `routes`, tried in order; `default`, for calls that no route matches; `throttles`
-//!   and `budgets`, which routes share by name.
+//!   and `budgets`, which routes share by name; `admission`, for first attempts of all calls.
 //! - **Route**: `name`, `match`, and its settings: `retry` or `hedge`, `retryAfter`, `refused`,
 //!   `timeout`, `attemptTimeout`, `bodyTimeout`, `bodyLimit`, `idempotencyKey`, `throttle`.
 //!   Settings that are absent stay as the layers were built; a route with neither `retry` nor
@@ -141,6 +141,7 @@
 #[cfg(feature = "serde")]
 mod deserialize;
 mod entry;
+mod hedge_timing;
 mod host;
 mod index;
 mod live;
@@ -158,14 +159,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::Request;
+use reattempt::admission::Admission;
 use reattempt::config::{Fault, Faults, Form};
-use reattempt::throttle::{HedgeBudget, RatioBudget};
-use reattempt::{Route, RoutePolicy, TokenBucket};
+use reattempt::throttle::{Governor, HedgeBudget, RatioBudget};
+use reattempt::{HedgeDelay, Route, RoutePolicy, TokenBucket};
 
 pub use live::LiveHttpPolicies;
 pub use options::{Clock, Options};
 
 use crate::aws::AwsQuota;
+use hedge_timing::HedgeTiming;
 use index::Index;
 use matching::Matching;
 use table::Document;
@@ -174,7 +177,7 @@ use throttles::{Carried, Counted};
 const FORM: Form = Form::new("the HTTP policy");
 
 /// A table of policies by route.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HttpPolicies {
     routes: Vec<(Matching, Arc<RoutePolicy>)>,
     index: Arc<Index>,
@@ -183,9 +186,30 @@ pub struct HttpPolicies {
     budgets: HashMap<String, Arc<HedgeBudget>>,
     /// By the names of their routes.
     own_budgets: HashMap<String, Arc<HedgeBudget>>,
+    /// Those that learn, by the names of their routes.
+    own_delays: HashMap<String, (HedgeTiming, Arc<dyn HedgeDelay>)>,
     /// By the names of their routes.
     own_quotas: HashMap<String, Arc<AwsQuota>>,
+    admission: Arc<Admission>,
     options: Options,
+}
+
+/// An empty table.
+impl Default for HttpPolicies {
+    fn default() -> Self {
+        Self {
+            routes: Vec::new(),
+            index: Arc::default(),
+            default: None,
+            throttles: HashMap::new(),
+            budgets: HashMap::new(),
+            own_budgets: HashMap::new(),
+            own_delays: HashMap::new(),
+            own_quotas: HashMap::new(),
+            admission: Arc::new(Admission::off()),
+            options: Options::default(),
+        }
+    }
 }
 
 /// A table and its warnings.
@@ -213,13 +237,23 @@ impl HttpPolicies {
 
     /// Parses a table.
     pub fn parse_with(text: &str, options: &Options) -> Result<Parsed, Faults> {
+        let admission = Admission::off().randomness(options.randomness.clone());
+        let admission = match options.clock.clone() {
+            Some(clock) => admission.with_clock(move || clock.now()),
+            None => admission,
+        };
         let empty = Self {
+            admission: Arc::new(admission),
             options: options.clone(),
             ..Self::default()
         };
         let Successor {
-            policies, warnings, ..
+            policies,
+            carried,
+            warnings,
         } = empty.successor(text)?;
+        // Nothing else uses what it shares with the empty table.
+        carried.reconfigure();
         Ok(Parsed { policies, warnings })
     }
 
@@ -242,8 +276,25 @@ impl HttpPolicies {
     pub fn throttle(&self, name: &str) -> Option<&Arc<TokenBucket>> {
         match self.throttles.get(name)? {
             Counted::Tokens(bucket) => Some(bucket),
-            Counted::Ratio(_) | Counted::Aws(_) => None,
+            Counted::Ratio(_) | Counted::Aws(_) | Counted::Governor(_) => None,
         }
+    }
+
+    /// The governor with this name.
+    #[must_use]
+    pub fn governor(&self, name: &str) -> Option<&Arc<Governor>> {
+        match self.throttles.get(name)? {
+            Counted::Governor(governor) => Some(governor),
+            Counted::Tokens(_) | Counted::Ratio(_) | Counted::Aws(_) => None,
+        }
+    }
+
+    /// The admission of the document: off where the document has none, and the same for the tables
+    /// that replace this one. `HttpClientLayer::policies` has it; in a stack of single layers it is
+    /// for an `AdmissionLayer` above the others.
+    #[must_use]
+    pub const fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// The retry budget with this name.
@@ -251,7 +302,7 @@ impl HttpPolicies {
     pub fn ratio_budget(&self, name: &str) -> Option<&Arc<RatioBudget>> {
         match self.throttles.get(name)? {
             Counted::Ratio(budget) => Some(budget),
-            Counted::Tokens(_) | Counted::Aws(_) => None,
+            Counted::Tokens(_) | Counted::Aws(_) | Counted::Governor(_) => None,
         }
     }
 

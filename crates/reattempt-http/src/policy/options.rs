@@ -27,10 +27,10 @@ impl fmt::Debug for Clock {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// The source of randomness for jitter; the thread's generator by default.
+    /// The source of randomness for jitter and admission; the thread's generator by default.
     pub randomness: Randomness,
-    /// The clock of retry budgets, which count within a window; the layers' by default. For
-    /// simulators.
+    /// The clock of retry budgets and of admission, which count within a window, and of governors;
+    /// the layers' by default. For simulators.
     pub clock: Option<Clock>,
     /// What to do with a delay that would pass the deadline, whatever the document says; `None`
     /// (the default) goes by the document.
@@ -55,7 +55,7 @@ impl Options {
         self
     }
 
-    /// Sets the clock of retry budgets.
+    /// Sets the clock of retry budgets, governors and admission.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.clock = Some(Clock(Arc::new(clock)));

@@ -7,8 +7,9 @@ use reattempt::backoff::{Backoff, Jitter};
 use reattempt::config::{self, Json, Members, Place};
 use reattempt::policy::MOST_HEDGED_ATTEMPTS;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{HedgePolicy, OnDeadline, RetryStrategy};
+use reattempt::{HedgeDelay, HedgePolicy, OnDeadline, RetryStrategy};
 
+use super::hedge_timing::HedgeTiming;
 use super::shared::Shared;
 use super::{Options, members};
 use crate::aws::{AwsStandard, AwsVersion};
@@ -29,9 +30,12 @@ pub(super) struct Retry {
 
 /// A parsed `hedge`.
 pub(super) struct Hedge {
-    pub(super) policy: HedgePolicy,
+    pub(super) delay: HedgeTiming,
     pub(super) status: HttpClassifier,
     pub(super) budget: Option<Budget>,
+    max_attempts: u32,
+    on_deadline: OnDeadline,
+    only_idempotent: bool,
 }
 
 /// The budget for the hedges of a route.
@@ -115,15 +119,15 @@ impl Hedge {
     ) -> Option<Self> {
         let members = Members::of(place, json, members::HEDGE)?;
         let max = attempts(place, &members, MOST_HEDGED_ATTEMPTS).unwrap_or(2);
-        let delay = members.required(place, "delay", "a duration", |place, json| {
-            config::duration(place, json, false)
-        });
+        let delay = HedgeTiming::read(place, &members);
         let status = status(place, &members, HttpClassifier::new());
         let own = members.optional(place, "budgetPercent", percent);
         let named = members.optional(place, "budget", |place, json| {
             shared.budgets.named(place, json, "budgets")
         });
+        let bounded = matches!(delay, Some(HedgeTiming::ExtraLoad(_)));
         match ["budget", "budgetPercent"].map(|name| members.get(name).is_some()) {
+            [false, false] if bounded => {}
             [false, false] => place.advise(
                 "can amplify load: without budgetPercent a slow server receives every hedge",
             ),
@@ -134,7 +138,7 @@ impl Hedge {
         }
         let budget = named.map(Budget::Shared).or(own.map(Budget::Own));
         let options = shared.options;
-        if delay == Some(Duration::ZERO) {
+        if delay == Some(HedgeTiming::Fixed(Duration::ZERO)) {
             place
                 .field("delay")
                 .advise("can amplify load: all attempts of every call are sent at once");
@@ -147,15 +151,25 @@ impl Hedge {
             );
         }
         let on_deadline = on_deadline(place, &members, options).unwrap_or(OnDeadline::GiveUp);
-        let mut policy = HedgePolicy::new(max, delay?).on_deadline(on_deadline);
-        if !only_idempotent {
-            policy = policy.hedge_non_idempotent();
-        }
         Some(Self {
-            policy,
+            delay: delay?,
             status,
             budget,
+            max_attempts: max,
+            on_deadline,
+            only_idempotent,
         })
+    }
+
+    /// With this delay.
+    pub(super) fn policy(&self, delay: Arc<dyn HedgeDelay>) -> HedgePolicy {
+        let policy = HedgePolicy::with_delay(self.max_attempts, delay);
+        let policy = policy.on_deadline(self.on_deadline);
+        if self.only_idempotent {
+            policy
+        } else {
+            policy.hedge_non_idempotent()
+        }
     }
 }
 

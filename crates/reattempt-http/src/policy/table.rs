@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use reattempt::admission::AdmissionSettings;
 use reattempt::config::{self, Json, Members, Place};
-use reattempt::{Recovery, RoutePolicy};
+use reattempt::{HedgeDelay, Recovery, RoutePolicy};
 
 use super::entry::Entry;
+use super::hedge_timing::HedgeTiming;
 use super::index::Index;
 use super::recovery::{self, Budget};
 use super::shared::{Names, Shared};
@@ -20,6 +22,7 @@ pub(super) struct Document {
     throttles: Vec<(String, Throttle)>,
     /// In thousandths.
     budgets: Vec<(String, u32)>,
+    admission: Option<AdmissionSettings>,
 }
 
 impl Document {
@@ -47,7 +50,9 @@ impl Document {
             let place = &mut place.field("budgets");
             read_all(place, named, &shared.budgets, budget)
         });
+        let admission = members.optional(place, "admission", AdmissionSettings::read);
         Some(Self {
+            admission,
             entries: entries.unwrap_or_default(),
             default,
             throttles: throttles.unwrap_or_default(),
@@ -62,6 +67,7 @@ impl Document {
             options: old.options.clone(),
             ..HttpPolicies::default()
         };
+        table.admission = carried.admission(self.admission, &old.admission);
         for (name, throttle) in self.throttles {
             let counted = carried.throttle(throttle, old.throttles.get(&name));
             table
@@ -126,6 +132,17 @@ fn policy(
             policy.with_recovery(Recovery::Retry(retry.strategy))
         }
         (None, Some(hedge)) => {
+            // What a delay has learned stays as long as its text does.
+            let kept = old_delay(old, &entry.name, hedge.delay);
+            let delay = kept.or_else(|| hedge.delay.make());
+            if let (Some(delay), true) = (&delay, hedge.delay.learns()) {
+                let learns = (hedge.delay, Arc::clone(delay));
+                table.own_delays.insert(entry.name.clone(), learns);
+            }
+            policy = match delay {
+                Some(delay) => policy.hedge(hedge.policy(delay)),
+                None => policy.no_recovery(),
+            };
             budget = match hedge.budget {
                 Some(Budget::Shared(name)) => table.budgets.get(&name).cloned(),
                 Some(Budget::Own(share)) => {
@@ -136,7 +153,7 @@ fn policy(
                 }
                 None => None,
             };
-            policy.hedge(hedge.policy)
+            policy
         }
         (None, None) => policy.no_recovery(),
     };
@@ -150,6 +167,12 @@ fn policy(
         policy = policy.with_attempt_timeout(limit);
     }
     Arc::new(policy)
+}
+
+/// The delay of the route with this name, if it was defined alike.
+fn old_delay(old: &HttpPolicies, name: &str, timing: HedgeTiming) -> Option<Arc<dyn HedgeDelay>> {
+    let (was, delay) = old.own_delays.get(name)?;
+    (*was == timing).then(|| Arc::clone(delay))
 }
 
 /// Parses the definitions that are shared by name.

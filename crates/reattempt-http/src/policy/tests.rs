@@ -1,5 +1,7 @@
 #[cfg(feature = "tokio")]
 mod follow;
+mod governor;
+mod hedge_timing;
 mod hosts;
 mod index;
 mod reference;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt::admission::{Admission, AdmissionSettings};
 use reattempt::config::{self, Decimal, Json, Members, Place};
-use reattempt::throttle::{Both, HedgeBudget, RatioBudget};
+use reattempt::throttle::{Both, Governor, GovernorSettings, HedgeBudget, RatioBudget};
 use reattempt::{RetryThrottle, TokenBucket};
 
 use super::options::Clock;
@@ -17,6 +18,7 @@ pub(super) enum Throttle {
     Tokens(Tokens),
     Ratio(Ratio),
     Aws(AwsVersion),
+    Governor(GovernorSettings),
 }
 
 /// `maxTokens`, and `tokenRatio` in thousandths.
@@ -40,11 +42,18 @@ pub(super) enum Counted {
     Tokens(Arc<TokenBucket>),
     Ratio(Arc<RatioBudget>),
     Aws(Arc<AwsQuota>),
+    Governor(Arc<Governor>),
 }
 
 impl Throttle {
     pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
-        let known = [members::QUOTA, members::TOKENS, members::RATIO].concat();
+        let known = [
+            members::QUOTA,
+            members::GOVERNOR,
+            members::TOKENS,
+            members::RATIO,
+        ]
+        .concat();
         let members = Members::of(place, json, &known)?;
         let mut excludes = |one: &str, others: &[&str]| {
             for other in others {
@@ -57,10 +66,23 @@ impl Throttle {
         if members.get("preset").is_some() {
             excludes(
                 "preset, which defines it",
-                &[members::TOKENS, members::RATIO].concat(),
+                &[members::GOVERNOR, members::TOKENS, members::RATIO].concat(),
             );
             let version = members.optional(place, "preset", recovery::preset);
             return version.map(Self::Aws);
+        }
+        if members.get("governor").is_some() {
+            excludes(
+                "governor, another kind of throttle",
+                &[members::TOKENS, members::RATIO].concat(),
+            );
+            let settings = members.optional(place, "governor", |place, json| {
+                if json.as_bool() == Some(false) {
+                    return config::wrong(place, "true, or an object", json);
+                }
+                GovernorSettings::read(place, json)
+            });
+            return settings.map(Self::Governor);
         }
         if members::RATIO
             .iter()
@@ -121,7 +143,7 @@ impl Counted {
     pub(super) const fn quota(&self) -> Option<&Arc<AwsQuota>> {
         match self {
             Self::Aws(quota) => Some(quota),
-            Self::Tokens(_) | Self::Ratio(_) => None,
+            Self::Tokens(_) | Self::Ratio(_) | Self::Governor(_) => None,
         }
     }
 
@@ -130,6 +152,7 @@ impl Counted {
             Self::Tokens(bucket) => bucket,
             Self::Ratio(budget) => budget,
             Self::Aws(quota) => quota,
+            Self::Governor(governor) => governor,
         }
     }
 
@@ -164,6 +187,8 @@ pub(super) struct Carried {
     buckets: Vec<(Arc<TokenBucket>, Tokens)>,
     ratios: Vec<(Arc<RatioBudget>, Ratio)>,
     budgets: Vec<(Arc<HedgeBudget>, u32)>,
+    governors: Vec<(Arc<Governor>, GovernorSettings)>,
+    admission: Option<(Arc<Admission>, Option<AdmissionSettings>)>,
     /// Of new retry budgets.
     clock: Option<Clock>,
 }
@@ -201,10 +226,31 @@ impl Carried {
                     None => budget,
                 }))
             }
+            (Throttle::Governor(settings), Some(Counted::Governor(governor))) => {
+                self.governors.push((Arc::clone(governor), settings));
+                Counted::Governor(Arc::clone(governor))
+            }
+            (Throttle::Governor(settings), _) => {
+                let governor = settings.make();
+                Counted::Governor(Arc::new(match self.clock.clone() {
+                    Some(clock) => governor.with_clock(move || clock.now()),
+                    None => governor,
+                }))
+            }
             (Throttle::Aws(version), old) => {
                 Counted::Aws(quota(version, old.and_then(Counted::quota)))
             }
         })
+    }
+
+    /// The admission of all tables is the same; it is off where the table has none.
+    pub(super) fn admission(
+        &mut self,
+        settings: Option<AdmissionSettings>,
+        old: &Arc<Admission>,
+    ) -> Arc<Admission> {
+        self.admission = Some((Arc::clone(old), settings));
+        Arc::clone(old)
     }
 
     pub(super) fn budget(
@@ -227,6 +273,14 @@ impl Carried {
         }
         for (budget, new) in &self.ratios {
             let _ = budget.reconfigure(new.ratio, new.min_per_second, new.window);
+        }
+        for (governor, settings) in &self.governors {
+            settings.apply(governor);
+        }
+        match &self.admission {
+            Some((admission, Some(settings))) => settings.apply(admission),
+            Some((admission, None)) => admission.switch_off(),
+            None => {}
         }
         for (budget, share) in &self.budgets {
             let _ = budget.reconfigure(*share);

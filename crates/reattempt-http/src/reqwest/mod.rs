@@ -32,9 +32,11 @@
 //! not carry it out. With a policy of your own that follows 303 but returns 307 and 308, use
 //! [`ReqwestService::streaming`].
 //!
-//! A request without a body (`POST /jobs/7/start`) leaves this open. It is not repeated after an
-//! error of which reqwest alone says that nothing was sent, unless it is marked as idempotent; nor
-//! is any that is not idempotent after a failure status of a later hop. That is one that came from
+//! A request without a body (`POST /jobs/7/start`) is written in one piece with its head. Before
+//! that the transport asks for the body's length, and only once there is a connection: as long as
+//! it has not asked, nothing was sent. After that an error of reqwest that says so may be about
+//! a later hop, and the request is not repeated, unless it is marked as idempotent; nor is any that
+//! is not idempotent after a failure status of a later hop. That is one that came from
 //! another URL; with [`same_origin_redirects`] also one from the same, after a POST that was
 //! carried out and answered with a redirect to its own URL. The record says
 //! [`NotIdempotent`](reattempt::StopReason::NotIdempotent).

@@ -90,7 +90,13 @@ where
             None => request.map(in_one_piece).try_into(),
         };
         let sending = match sent {
-            Ok(request) => Sending::Sent(self.client.call(request)),
+            Ok(request) => {
+                let sending = self.client.call(request);
+                if let Some(unrepeatable) = &unrepeatable {
+                    unrepeatable.handed_over();
+                }
+                Sending::Sent(sending)
+            }
             Err(error) => Sending::Invalid(Some(error)),
         };
         ReqwestFuture {

@@ -5,9 +5,10 @@
 //! followed; and a 429 of that GET says nothing of the POST.
 //!
 //! So the body of such a request is a stream: if it was never read, the first hop sent nothing, and
-//! there was no second. reqwest cannot repeat a stream for a redirect that keeps the method (307,
-//! 308), and returns the response. That response states that the request was not carried out, so
-//! the request is sent once more, now with its body in one piece, and reqwest follows.
+//! there was no second; see [`Watched`] for one without content. reqwest cannot repeat a stream for
+//! a redirect that keeps the method (307, 308), and returns the response. That response states that
+//! the request was not carried out, so the request is sent once more, now with its body in one
+//! piece, and reqwest follows.
 
 use std::sync::Arc;
 
@@ -67,14 +68,14 @@ impl Unrepeatable {
         *sent.body_mut() = None;
         self.url = Some(sent.url().clone());
         self.again = if repeatable { sent.try_clone() } else { None };
-        let body = if body.is_end_stream() {
-            drop(Watched::new(body, &self.reading, false));
-            reqwest::Body::default()
-        } else {
-            reqwest::Body::wrap(Watched::new(body, &self.reading, repeatable))
-        };
-        *sent.body_mut() = Some(body);
+        let body = Watched::new(body, &self.reading, repeatable);
+        *sent.body_mut() = Some(reqwest::Body::wrap(body));
         Ok(sent)
+    }
+
+    /// The client has the request; it sends nothing before it is polled.
+    pub(super) fn handed_over(&self) {
+        self.reading.handed_over();
     }
 
     /// The request once more, if the server has redirected it without carrying it out. Within its

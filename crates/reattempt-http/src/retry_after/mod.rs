@@ -8,15 +8,17 @@ mod tests;
 use std::time::{Duration, SystemTime};
 
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName};
-use reattempt::ServerPushback;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use reattempt::backoff::Randomness;
+use reattempt::{FoundPushback, ServerPushback};
 
 pub(crate) use rate_limit::remaining;
 
-const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// Milliseconds; sent by AWS services.
-const AMZ_RETRY_AFTER: HeaderName = HeaderName::from_static("x-amz-retry-after");
+static AMZ_RETRY_AFTER: HeaderName = HeaderName::from_static("x-amz-retry-after");
+static RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+static X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The maximum back-off of 20 s plus the 5 s that the SDKs wait at most beyond theirs.
 const MOST_AMZ: Duration = Duration::from_secs(25);
 
@@ -84,26 +86,34 @@ pub struct HttpPushback {
 }
 
 /// The combined value of some headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Word {
+    #[default]
     Nothing,
     /// Present, but no value is valid.
     Unreadable,
     After(Duration),
 }
 
+/// What the headers say that are read, by name.
+#[derive(Default)]
+struct Words {
+    amz: Word,
+    milliseconds: Word,
+    seconds: Word,
+    reset: Word,
+    x_reset: Word,
+}
+
 impl Word {
-    /// The longest valid value of this header.
-    fn of(headers: &HeaderMap, name: &HeaderName, read: impl Fn(&str) -> Option<Duration>) -> Self {
-        let values = headers.get_all(name).iter();
-        let longest = values
-            .filter_map(|value| read(value.to_str().ok()?.trim()))
-            .max();
-        match longest {
-            Some(delay) => Self::After(delay),
-            None if headers.contains_key(name) => Self::Unreadable,
-            None => Self::Nothing,
-        }
+    /// One more value of the same header: the longest valid one counts.
+    fn add(&mut self, value: &HeaderValue, read: impl Fn(&[u8]) -> Option<Duration>) {
+        let read = read(value.as_bytes().trim_ascii());
+        *self = match (*self, read) {
+            (Self::After(one), Some(other)) => Self::After(one.max(other)),
+            (Self::After(one), None) | (_, Some(one)) => Self::After(one),
+            (_, None) => Self::Unreadable,
+        };
     }
 
     /// This value, unless it has no valid one.
@@ -123,6 +133,13 @@ impl Word {
             Self::After(delay) => Some(delay),
             Self::Nothing | Self::Unreadable => None,
         }
+    }
+}
+
+impl Words {
+    fn of_retry_after(&self) -> Word {
+        let milliseconds = || self.milliseconds;
+        self.amz.or(milliseconds).or(|| self.seconds)
     }
 }
 
@@ -253,32 +270,41 @@ impl HttpPushback {
     /// The delay that `retry-after-ms` or `Retry-After` asks for, uncapped and without jitter.
     #[must_use]
     pub fn delay(&self, headers: &HeaderMap) -> Option<Duration> {
-        self.of_retry_after(headers).delay()
+        self.words(headers, false).of_retry_after().delay()
     }
 
-    fn of_retry_after(&self, headers: &HeaderMap) -> Word {
-        let milliseconds = |text: &str| digits(text).map(Duration::from_millis);
-        let amz = |text: &str| milliseconds(text).map(|asked| asked.min(MOST_AMZ));
-        let seconds = |text: &str| {
-            let seconds = digits(text).map(Duration::from_secs);
-            seconds.or_else(|| until_date(text, self.wall_clock))
-        };
-        let read = |name: &HeaderName, reads: bool, how: &dyn Fn(&str) -> Option<Duration>| {
-            if reads {
-                Word::of(headers, name, how)
-            } else {
-                Word::Nothing
+    /// Reads all headers in one pass: a look-up of each name hashes it, which costs more than the
+    /// pass over the few headers of a response.
+    fn words(&self, headers: &HeaderMap, rate_limits: bool) -> Words {
+        let milliseconds = |text: &[u8]| digits(text).map(Duration::from_millis);
+        let mut words = Words::default();
+        for (name, value) in headers {
+            // Names are compared as such: their text would have to be found first.
+            if *name == RETRY_AFTER {
+                if self.seconds != Some(false) {
+                    words.seconds.add(value, |text| {
+                        let seconds = digits(text).map(Duration::from_secs);
+                        seconds.or_else(|| until_date(text, self.wall_clock))
+                    });
+                }
+            } else if *name == RETRY_AFTER_MS {
+                if self.milliseconds != Some(false) {
+                    words.milliseconds.add(value, milliseconds);
+                }
+            } else if *name == AMZ_RETRY_AFTER {
+                if self.amz == Some(true) {
+                    let amz = |text: &[u8]| milliseconds(text).map(|asked| asked.min(MOST_AMZ));
+                    words.amz.add(value, amz);
+                }
+            } else if rate_limits && *name == RATE_LIMIT_RESET {
+                let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
+                words.reset.add(value, until);
+            } else if rate_limits && *name == X_RATE_LIMIT_RESET {
+                let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
+                words.x_reset.add(value, until);
             }
-        };
-        read(&AMZ_RETRY_AFTER, self.amz == Some(true), &amz)
-            .or(|| {
-                read(
-                    &RETRY_AFTER_MS,
-                    self.milliseconds != Some(false),
-                    &milliseconds,
-                )
-            })
-            .or(|| read(&RETRY_AFTER, self.seconds != Some(false), &seconds))
+        }
+        words
     }
 
     /// What the response asks for.
@@ -287,30 +313,32 @@ impl HttpPushback {
             return Word::Nothing;
         }
         let (status, headers) = (response.status().as_u16(), response.headers());
-        self.of_retry_after(headers).or(|| {
-            let exhausted = || remaining(headers) == Some(0);
-            let at_any_time = self.only_exhausted != Some(true);
-            if self.rate_limits != Some(false) && (at_any_time || exhausted()) {
-                rate_limit::reset(status, headers, self.wall_clock)
-            } else {
-                Word::Nothing
+        let words = self.words(headers, self.rate_limits != Some(false));
+        words.of_retry_after().or(|| {
+            let reset = words.reset.or(|| words.x_reset);
+            let only_exhausted = self.only_exhausted == Some(true);
+            if reset == Word::Nothing || !rate_limit::ran_out(status, headers, only_exhausted) {
+                return Word::Nothing;
             }
+            reset
         })
     }
 
-    pub(crate) fn pushback<B>(&self, response: &http::Response<B>) -> Option<ServerPushback> {
-        let asked = self.word(response).delay()?;
+    pub(crate) fn pushback<B>(&self, response: &http::Response<B>) -> FoundPushback {
+        let asked = match self.word(response) {
+            Word::Nothing => return FoundPushback::Absent,
+            Word::Unreadable => return FoundPushback::Unreadable,
+            Word::After(asked) => asked,
+        };
         let asked = match self.cap {
-            Some((cap, BeyondCap::Stop)) if asked > cap => return Some(ServerPushback::Stop),
+            Some((cap, BeyondCap::Stop)) if asked > cap => {
+                return FoundPushback::Valid(ServerPushback::Stop);
+            }
             Some((cap, BeyondCap::Wait)) => asked.min(cap),
             _ => asked,
         };
-        Some(ServerPushback::After(asked.saturating_add(self.later())))
-    }
-
-    /// Whether the response has a value, and none that is valid.
-    pub(crate) fn is_unreadable<B>(&self, response: &http::Response<B>) -> bool {
-        self.word(response) == Word::Unreadable
+        let asked = asked.saturating_add(self.later());
+        FoundPushback::Valid(ServerPushback::After(asked))
     }
 
     fn later(&self) -> Duration {
@@ -354,15 +382,19 @@ pub(crate) fn may_push_back<B>(response: &http::Response<B>) -> bool {
 }
 
 /// `1*DIGIT`, saturating.
-fn digits(text: &str) -> Option<u64> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
         return None;
     }
-    Some(text.parse().unwrap_or(u64::MAX))
+    text.iter().try_fold(0_u64, |number, digit| {
+        let digit = digit.is_ascii_digit().then_some(u64::from(digit & 0xf))?;
+        Some(number.saturating_mul(10).saturating_add(digit))
+    })
 }
 
 /// The time until this HTTP date; a date in the past means now.
-fn until_date(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
+fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
+    let text = std::str::from_utf8(text).ok()?;
     match httpdate::parse_http_date(text) {
         Ok(date) => Some(date.duration_since(now()).unwrap_or_default()),
         Err(_) => is_before_1970(text).then_some(Duration::ZERO),
@@ -374,7 +406,8 @@ fn until_date(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
 fn is_before_1970(text: &str) -> bool {
     // The position of the year in the two formats with a four-digit year.
     let at = if text.ends_with(" GMT") { 12 } else { 20 };
-    let Some(year) = text.get(at..at + 4).and_then(digits) else {
+    let year = text.get(at..at + 4);
+    let Some(year) = year.and_then(|year| digits(year.as_bytes())) else {
         return false;
     };
     let later = format!("{}{}{}", &text[..at], year + 2000, &text[at + 4..]);

@@ -5,12 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName};
 
-use super::{Word, digits, until_date};
+use super::{digits, until_date};
 
-static RESET: [HeaderName; 2] = [
-    HeaderName::from_static("ratelimit-reset"),
-    HeaderName::from_static("x-ratelimit-reset"),
-];
 static REMAINING: [HeaderName; 2] = [
     HeaderName::from_static("ratelimit-remaining"),
     HeaderName::from_static("x-ratelimit-remaining"),
@@ -23,20 +19,12 @@ const MILLIS_OF_A_MOMENT: u64 = 1_000_000_000_000;
 /// A larger number is not a time, but out of range.
 const NO_MOMENT: u64 = 1_000_000_000_000_000;
 
-/// When the limit that this response ran into is renewed.
-pub(super) fn reset(status: u16, headers: &HeaderMap, now: fn() -> SystemTime) -> Word {
-    if !ran_into_it(status, headers) {
-        return Word::Nothing;
-    }
-    let [draft, before] = &RESET;
-    let read = |text: &str| until(text, now);
-    Word::of(headers, draft, read).or(|| Word::of(headers, before, read))
-}
-
-/// Servers send their limits with every response: whether this one failed because of them.
-fn ran_into_it(status: u16, headers: &HeaderMap) -> bool {
+/// Whether the response failed because of its limits, which many servers send with every response.
+/// `only_exhausted`: only if they say so, whatever the status is.
+pub(super) fn ran_out(status: u16, headers: &HeaderMap, only_exhausted: bool) -> bool {
     match (status, remaining(headers)) {
-        (429, _) | (_, Some(0)) | (503, None) => true,
+        (_, Some(0)) => true,
+        (429, _) | (503, None) => !only_exhausted,
         (_, None | Some(_)) => false,
     }
 }
@@ -45,11 +33,12 @@ fn ran_into_it(status: u16, headers: &HeaderMap) -> bool {
 pub(crate) fn remaining(headers: &HeaderMap) -> Option<u64> {
     let values = REMAINING.iter().flat_map(|name| headers.get_all(name));
     values
-        .filter_map(|value| digits(value.to_str().ok()?.trim()))
+        .filter_map(|value| digits(value.as_bytes().trim_ascii()))
         .min()
 }
 
-fn until(text: &str, now: fn() -> SystemTime) -> Option<Duration> {
+/// The time until a reset.
+pub(super) fn until(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
     let Some(number) = digits(text) else {
         return until_date(text, now);
     };

@@ -1,4 +1,4 @@
-use reattempt::{CallContext, ReadPushback};
+use reattempt::{CallContext, FoundPushback, ReadPushback};
 
 use super::*;
 use crate::HttpRoute;
@@ -114,7 +114,7 @@ fn the_routes_settings_beat_the_layers_but_not_its_clock() {
     let read = |data: HttpRoute| {
         let mut context = CallContext::default();
         context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
-        ReadPushback::<_, ()>::read_in(&layer, Ok(&response), &context)
+        ReadPushback::<_, ()>::read_in(&layer, Ok(&response), &context).valid()
     };
     let after = |seconds| Some(ServerPushback::After(Duration::from_secs(seconds)));
     assert_eq!(read(HttpRoute::new()), after(10));
@@ -140,11 +140,11 @@ fn the_delay_of_headers_alone_is_uncapped_and_without_jitter() {
         .randomness(Randomness::Fixed(0.5));
     let mut headers = HeaderMap::new();
     assert_eq!(reader.delay(&headers), None);
-    headers.insert(RETRY_AFTER, "60".parse().unwrap());
+    headers.insert("retry-after", "60".parse().unwrap());
     assert_eq!(reader.delay(&headers), Some(Duration::from_secs(60)));
-    headers.insert(RETRY_AFTER_MS, "700".parse().unwrap());
+    headers.insert("retry-after-ms", "700".parse().unwrap());
     assert_eq!(reader.delay(&headers), Some(Duration::from_millis(700)));
-    headers.insert(AMZ_RETRY_AFTER, "99999".parse().unwrap());
+    headers.insert("x-amz-retry-after", "99999".parse().unwrap());
     assert_eq!(reader.delay(&headers), Some(Duration::from_millis(700)));
     let also = reader.also_amz();
     assert_eq!(also.delay(&headers), Some(Duration::from_secs(25)));
@@ -241,7 +241,9 @@ fn what_cannot_be_read_is_told_from_what_was_not_said() {
             response = response.header(*name, *value);
         }
         let response = response.body(()).unwrap();
-        ReadPushback::<_, ()>::is_unreadable(&reader, Ok(&response), &CallContext::default())
+        let context = CallContext::default();
+        let found = ReadPushback::<_, ()>::read_in(&reader, Ok(&response), &context);
+        found == FoundPushback::Unreadable
     };
     let new = HttpPushback::new;
     for name in ["retry-after", "retry-after-ms", "ratelimit-reset"] {

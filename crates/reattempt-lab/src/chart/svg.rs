@@ -9,7 +9,8 @@ const WIDTH: f64 = 760.0;
 const LEFT: f64 = 56.0;
 const PLOT: f64 = 120.0;
 const GAP: f64 = 34.0;
-const TOP: f64 = 30.0;
+/// Room for the title and the name of the first plot.
+const TOP: f64 = 46.0;
 /// Distinguishable also without colour vision (Okabe and Ito).
 const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555",
@@ -38,7 +39,7 @@ pub fn svg(title: &str, report: &Report) -> String {
             Some(100.0),
         ),
         (
-            "attempts a call",
+            "attempts per call",
             |second| (second.calls > 0).then(|| second.attempts as f64 / second.calls as f64),
             None,
         ),
@@ -53,7 +54,7 @@ pub fn svg(title: &str, report: &Report) -> String {
         let _ = writeln!(
             out,
             "<rect x=\"{LEFT}\" y=\"{y}\" width=\"14\" height=\"4\" fill=\"{}\"/>\
-             <text x=\"{}\" y=\"{}\">{}: {:.2} % success, {:.2} attempts a call</text>",
+             <text x=\"{}\" y=\"{}\">{}: {:.2} % success, {:.2} attempts per call</text>",
             COLOURS[at],
             LEFT + 20.0,
             y + 6.0,
@@ -66,26 +67,26 @@ pub fn svg(title: &str, report: &Report) -> String {
     out
 }
 
-/// Points of at most [`MOST_POINTS`], each the mean of some seconds.
-fn points(rows: &[&Second], value: Value) -> Vec<(f64, f64)> {
+/// At most [`MOST_POINTS`] points, each the mean of some seconds; none where no second has a value.
+fn points(rows: &[&Second], value: Value) -> Vec<Option<(f64, f64)>> {
     let size = rows.len().div_ceil(MOST_POINTS).max(1);
     let mean = |part: &[&Second]| {
         let values: Vec<f64> = part.iter().filter_map(|second| value(second)).collect();
         let second = part.first()?.second as f64;
         (!values.is_empty()).then(|| (second, values.iter().sum::<f64>() / values.len() as f64))
     };
-    rows.chunks(size).filter_map(mean).collect()
+    rows.chunks(size).map(mean).collect()
 }
 
 fn plot(out: &mut String, report: &Report, y: f64, name: &str, value: Value, top: Option<f64>) {
     let policies = report.policies.iter().take(COLOURS.len());
-    let lines: Vec<Vec<(f64, f64)>> = policies
+    let lines: Vec<Vec<Option<(f64, f64)>>> = policies
         .map(|(_, outcome)| {
             let rows = outcome.by_second.iter().filter(|second| second.calls > 0);
             points(&rows.collect::<Vec<_>>(), value)
         })
         .collect();
-    let all = || lines.iter().flatten();
+    let all = || lines.iter().flatten().flatten();
     let first = all().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
     let last = all().map(|(x, _)| *x).fold(0.0, f64::max);
     let highest = all().map(|(_, value)| *value).fold(0.0, f64::max);
@@ -117,10 +118,17 @@ fn plot(out: &mut String, report: &Report, y: f64, name: &str, value: Value, top
     let width = (last - first).max(1.0);
     for (line, colour) in lines.iter().zip(COLOURS) {
         let mut path = String::new();
-        for (at, (second, value)) in line.iter().enumerate() {
+        // Seconds without a value are a gap, not a line across it.
+        let mut go = "M";
+        for point in line {
+            let Some((second, value)) = point else {
+                go = "M";
+                continue;
+            };
             let x = LEFT + (second - first) / width * (WIDTH - 10.0 - LEFT);
             let y = bottom - (value / top).min(1.0) * PLOT;
-            let _ = write!(path, "{}{x:.1} {y:.1}", if at == 0 { "M" } else { "L" });
+            let _ = write!(path, "{go}{x:.1} {y:.1}");
+            go = "L";
         }
         if !path.is_empty() {
             let _ = writeln!(

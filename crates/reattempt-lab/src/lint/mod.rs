@@ -53,8 +53,13 @@ pub fn lint(policy: &PolicyText) -> Vec<Finding> {
 /// The findings of a policy in a scenario.
 pub(crate) fn lint_in(stack: &Stack, scenario: &Scenario) -> Vec<Finding> {
     let mut found = find(stack, Some(scenario));
-    // Marks keep the hops from multiplying.
-    found.retain(|finding| !(stack.hop_marks && finding.rule == "retries-multiply"));
+    found.retain(|finding| match finding.rule {
+        // Marks keep the hops from multiplying.
+        "retries-multiply" => !stack.hop_marks,
+        // The governor takes the place of the policy's throttle.
+        "no-throttle" | "tiny-throttle" | "unearned-budget" => !stack.is_governed(),
+        _ => true,
+    });
     found
 }
 

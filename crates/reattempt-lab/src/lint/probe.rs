@@ -90,7 +90,7 @@ impl Probe {
     /// The first delay of a hedge, if there are hedges.
     pub(super) fn hedge(&self) -> Option<Duration> {
         match self.policy().recovery() {
-            Recovery::Hedge(hedge) if hedge.max_attempts() > 1 => Some(hedge.delay(1)),
+            Recovery::Hedge(hedge) if hedge.max_attempts() > 1 => hedge.delay().fixed(),
             _ => None,
         }
     }

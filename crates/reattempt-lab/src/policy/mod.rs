@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 pub(crate) use classes::Classes;
 pub(crate) use protocol::{Outcome, Protocol};
 pub(crate) use simulated::{Clock, Simulated};
-pub(crate) use stack::Stack;
+pub(crate) use stack::{HedgeMaker, Stack};
 pub(crate) use table::{
     OUTCOME_REFUSED, OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Own, Table, Way, answer_outcome,
 };

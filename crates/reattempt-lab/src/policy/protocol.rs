@@ -132,15 +132,15 @@ impl Protocol {
         match self {
             Self::Grpc => {
                 let answer: Result<_, &()> = Ok(&grpc(code, pushback_ms));
-                GrpcPushback.read_in(answer, context)
+                GrpcPushback.read_in(answer, context).valid()
             }
             Self::Http => {
                 let answer: Result<_, &()> = Ok(&of_http(code, pushback_ms));
-                HttpPushback::new().read_in(answer, context)
+                HttpPushback::new().read_in(answer, context).valid()
             }
             Self::Kv => {
                 let answer: Result<_, &()> = Ok(&Kv::new(code, pushback_ms));
-                KvPushback::new().read_in(answer, context)
+                KvPushback::new().read_in(answer, context).valid()
             }
         }
     }

@@ -1,10 +1,34 @@
 //! A policy and the parts of a stack that its text cannot say.
 
+use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
+use std::time::Instant;
+
+use reattempt::admission::{Admission, AdmissionSettings};
 use reattempt::config::{Fault, Json, Members, Place, boolean};
+use reattempt::health::{HealthPolicy, Pool};
+use reattempt::throttle::{Both, GovernorSettings};
+use reattempt::{HedgePolicy, RetryThrottle};
 
-use super::PolicyText;
+use super::{Own, Parsed, PolicyText, Simulated};
+
+/// Makes the hedge policy of a process.
+#[derive(Clone)]
+pub(crate) struct HedgeMaker(pub(crate) Arc<dyn Fn() -> HedgePolicy + Send + Sync>);
+
+impl fmt::Debug for HedgeMaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HedgeMaker")
+    }
+}
+
+impl PartialEq for HedgeMaker {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
 
 /// A policy of a scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +36,14 @@ pub(crate) struct Stack {
     pub(crate) policy: PolicyText,
     /// Its processes mark failures of calls that have given up, and heed such marks.
     pub(crate) hop_marks: bool,
+    /// Each process has one instead of the policy's throttle.
+    governor: Option<GovernorSettings>,
+    /// Each process asks one before it sends a call.
+    admission: Option<AdmissionSettings>,
+    /// Each process sends to healthy backends with little load, instead of the scenario's pick.
+    health: Option<HealthPolicy>,
+    /// Its processes hedge so, whatever the text says.
+    pub(crate) hedge: Option<HedgeMaker>,
 }
 
 impl Stack {
@@ -20,7 +52,65 @@ impl Stack {
         Self {
             policy,
             hop_marks: false,
+            governor: None,
+            admission: None,
+            health: None,
+            hedge: None,
         }
+    }
+
+    /// The same parts around another policy.
+    pub(crate) fn around(&self, policy: PolicyText) -> Self {
+        Self {
+            policy,
+            hop_marks: self.hop_marks,
+            governor: self.governor,
+            admission: self.admission,
+            health: self.health.clone(),
+            hedge: None,
+        }
+    }
+
+    /// True if a governor takes the place of the policy's throttle.
+    pub(crate) const fn is_governed(&self) -> bool {
+        self.governor.is_some()
+    }
+
+    /// Gives a process its governor, which all kinds of its calls share.
+    pub(crate) fn govern(&self, process: &mut [Own], by: &Simulated) {
+        let Some(settings) = self.governor else {
+            return;
+        };
+        let clock = by.clock.clone();
+        let governor = Arc::new(settings.make().with_clock(move || clock.now()));
+        for own in process {
+            let governor: Arc<dyn RetryThrottle> = governor.clone();
+            own.throttle = Some(match &own.budget {
+                Some(budget) => Arc::new(Both(Arc::clone(budget), governor)),
+                None => governor,
+            });
+        }
+    }
+
+    /// The admission of a process: of the stack, else of the policy's text.
+    pub(crate) fn admission(&self, parsed: &Parsed, by: &Simulated) -> Option<Arc<Admission>> {
+        if let Some(settings) = self.admission {
+            let clock = by.clock.clone();
+            let admission = settings.make().with_clock(move || clock.now());
+            return Some(Arc::new(admission.randomness(by.randomness.clone())));
+        }
+        match parsed {
+            Parsed::Http(policies) => Some(policies.admission())
+                .filter(|own| !own.is_off())
+                .cloned(),
+            Parsed::Grpc(_) | Parsed::Kv(_) => None,
+        }
+    }
+
+    /// What a process knows of this many backends.
+    pub(crate) fn pool(&self, backends: usize, by: &Simulated, now: Instant) -> Option<Pool> {
+        let policy = self.health.clone()?.randomness(by.randomness.clone());
+        Some(Pool::new(policy, backends, now))
     }
 
     /// Reads a policy with its member `with`.
@@ -30,22 +120,28 @@ impl Stack {
         others: &mut Vec<Fault>,
     ) -> Option<Self> {
         let policy = PolicyText::read(place, json, others);
-        let mut marks = false;
+        let (mut marks, mut governor, mut admission, mut health) = (false, None, None, None);
         if let Some(json) = json.get("with").filter(|json| !json.is_null()) {
             let mut place = place.field("with");
             let with = Members::any(&mut place, json)?;
             for (name, json) in with.iter() {
                 let mut place = place.field(name);
-                if name == "hop_marks" {
-                    marks = boolean(&mut place, json)?;
-                } else {
-                    place.wrong("is not a part that a stack can have in this version");
+                match name {
+                    "hop_marks" => marks = boolean(&mut place, json)?,
+                    "governor" => governor = GovernorSettings::read(&mut place, json),
+                    "admission" => admission = AdmissionSettings::read(&mut place, json),
+                    "health" => health = HealthPolicy::read(&mut place, json),
+                    _ => place.wrong("is not a part that a stack can have in this version"),
                 }
             }
         }
         Some(Self {
             policy: policy?,
             hop_marks: marks,
+            governor,
+            admission,
+            health,
+            hedge: None,
         })
     }
 }

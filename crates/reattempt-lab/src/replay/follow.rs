@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reattempt::driver::{HedgeDriver, RetryDriver, count_success, count_unsuccessful};
 use reattempt::machine::Action;
+use reattempt::policy::{AttemptEnd, EndedAttempt};
 use reattempt::record::{Entry, Recording, What};
 use reattempt::{
     AttemptKind, AttemptOutcome, Failure, HedgePolicy, Idempotency, RetryThrottle, StopReason,
@@ -32,6 +33,7 @@ pub(super) enum RouteWay {
     Hedge(Arc<HedgePolicy>),
 }
 
+#[allow(clippy::large_enum_variant, reason = "its call is boxed")]
 pub(super) enum Progress {
     Retry {
         driver: RetryDriver,
@@ -105,8 +107,8 @@ impl<'a> Follower<'a> {
         let traffic = self.traffic;
         for (call, happened) in &traffic.events {
             match *happened {
-                Happened::Sent(at) => self.sent(*call as usize, at),
-                Happened::Entry(at) => self.entry(*call as usize, at),
+                Happened::Sent(at) => self.sent(*call as usize, at as usize),
+                Happened::Entry(at) => self.entry(*call as usize, at as usize),
             }
         }
         self.decisions
@@ -123,6 +125,29 @@ impl<'a> Follower<'a> {
                 self.failed(call, at);
             }
             (What::Attempt, outcome) => self.over(call, &timed.entry, outcome),
+        }
+        if timed.entry.what == What::Attempt {
+            self.feed(call, &timed.entry);
+        }
+    }
+
+    /// An attempt ended: a hedge delay may learn from it.
+    fn feed(&self, call: usize, entry: &Entry) {
+        let route = &self.routes[usize::from(self.traffic.calls[call].route)];
+        let RouteWay::Hedge(policy) = &route.way else {
+            return;
+        };
+        let end = match entry.outcome {
+            AttemptOutcome::Success | AttemptOutcome::Committed => AttemptEnd::Succeeded,
+            AttemptOutcome::Fatal | AttemptOutcome::Retry => AttemptEnd::Failed,
+            // The end of the call has its reason in the records that it cut.
+            AttemptOutcome::Cancelled if entry.stopped.is_none() => AttemptEnd::Lost,
+            AttemptOutcome::Cancelled => AttemptEnd::Dropped,
+        };
+        if policy.learns() {
+            let (number, now) = (u32::from(entry.number), self.clock.now());
+            let attempt = EndedAttempt::new(number, now, entry.took, end);
+            policy.delay().ended(&attempt);
         }
     }
 

@@ -90,7 +90,7 @@ impl Replay {
             return Err(vec![Damage {
                 file: 0,
                 offset: 0,
-                what: "spans more than a million seconds",
+                what: "spans more than a million seconds; replay fewer of its files at once",
             }]);
         }
         let traffic = Traffic::of(&recording);

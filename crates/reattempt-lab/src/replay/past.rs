@@ -5,8 +5,9 @@
 //! time. So what is not seen is that more load makes servers slower, or less of it faster.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use reattempt::record::{Entry, Recording, What};
+use reattempt::record::{Entry, Recording, Timed, What};
 use reattempt::{AttemptOutcome, ServerPushback, Stage, StopReason};
 
 use super::traffic::{Recorded, Traffic, nanos};
@@ -34,15 +35,19 @@ pub(crate) struct Call {
     pub(crate) timeout: u64,
     /// After how long its caller dropped it.
     pub(crate) leaves: Option<u64>,
-    /// Its recorded attempts: the number, how long it took, and what it came to, unless it was
-    /// dropped.
-    attempts: Vec<(u16, u64, Option<u16>)>,
+    /// Of [`Past::attempts`].
+    attempts: Range<u32>,
 }
+
+/// A recorded attempt: its number, how long it took, and what it came to, unless it was dropped.
+type Attempt = (u16, u64, Option<u16>);
 
 /// The recorded calls, in the order of their arrival.
 #[derive(Debug)]
 pub(crate) struct Past {
     pub(crate) calls: Vec<Call>,
+    /// The attempts of all calls, those of a call side by side, by their numbers.
+    attempts: Vec<Attempt>,
     /// Attempts that came to an end, by the time of their sending: how long they took, and what
     /// they came to.
     samples: Vec<(u64, u64, u16)>,
@@ -63,8 +68,10 @@ impl Past {
         let mut answers = HashMap::new();
         let mut past = Self {
             calls: Vec::with_capacity(traffic.calls.len()),
+            attempts: Vec::new(),
             samples: Vec::new(),
         };
+        let mut attempts: Vec<Attempt> = Vec::new();
         scenario.calls.clear();
         for recorded in &traffic.calls {
             let name = &recording.routes[usize::from(recorded.route)];
@@ -83,30 +90,29 @@ impl Past {
                     (scenario.calls.len() - 1) as u16
                 });
             let by_policy = timeouts[usize::from(recorded.route)];
-            let mut call = Call {
-                arrived: recorded.arrived,
-                kind,
-                timeout: limit(recorded, by_policy),
-                leaves: None,
-                attempts: Vec::with_capacity(recorded.attempts.len()),
-            };
-            for at in &recorded.attempts {
-                let timed = &recording.entries[*at];
+            let entries = || traffic.entries(recording, recorded);
+            for timed in entries().filter(|timed| timed.entry.what == What::Attempt) {
                 let took = nanos(timed.entry.took);
                 let came = came(&timed.entry, protocol, &mut answers, &mut scenario.answers);
                 if let Some(came) = came {
-                    past.samples
-                        .push((timed.at.saturating_sub(took), took, came));
+                    let sent = timed.at.saturating_sub(took);
+                    past.samples.push((sent, took, came));
                 }
-                call.attempts.push((timed.entry.number, took, came));
+                attempts.push((timed.entry.number, took, came));
             }
-            call.attempts.sort_by_key(|attempt| attempt.0);
-            call.attempts.dedup_by_key(|attempt| attempt.0);
-            let left =
-                |at: &&usize| recording.entries[**at].entry.stopped == Some(StopReason::Cancelled);
-            if let Some(last) = recorded.all.iter().rfind(left) {
-                call.leaves = Some(recording.entries[*last].at.saturating_sub(recorded.arrived));
-            }
+            attempts.sort_by_key(|attempt| attempt.0);
+            attempts.dedup_by_key(|attempt| attempt.0);
+            let from = past.attempts.len() as u32;
+            past.attempts.append(&mut attempts);
+            let left = |timed: &&Timed| timed.entry.stopped == Some(StopReason::Cancelled);
+            let left = entries().rfind(left);
+            let call = Call {
+                arrived: recorded.arrived,
+                kind,
+                timeout: limit(recorded, by_policy),
+                leaves: left.map(|left| left.at.saturating_sub(recorded.arrived)),
+                attempts: from..past.attempts.len() as u32,
+            };
             past.calls.push(call);
         }
         past.calls.sort_by_key(|call| call.arrived);
@@ -120,9 +126,9 @@ impl Past {
     /// What an attempt of a call comes to, and after how long; `None` if it gets no answer.
     pub(crate) fn came(&self, call: u32, number: u32, now: u64, word: u64) -> Option<(u16, u64)> {
         let call = self.calls.get(call as usize)?;
-        let of = |attempt: &(u16, u64, Option<u16>)| u32::from(attempt.0);
-        let same = call.attempts.binary_search_by_key(&number, of);
-        let longer = match same.ok().map(|at| &call.attempts[at]) {
+        let attempts = &self.attempts[call.attempts.start as usize..call.attempts.end as usize];
+        let same = attempts.binary_search_by_key(&number, |attempt| attempt.0.into());
+        let longer = match same.ok().map(|at| &attempts[at]) {
             Some((_, took, Some(came))) => return Some((*came, *took)),
             Some((_, took, None)) => *took,
             None => 0,
@@ -242,8 +248,8 @@ pub(super) fn recorded(recording: &Recording, traffic: &Traffic) -> Outcome {
     }
     for call in &calls {
         let mut ended = None;
-        for at in &call.all {
-            let (at, entry) = (recording.entries[*at].at, &recording.entries[*at].entry);
+        for Timed { at, entry } in traffic.entries(recording, call) {
+            let at = *at;
             if entry.what == What::Attempt {
                 counts.attempt(0, entry.kind, at.saturating_sub(nanos(entry.took)));
             }

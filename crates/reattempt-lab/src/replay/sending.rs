@@ -113,6 +113,7 @@ fn due(
     }
     match driver.machine.due(now, policy) {
         Due::Plan(kind) => Ok(kind),
+        Due::HeldBack => Err("the hedge delay holds it back".to_owned()),
         Due::Nothing => Err("no hedge is due".to_owned()),
     }
 }

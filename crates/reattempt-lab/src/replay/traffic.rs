@@ -1,17 +1,17 @@
 //! A recording, sorted by calls.
 
-use std::collections::HashMap;
+use std::ops::Range;
 
 use reattempt::AttemptKind;
-use reattempt::record::{Recording, What};
+use reattempt::record::{Recording, Timed, What};
 
 /// What happened to a call, in the order in which it happened to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
     /// The attempt of this entry was sent; first attempts have no such event.
-    Sent(usize),
+    Sent(u32),
     /// What this entry says.
-    Entry(usize),
+    Entry(u32),
 }
 
 /// One call.
@@ -24,16 +24,16 @@ pub(crate) struct Recorded {
     pub(crate) enforced: bool,
     pub(crate) idempotent: bool,
     pub(crate) route: u16,
-    /// The entries of its attempts.
-    pub(crate) attempts: Vec<usize>,
-    /// All its entries.
-    pub(crate) all: Vec<usize>,
+    /// Of [`Traffic::by_call`].
+    entries: Range<u32>,
 }
 
 /// All calls whose beginning was recorded, and what happened to them.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) calls: Vec<Recorded>,
+    /// The numbers of all entries, those of a call side by side.
+    by_call: Vec<u32>,
     /// Each with the place of its call.
     pub(crate) events: Vec<(u32, Happened)>,
     /// Calls that began before the recording, or whose first attempt was lost.
@@ -41,61 +41,73 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
+    /// A recording has fewer entries than there are numbers of 32 bits. Numbers of calls are used
+    /// again after four billion, which are more than a recording has.
     pub(crate) fn of(recording: &Recording) -> Self {
         let entries = &recording.entries;
-        // Numbers are used again after four billion calls, which are more than a recording has.
-        let mut groups: HashMap<u32, Vec<usize>> = HashMap::new();
-        let mut order = Vec::new();
-        for (at, timed) in entries.iter().enumerate() {
-            let group = groups.entry(timed.entry.call).or_default();
-            if group.is_empty() {
-                order.push(timed.entry.call);
-            }
-            group.push(at);
+        let entry = |at: &u32| &entries[*at as usize].entry;
+        let mut by_call: Vec<u32> = (0..entries.len() as u32).collect();
+        by_call.sort_by_key(|at| entry(at).call);
+        let mut groups: Vec<Range<u32>> = Vec::new();
+        let mut from = 0;
+        for group in by_call.chunk_by(|one, other| entry(one).call == entry(other).call) {
+            let to = from + group.len() as u32;
+            groups.push(from..to);
+            from = to;
         }
+        // The calls in the order of their first entries.
+        groups.sort_by_key(|group| by_call[group.start as usize]);
         let mut traffic = Self::default();
         let mut events: Vec<(u64, u64, u32, Happened)> = Vec::new();
-        for id in order {
-            let group = &groups[&id];
-            let is_attempt = |at: &&usize| entries[**at].entry.what == What::Attempt;
-            let first = |at: &&usize| entries[**at].entry.kind == AttemptKind::Initial;
-            let Some(initial) = group.iter().filter(is_attempt).find(first) else {
+        for range in groups {
+            let group = &by_call[range.start as usize..range.end as usize];
+            let is_first = |at: &&u32| {
+                entry(at).what == What::Attempt && entry(at).kind == AttemptKind::Initial
+            };
+            let Some(initial) = group.iter().find(is_first) else {
                 traffic.incomplete += 1;
                 continue;
             };
             let place = traffic.calls.len() as u32;
             for at in group {
-                let timed = &entries[*at];
+                let timed = &entries[*at as usize];
                 let entry = &timed.entry;
                 if entry.what == What::Attempt && entry.kind != AttemptKind::Initial {
-                    let before = (*at as u64).saturating_sub(entry.since_sent);
+                    let before = u64::from(*at).saturating_sub(entry.since_sent);
                     let sent = timed.at.saturating_sub(nanos(entry.took));
                     events.push((2 * before, sent, place, Happened::Sent(*at)));
                 }
-                events.push((2 * *at as u64 + 1, 0, place, Happened::Entry(*at)));
+                events.push((2 * u64::from(*at) + 1, 0, place, Happened::Entry(*at)));
             }
-            let timed = &entries[*initial];
+            let timed = &entries[*initial as usize];
             let arrived = timed.at.saturating_sub(nanos(timed.entry.took));
+            let deadline = |limit| arrived.saturating_add(nanos(limit));
             traffic.calls.push(Recorded {
                 arrived,
-                deadline: timed
-                    .entry
-                    .limit
-                    .map(|limit| arrived.saturating_add(nanos(limit))),
+                deadline: timed.entry.limit.map(deadline),
                 enforced: timed.entry.enforced,
                 idempotent: timed.entry.idempotent,
                 route: timed.entry.route,
-                attempts: group.iter().filter(is_attempt).copied().collect(),
-                all: group.clone(),
+                entries: range,
             });
         }
         // Of attempts that were sent between the same two entries the earlier one comes first.
         events.sort_by_key(|(place, sent, call, _)| (*place, *sent, *call));
-        traffic.events = events
-            .into_iter()
-            .map(|(_, _, call, happened)| (call, happened))
-            .collect();
+        let happened = |(_, _, call, happened)| (call, happened);
+        traffic.events = events.into_iter().map(happened).collect();
+        traffic.by_call = by_call;
         traffic
+    }
+
+    /// The entries of a call, in the order of the recording.
+    pub(crate) fn entries<'a>(
+        &'a self,
+        recording: &'a Recording,
+        call: &Recorded,
+    ) -> impl DoubleEndedIterator<Item = &'a Timed> {
+        let range = call.entries.start as usize..call.entries.end as usize;
+        let at = |at: &u32| &recording.entries[*at as usize];
+        self.by_call[range].iter().map(at)
     }
 }
 

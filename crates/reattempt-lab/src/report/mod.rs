@@ -113,7 +113,7 @@ pub(crate) struct Counts {
     served: u64,
 }
 
-const REASONS: [StopReason; 11] = [
+const REASONS: [StopReason; 12] = [
     StopReason::Success,
     StopReason::Fatal,
     StopReason::Attempts,
@@ -125,6 +125,7 @@ const REASONS: [StopReason; 11] = [
     StopReason::Committed,
     StopReason::NotReplayable,
     StopReason::Cancelled,
+    StopReason::NotAdmitted,
 ];
 
 impl Counts {

@@ -8,8 +8,12 @@ use super::quantiles::Quantiles;
 use crate::scenario::Scenario;
 
 const SECOND: u64 = 1_000_000_000;
+/// Seconds after the last arrival that have rows: one day. Calls that never end send attempts for
+/// longer, which count in the totals alone.
+const MOST_LATE: u64 = 86_400;
 
-/// One second of a run.
+/// One second of a run. One after the last arrival has a row if attempts are sent in it, for at
+/// most a day.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Second {
     /// Since the start of the scenario.
@@ -93,7 +97,7 @@ impl Seconds {
         let row = (second - self.first) as usize;
         if let Some(row) = self.rows.get_mut(row) {
             row.attempts += 1;
-        } else {
+        } else if second < self.after + MOST_LATE {
             *self.late.entry(second).or_default() += 1;
         }
     }

@@ -85,11 +85,7 @@ pub fn tune(
             knob.set(&mut document, *value);
         }
         let tested = PolicyText::of_document(&document.to_string())?;
-        let hop_marks = policy.hop_marks;
-        let tested = Stack {
-            policy: tested,
-            hop_marks,
-        };
+        let tested = policy.around(tested);
         point(scenario, tested, seeds, limits, settings, document)
     });
     Ok(frontier(points.collect::<Result<_, Faults>>()?))

@@ -1,9 +1,10 @@
 //! Attempts: sent, awaited, settled, cancelled.
 
-use reattempt::AttemptKind;
+use reattempt::health::{Attempted, Outcome};
+use reattempt::{AttemptKind, ServerPushback};
 
 use super::World;
-use super::call::{Attempt, End, NONE, Place, Progress};
+use super::call::{Attempt, End, Hedging, NONE, Place, Progress};
 use super::events::What;
 use super::pick::pick;
 use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT};
@@ -12,6 +13,7 @@ use crate::random::Words;
 impl World<'_> {
     /// Sends an attempt.
     pub(super) fn send(&mut self, id: u32, kind: AttemptKind) {
+        let now = self.instant(self.now);
         let Some(call) = self.calls.get_mut(id) else {
             return;
         };
@@ -19,16 +21,37 @@ impl World<'_> {
         call.transparent += u32::from(kind == AttemptKind::Transparent);
         let word = Words::of(call.word, call.sent.into()).next();
         let tier = &mut self.tiers[usize::from(call.tier)];
-        let backend = pick(tier, call, self.scenario.pick, word);
+        let process = tier.processes[call.process as usize].as_deref();
+        let flight = process
+            .and_then(|process| process.pool.as_ref())
+            .and_then(|pool| {
+                let others = |hedging: &Hedging| !hedging.flights.is_empty();
+                let attempt = Attempted {
+                    tried: &call.tried.places(),
+                    may_lose: kind == AttemptKind::Hedge
+                        && matches!(&call.progress, Progress::Hedge(hedging) if others(hedging)),
+                };
+                pool.send(now, attempt)
+            });
+        let backend = match &flight {
+            Some(sent) => sent.at() as u32,
+            None => pick(tier, call, self.scenario.pick, word),
+        };
         call.tried.add(backend);
+        let untried = match &flight {
+            Some(sent) => sent.untried(),
+            None => call.tried.len() < tier.servers.len(),
+        };
         let attempt = Attempt {
             call: id,
             number: call.sent,
             kind,
             tier: call.tier,
             awaited: true,
-            untried: call.tried.len() < tier.servers.len(),
+            untried,
             backend,
+            process: call.process,
+            flight,
             place: Place::Leaving,
             marked: false,
             outcome: OUTCOME_SUCCESS,
@@ -38,6 +61,7 @@ impl World<'_> {
             call_kind: call.kind,
             counted: call.counted,
             arrived: 0,
+            sent: self.now,
         };
         if call.counted {
             self.counts.attempt(call.tier, kind, self.now);
@@ -71,11 +95,39 @@ impl World<'_> {
             untried: settled.untried,
             marked: settled.marked,
             outcome: settled.outcome,
+            sent: settled.sent,
         };
+        if awaited {
+            self.learn(attempt, true);
+        }
         self.release(attempt);
         if awaited {
             self.settled(call, end);
         }
+    }
+
+    /// What the end of an attempt says of its backend.
+    fn learn(&mut self, attempt: u32, answered: bool) {
+        let now = self.instant(self.now);
+        let Some(ended) = self.attempts.get_mut(attempt) else {
+            return;
+        };
+        let tier = &self.tiers[usize::from(ended.tier)];
+        let process = tier.processes[ended.process as usize].as_deref();
+        let pool = process.and_then(|process| process.pool.as_ref());
+        let (Some(pool), Some(sent)) = (pool, ended.flight.take()) else {
+            return;
+        };
+        if !answered {
+            return pool.ended(sent, now, Outcome::Dropped, None);
+        }
+        let table = &tier.tables[usize::from(ended.call_kind)];
+        let outcome = Outcome::of(table.verdict(ended.outcome));
+        let hold = match table.pushback(ended.outcome) {
+            Some(ServerPushback::After(delay)) => Some(delay),
+            Some(ServerPushback::Stop) | None => None,
+        };
+        pool.ended(sent, now, outcome, hold);
     }
 
     /// The time limit of an attempt passes.
@@ -91,6 +143,7 @@ impl World<'_> {
             untried: false,
             marked: false,
             outcome: OUTCOME_TIMEOUT,
+            sent: late.sent,
         };
         self.cancel(attempt);
         self.settled(call, end);
@@ -98,6 +151,7 @@ impl World<'_> {
 
     /// The caller no longer waits for an attempt.
     pub(super) fn cancel(&mut self, attempt: u32) {
+        self.learn(attempt, false);
         let Some(cancelled) = self.attempts.get_mut(attempt) else {
             return;
         };

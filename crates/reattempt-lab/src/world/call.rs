@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use reattempt::driver::{CallEffects, HedgeDriver, RetryDriver};
+use reattempt::health::Sent;
 use reattempt::{AttemptKind, CallDeadline, Failure, RetryThrottle, StopReason};
 
 /// No attempt, no call.
@@ -86,9 +87,22 @@ impl Tried {
     pub(super) fn add(&mut self, backend: u32) {
         if self.first == NONE {
             self.first = backend;
-        } else if !self.contains(backend) {
+        } else if self.first != backend || !self.others.is_empty() {
+            // The most recently used one comes last.
+            if self.first == backend {
+                self.first = self.others.remove(0);
+            } else {
+                self.others.retain(|other| *other != backend);
+            }
             self.others.push(backend);
         }
+    }
+
+    /// Least recently used first.
+    pub(super) fn places(&self) -> Vec<usize> {
+        let first = Some(self.first).filter(|first| *first != NONE);
+        let all = first.iter().chain(&self.others);
+        all.map(|backend| *backend as usize).collect()
     }
 
     pub(super) fn contains(&self, backend: u32) -> bool {
@@ -112,6 +126,9 @@ pub(super) struct Attempt {
     /// When it was sent there was a backend that its call had not tried.
     pub(super) untried: bool,
     pub(super) backend: u32,
+    /// The process that sent it, and what its pool knows of it while it is awaited.
+    pub(super) process: u32,
+    pub(super) flight: Option<Sent>,
     pub(super) place: Place,
     /// The answer says that the call behind it has given up.
     pub(super) marked: bool,
@@ -127,6 +144,8 @@ pub(super) struct Attempt {
     pub(super) call_kind: u16,
     pub(super) counted: bool,
     pub(super) arrived: u64,
+    /// By its caller.
+    pub(super) sent: u64,
 }
 
 /// The end of an attempt, as its caller sees it.
@@ -138,6 +157,7 @@ pub(super) struct End {
     pub(super) untried: bool,
     pub(super) marked: bool,
     pub(super) outcome: u16,
+    pub(super) sent: u64,
 }
 
 /// Where an attempt is.

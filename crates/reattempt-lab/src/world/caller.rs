@@ -3,9 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 
+use reattempt::admission::{Admission, Criticality};
 use reattempt::driver::{HedgeDriver, count_success};
 use reattempt::machine::{Action, Facts, HedgeAction, Resume};
-use reattempt::{AttemptKind, CallDeadline, Idempotency, StopReason};
+use reattempt::policy::{AttemptEnd, EndedAttempt};
+use reattempt::{AttemptKind, CallDeadline, HedgePolicy, Idempotency, StopReason};
 
 use super::call::{Call, End, Failing, Gates, Hedging, NONE, Progress, Tried};
 use super::events::What;
@@ -95,6 +97,11 @@ impl World<'_> {
             paid: None,
             progress,
         });
+        let admission = admission(&self.tiers, of.tier, of.process);
+        if admission.is_some_and(|admission| admission.admit(Criticality::CRITICAL).is_err()) {
+            self.end(id, StopReason::NotAdmitted);
+            return Some(NONE);
+        }
         if timeout != u64::MAX {
             let generation = self.calls.generation(id);
             self.events
@@ -133,6 +140,7 @@ impl World<'_> {
             untried,
             marked,
             outcome,
+            sent,
         } = end;
         let now = self.instant(self.now);
         let base = self.simulated.clock.base;
@@ -144,6 +152,14 @@ impl World<'_> {
             Progress::Hedge(hedging) => hedging.flights.retain(|flight| *flight != attempt),
         }
         let verdict = table.verdict(outcome);
+        if let Way::Hedge(policy) = &own.way {
+            let ended = match verdict.failure() {
+                None => AttemptEnd::Succeeded,
+                Some(_) => AttemptEnd::Failed,
+            };
+            let took = std::time::Duration::from_nanos(self.now - sent);
+            feed(policy, number, now, took, ended);
+        }
         if verdict.failure().is_none() {
             if let Some(throttle) = &own.throttle {
                 count_success(&**throttle, number, call.paid.as_ref());
@@ -226,6 +242,20 @@ impl World<'_> {
     }
 }
 
+/// An attempt ended: the policy's hedge delay may learn from it.
+pub(super) fn feed(
+    policy: &HedgePolicy,
+    number: u32,
+    now: std::time::Instant,
+    took: std::time::Duration,
+    end: AttemptEnd,
+) {
+    if policy.learns() {
+        let attempt = EndedAttempt::new(number, now, took, end);
+        policy.delay().ended(&attempt);
+    }
+}
+
 pub(super) fn parts<'t>(
     tiers: &'t [Tier<'_>],
     tier: usize,
@@ -238,6 +268,16 @@ pub(super) fn parts<'t>(
         &tier.tables[usize::from(kind)],
         &process.own[usize::from(kind)],
     ))
+}
+
+/// What a process asks before it sends a call.
+pub(super) fn admission<'t>(
+    tiers: &'t [Tier<'_>],
+    tier: usize,
+    process: u32,
+) -> Option<&'t Admission> {
+    let process = tiers[tier].processes[process as usize].as_deref()?;
+    process.admission.as_deref()
 }
 
 /// A call, and what its policy has for it.

@@ -1,13 +1,15 @@
 //! Calls end: by an outcome, a deadline, or because their caller has gone.
 
 use reattempt::StopReason;
+use reattempt::admission::{Criticality, was_accepted};
 use reattempt::driver::count_unsuccessful;
+use reattempt::policy::AttemptEnd;
 use reattempt_http::gives_up;
 
 use super::World;
 use super::call::{Call, NONE, Progress};
-use super::caller::{gates, limit, parts, split};
-use crate::policy::OUTCOME_SUCCESS;
+use super::caller::{admission, feed, gates, limit, parts, split};
+use crate::policy::{OUTCOME_SUCCESS, Way, answer_outcome};
 
 impl World<'_> {
     /// The deadline of a call passes.
@@ -42,20 +44,36 @@ impl World<'_> {
     pub(super) fn abort(&mut self, id: u32) {
         self.drop_driver(id, StopReason::Cancelled);
         if let Some(call) = self.calls.remove(id) {
-            self.cancel_all(&call);
+            self.cancel_all(&call, StopReason::Cancelled);
         }
     }
 
     /// Its attempts in flight are dropped.
-    fn cancel_all(&mut self, call: &Call) {
+    fn cancel_all(&mut self, call: &Call, how: StopReason) {
         match &call.progress {
             Progress::Retry { flight: NONE, .. } => {}
             Progress::Retry { flight, .. } => self.drop_attempt(call, *flight),
             Progress::Hedge(hedging) => {
                 for flight in &hedging.flights {
+                    self.feed_dropped(call, *flight, how);
                     self.drop_attempt(call, *flight);
                 }
             }
+        }
+    }
+
+    /// A hedge delay that learns is fed with what was cancelled, too.
+    fn feed_dropped(&self, call: &Call, flight: u32, how: StopReason) {
+        let own = parts(&self.tiers, usize::from(call.tier), call.process, call.kind);
+        let end = match how {
+            StopReason::Deadline | StopReason::Cancelled => AttemptEnd::Dropped,
+            _ => AttemptEnd::Lost,
+        };
+        if let (Some(Way::Hedge(policy)), Some(attempt)) =
+            (own.map(|(_, own)| &own.way), self.attempts.get(flight))
+        {
+            let took = std::time::Duration::from_nanos(self.now - attempt.sent);
+            feed(policy, attempt.number, self.instant(self.now), took, end);
         }
     }
 
@@ -73,22 +91,31 @@ impl World<'_> {
         let Some(call) = self.calls.remove(id) else {
             return;
         };
-        self.cancel_all(&call);
+        self.cancel_all(&call, how);
+        let tier = usize::from(call.tier);
+        let table = &self.tiers[tier].tables[usize::from(call.kind)];
+        if let Some(admission) = admission(&self.tiers, tier, call.process) {
+            let last = || table.verdict(call.last).failure().copied();
+            if let Some(accepted) = was_accepted(how, true, last) {
+                admission.ended(Criticality::CRITICAL, accepted);
+            }
+        }
         if call.serves == NONE {
             if call.counted {
                 self.counts.ended(call.arrived, self.now, how);
             }
             return;
         }
-        let table = &self.tiers[usize::from(call.tier)].tables[usize::from(call.kind)];
         let outcome = match how {
             StopReason::Success => OUTCOME_SUCCESS,
             StopReason::Deadline => table.passed_on_deadline,
+            // A server that sheds a call says so.
+            StopReason::NotAdmitted => answer_outcome(self.scenario.overload),
             _ => table.passed_on(call.last),
         };
         let retries = call.sent.saturating_sub(1 + call.transparent);
         let gave_up = call.marked || gives_up(how, retries);
-        let marks = self.tiers[usize::from(call.tier)].text.hop_marks;
+        let marks = self.tiers[tier].text.hop_marks;
         if marks && gave_up && how != StopReason::Success {
             if let Some(served) = self.attempts.get_mut(call.serves) {
                 served.marked = true;

@@ -38,11 +38,16 @@ impl World<'_> {
             else {
                 return;
             };
+            let of_call = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
             while hedging.driver.machine.wake().is_some_and(|at| at <= now) {
-                match hedging.driver.machine.due(now, policy) {
+                match hedging.driver.due(now, policy, &of_call) {
                     Due::Plan(kind) => due.push(kind),
+                    Due::HeldBack => {}
                     Due::Nothing => break,
                 }
+            }
+            if of_call.refused.get() && call.counted && call.tier == 0 {
+                self.counts.held_back(Gate::Budget);
             }
             if due.is_empty() {
                 return self.plan_wake(id);

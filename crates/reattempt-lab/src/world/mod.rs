@@ -14,12 +14,14 @@ mod pick;
 mod serving;
 mod slab;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use reattempt::admission::Admission;
 use reattempt::backoff::Randomness;
+use reattempt::health::Pool;
 
-use crate::policy::{Clock, Own, Parsed, Simulated, Stack, Table};
+use crate::policy::{Clock, Own, Parsed, Simulated, Stack, Table, Way};
 use crate::random;
 use crate::replay::Past;
 use crate::report::Counts;
@@ -60,6 +62,9 @@ struct Tier<'a> {
 struct Process {
     /// By kind of call.
     own: Vec<Own>,
+    admission: Option<Arc<Admission>>,
+    /// The health of the backends that it calls.
+    pool: Option<Pool>,
     turn: u32,
 }
 
@@ -242,21 +247,37 @@ impl<'a> World<'a> {
 
     /// The process that calls this tier, with policies of its own.
     fn process(&mut self, tier: usize, process: u32) -> Option<()> {
+        let now = self.instant(self.now);
         let tier = &mut self.tiers[tier];
         let place = &mut tier.processes[process as usize];
         if place.is_none() {
             let parsed: Parsed = tier.text.parse(&self.simulated).ok()?;
             let kinds = self.scenario.calls.iter();
-            let own: Vec<Own> = kinds
-                .map(|kind| Own::new(&parsed, kind, &self.simulated))
-                .collect();
+            let own = kinds.map(|kind| {
+                let own = Own::new(&parsed, kind, &self.simulated);
+                let way = tier.text.hedge.as_ref().map(|hedge| (hedge.0)());
+                let way = way.map(|hedge| Way::Hedge(Arc::new(hedge)));
+                Own {
+                    way: way.unwrap_or(own.way),
+                    ..own
+                }
+            });
+            let mut own: Vec<Own> = own.collect();
+            tier.text.govern(&mut own, &self.simulated);
             for own in &own {
-                if let crate::policy::Way::Hedge(policy) = &own.way {
-                    let delay = policy.delay(1).as_nanos();
-                    self.events.lane(u64::try_from(delay).unwrap_or(u64::MAX));
+                if let Way::Hedge(policy) = &own.way {
+                    if let Some(delay) = policy.delay().fixed() {
+                        self.events
+                            .lane(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX));
+                    }
                 }
             }
-            *place = Some(Box::new(Process { own, turn: process }));
+            *place = Some(Box::new(Process {
+                own,
+                admission: tier.text.admission(&parsed, &self.simulated),
+                pool: tier.text.pool(tier.servers.len(), &self.simulated, now),
+                turn: process,
+            }));
         }
         Some(())
     }

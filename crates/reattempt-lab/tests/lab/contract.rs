@@ -95,7 +95,7 @@ fn every_fault_is_reported_with_its_path() {
         "backends": [{"servers": -1, "queue": "x", "latency": {"fixed_ms": 1, "exponential_ms": 1},
             "faults": [{"kind": "slow"}, {"kind": "fire"}, {"from_s": 2, "to_s": 1, "kind": "refuse", "share": 1}]}],
         "policies": {"a b": {"kv": "slow"}, "b": {}, "c": {"http_policy": {"default": {"timeout": "soon"}}},
-            "d": {"kv": "fail_fast", "with": {"governor": {}}}},
+            "d": {"kv": "fail_fast", "with": {"health": {"maxEjectionPercent": 101}, "governor": {"burst": 0}, "admission": {"window": "1h"}}}},
     });
     let faults = faults(&scenario);
     for path in [
@@ -122,7 +122,9 @@ fn every_fault_is_reported_with_its_path() {
         "$.policies[\"a b\"].kv:",
         "$.policies.b:",
         "$.policies.c.http_policy.default.timeout:",
-        "$.policies.d.with.governor:",
+        "$.policies.d.with.health.maxEjectionPercent:",
+        "$.policies.d.with.governor.burst:",
+        "$.policies.d.with.admission.window:",
     ] {
         assert!(
             faults.iter().any(|fault| fault.starts_with(path)),

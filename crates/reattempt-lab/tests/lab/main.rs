@@ -2,10 +2,13 @@
 
 mod amplification;
 mod contract;
+mod health;
 mod hedging;
 mod hostile;
 mod jitter;
+mod learned;
 mod lint;
+mod overload;
 mod queueing;
 mod readings;
 mod tune;

@@ -317,6 +317,22 @@ fn warm_up_is_simulated_and_not_counted() {
 }
 
 #[test]
+fn seconds_long_after_the_last_call_have_no_rows() {
+    let tomorrow = json!({"kind": "error", "code": 503, "pushback_ms": 50_000_000});
+    let policy = http(json!({"retry": {"maxAttempts": 4}}));
+    let seen = outcome(world(2.0, 3.0, 1, fixed(1.0), json!([tomorrow])), policy);
+    assert_eq!(seen.attempts, 4 * seen.calls);
+    let rows = &seen.by_second;
+    assert!(rows.iter().all(|row| row.second < 2 + 86_400));
+    let shown: u64 = rows.iter().map(|row| row.attempts).sum();
+    assert_eq!(
+        shown,
+        2 * seen.calls,
+        "the third of each is sent after 27 hours"
+    );
+}
+
+#[test]
 fn policies_meet_the_same_arrivals_and_service_times() {
     let mut scenario = world(20.0, 100.0, 1_000, json!({"exponential_ms": 20}), json!([]));
     scenario["policies"] = json!({"a": once(), "b": retry(3), "c": {"service_config": {}}, "d": {"kv": "best_effort"}});

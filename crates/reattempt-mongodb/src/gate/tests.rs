@@ -107,6 +107,18 @@ fn what_the_caller_says_of_idempotency_stays() {
     assert_eq!(said, Idempotency::NotIdempotent);
 }
 
+#[test]
+fn a_call_has_its_commands_name_for_the_log() {
+    let named = |operation| {
+        let mut call = Call::new(());
+        RetryReads::default().stamp(call.context_mut(), operation, false);
+        call.context_mut().method().map(reattempt::MethodName::name)
+    };
+    assert_eq!(named(ReadOperation::FindOne), Some("find"));
+    assert_eq!(named(ReadOperation::GetMore), Some("getMore"));
+    assert_eq!(named(ReadOperation::Write), None);
+}
+
 /// M12
 #[test]
 fn an_old_server_forbids_another_attempt() {

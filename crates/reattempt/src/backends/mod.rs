@@ -41,11 +41,48 @@
 //! # Ok(()) }
 //! ```
 //!
-//! It has no health checks, load balancing or discovery. A service that has, such as
-//! `tower::balance`, can replace it: wrap each backend's service in a [`BackendLayer`], so that
-//! records show the backends, and use [`CallContext::backends_tried`] as the hint that A6
-//! describes.
+//! [`Balanced`] takes its place where backends may fail or change: it ejects those that fail, sends
+//! to the less loaded of two, and its list may change (feature `discover`: by tower's `Discover`).
+//!
+//! ```
+//! use reattempt::backends::Balanced;
+//! use reattempt::health::HealthPolicy;
+//! use reattempt::strategy::MaxAttempts;
+//! use reattempt::{
+//!     Call, CallContext, Failure, RetryLayer, Stage, Verdict, classify_fn, reason,
+//! };
+//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! const DOWN: Failure = Failure::new(reason::SOCKET_NOT_AVAILABLE, Stage::Dispatch);
+//! let classifier = classify_fn(|outcome: Result<&u32, &u32>, _: &CallContext| match outcome {
+//!     Ok(_) => Verdict::Success,
+//!     Err(_) => Verdict::Retry(DOWN),
+//! });
+//! let replica = |number: u32| {
+//!     let serve = move |_: Call<()>| async move {
+//!         if number == 0 { Err(number) } else { Ok(number) }
+//!     };
+//!     (format!("replica {number}"), service_fn(serve))
+//! };
+//! let backends = Balanced::new((0..3).map(replica), HealthPolicy::standard(), classifier.clone());
+//! let mut service = ServiceBuilder::new()
+//!     .layer(RetryLayer::new(classifier, MaxAttempts::standard()))
+//!     .service(backends.clone());
+//! for _ in 0..100 {
+//!     assert!(service.ready().await.unwrap().call(Call::new(())).await.is_ok());
+//! }
+//! let (name, status) = &backends.status()[0];
+//! assert_eq!((name.as_str(), status.is_ejected()), ("replica 0", true));
+//! # }
+//! ```
+//!
+//! Another balancer, such as `tower::balance`, can take its place too: wrap each backend's service
+//! in a [`BackendLayer`], so that records show the backends, and use
+//! [`CallContext::backends_tried`] as the hint that A6 describes.
 
+mod balanced;
 mod future;
 mod layer;
 #[cfg(test)]
@@ -61,6 +98,7 @@ use crate::{Backend, CallContext, HasCallContext};
 use crate::{Stage, Transparent};
 use tower_service::Service;
 
+pub use balanced::{Balanced, BalancedFuture, NoPushback};
 pub use future::BackendsFuture;
 pub use layer::{AtBackend, BackendLayer};
 

@@ -34,6 +34,8 @@ pub struct AttemptReport {
     pub forbidden: bool,
     /// The server may have carried out the request, whatever the failure says.
     pub in_doubt: bool,
+    /// A circuit breaker refused the attempt: it was never sent.
+    pub circuit_open: bool,
     /// A newer configuration was requested; a waiter may have been stored.
     pub config_coming: bool,
     /// A layer below [follows](crate::AttemptReporter::follow) the response, and reports how a
@@ -66,7 +68,7 @@ impl AttemptKey {
     }
 }
 
-/// One word per attempt: 11 bits of attempt number, 12 of flags, 41 of pushback in microseconds.
+/// One word per attempt: 10 bits of attempt number, 13 of flags, 41 of pushback in microseconds.
 ///
 /// A report names its attempt; if a later attempt owns the slot, the report is ignored.
 #[derive(Debug, Default)]
@@ -88,7 +90,8 @@ const FLAG_OWN_ANSWER: u64 = 1 << (VALUE_BITS + 8);
 const FLAG_UNTRIED_BACKEND: u64 = 1 << (VALUE_BITS + 9);
 const FLAG_FOLLOWED: u64 = 1 << (VALUE_BITS + 10);
 const FLAG_IN_DOUBT: u64 = 1 << (VALUE_BITS + 11);
-const TAG_SHIFT: u32 = VALUE_BITS + 12;
+const FLAG_CIRCUIT_OPEN: u64 = 1 << (VALUE_BITS + 12);
+const TAG_SHIFT: u32 = VALUE_BITS + 13;
 
 const fn tag(attempt: u32) -> u64 {
     (attempt as u64) << TAG_SHIFT
@@ -166,6 +169,11 @@ impl AttemptSlots {
         self.change(seat, |word| word | FLAG_IN_DOUBT);
     }
 
+    pub(crate) fn circuit_open(&self, seat: AttemptKey, is_open: bool) {
+        let bits = if is_open { FLAG_CIRCUIT_OPEN } else { 0 };
+        self.change(seat, |word| (word & !FLAG_CIRCUIT_OPEN) | bits);
+    }
+
     pub(crate) fn own_answer(&self, seat: AttemptKey) {
         self.change(seat, |word| word | FLAG_OWN_ANSWER);
     }
@@ -191,10 +199,21 @@ impl AttemptSlots {
 
     /// True if one of the first `sent` attempts is in flight and may have left the client.
     pub(crate) fn any_may_have_left(&self, sent: u32) -> bool {
+        self.any_but(None, sent)
+    }
+
+    /// The same of those other than this one.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn others_may_have_left(&self, seat: AttemptKey, sent: u32) -> bool {
+        self.any_but(Some(u32::from(seat.slot)), sent)
+    }
+
+    fn any_but(&self, own: Option<u32>, sent: u32) -> bool {
         let dispatch = (Stage::Dispatch as u64 + 1) << VALUE_BITS;
         (0..SLOTS as u32)
             // The other slots are not assigned yet and hold data of an earlier call.
             .filter(|slot| sent >= SLOTS as u32 || (1..=sent).contains(slot))
+            .filter(|slot| own != Some(*slot))
             .any(|slot| {
                 let word = self.slot(slot as u8).load(Ordering::Acquire);
                 word & FLAG_OVER == 0 && word & FLAG_STAGE != dispatch
@@ -239,6 +258,7 @@ impl AttemptSlots {
             untried_backend: word & FLAG_UNTRIED_BACKEND != 0,
             forbidden: word & FLAG_FORBID != 0,
             in_doubt: word & FLAG_IN_DOUBT != 0,
+            circuit_open: word & FLAG_CIRCUIT_OPEN != 0,
             config_coming: word & FLAG_CONFIG != 0,
             followed: word & FLAG_FOLLOWED != 0,
         }
@@ -258,6 +278,7 @@ mod tests {
         Stage(Stage),
         Forbid,
         InDoubt,
+        CircuitOpen(bool),
         OwnAnswer,
         UntriedBackend,
         Followed,
@@ -285,6 +306,8 @@ mod tests {
             prop::sample::select(vec![
                 Report::Forbid,
                 Report::InDoubt,
+                Report::CircuitOpen(true),
+                Report::CircuitOpen(false),
                 Report::OwnAnswer,
                 Report::UntriedBackend,
                 Report::Followed,
@@ -327,6 +350,10 @@ mod tests {
                     Report::InDoubt => {
                         slots.in_doubt(seat);
                         found.in_doubt = true;
+                    }
+                    Report::CircuitOpen(is_open) => {
+                        slots.circuit_open(seat, is_open);
+                        found.circuit_open = is_open;
                     }
                     Report::OwnAnswer => {
                         slots.own_answer(seat);

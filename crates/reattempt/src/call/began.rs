@@ -1,34 +1,46 @@
-//! When a call began, for the log.
+//! When a call began, for the log and for hedge delays that learn.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
-/// The instant at which a call first had to wait, in milliseconds: four bytes, which a call's state
-/// has to spare. Read only if the state says that this call wrote it.
+/// The instant at which a call first had to wait, or at which its first attempt was sent if that is
+/// measured, in nanoseconds. Read only if the state says that this call wrote it.
 #[derive(Debug, Default)]
-pub(crate) struct Began(AtomicU32);
+pub(crate) struct Began(AtomicU64);
 
 impl Began {
+    #[inline]
     pub(crate) fn note(&self, now: Instant) {
-        self.0.store(millis(now), Ordering::Relaxed);
+        self.0.store(nanos(now), Ordering::Relaxed);
     }
 
-    /// The time from then to `now`; right up to 49 days.
+    /// The time from then to `now` in nanoseconds.
+    #[inline]
+    pub(crate) fn nanos(&self, now: Instant) -> u64 {
+        nanos(now).wrapping_sub(self.0.load(Ordering::Relaxed))
+    }
+
+    /// The time from then to `now`.
     pub(crate) fn took(&self, now: Instant) -> Duration {
-        let began = self.0.load(Ordering::Relaxed);
-        Duration::from_millis(millis(now).wrapping_sub(began).into())
+        Duration::from_nanos(self.nanos(now))
     }
 }
 
-/// Milliseconds since an instant of this process, modulo 2³². A paused clock may be before it.
-fn millis(now: Instant) -> u32 {
+/// Nanoseconds since an instant of this process, modulo 2⁶⁴. A paused clock may be before it.
+#[inline]
+fn nanos(now: Instant) -> u64 {
     static BASE: OnceLock<Instant> = OnceLock::new();
     let base = *BASE.get_or_init(|| now);
-    let since = now.saturating_duration_since(base).as_millis() as u32;
-    let before = base.saturating_duration_since(now).as_millis() as u32;
-    since.wrapping_sub(before)
+    let whole = |time: Duration| {
+        let seconds = time.as_secs().wrapping_mul(1_000_000_000);
+        seconds.wrapping_add(time.subsec_nanos().into())
+    };
+    match now.checked_duration_since(base) {
+        Some(since) => whole(since),
+        None => whole(base.saturating_duration_since(now)).wrapping_neg(),
+    }
 }
 
 #[cfg(all(test, feature = "tokio", not(reattempt_loom)))]
@@ -48,7 +60,7 @@ mod tests {
         if let Some(earlier) = base.checked_sub(hour) {
             let began = Began::default();
             began.note(earlier);
-            assert!(began.took(base).abs_diff(hour) <= Duration::from_millis(1));
+            assert_eq!(began.took(base), hour);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The small facts of an attempt packed into one word, so that a context is cheap to copy.
 
 use crate::call::attempts::AttemptKey;
+use crate::call::method_name::MethodName;
+use crate::policy::admission::Criticality;
 use crate::{AttemptKind, Idempotency};
 
 /// Flags, kind and idempotency are in the low half, where one instruction tests them; the attempt
@@ -27,6 +29,12 @@ const IDEMPOTENCY_SHIFT: u32 = 10;
 const IDEMPOTENCY: u64 = 0b11 << IDEMPOTENCY_SHIFT;
 const SLOT_SHIFT: u32 = 12;
 const SLOT: u64 = 0b1111 << SLOT_SHIFT;
+/// With the default as zero.
+const CRITICALITY_SHIFT: u32 = 16;
+const CRITICALITY: u64 = 0b11 << CRITICALITY_SHIFT;
+/// The number of a [`MethodName`], at most 10,000, or 0.
+const METHOD_SHIFT: u32 = 18;
+const METHOD: u64 = 0x3fff << METHOD_SHIFT;
 const NUMBER_SHIFT: u32 = 32;
 
 impl Marks {
@@ -100,6 +108,26 @@ impl Marks {
         self.0 = (self.0 & !IDEMPOTENCY) | (value << IDEMPOTENCY_SHIFT);
     }
 
+    pub(crate) const fn method(self) -> Option<MethodName> {
+        MethodName::of_number(((self.0 & METHOD) >> METHOD_SHIFT) as u16)
+    }
+
+    pub(crate) const fn set_method(&mut self, method: MethodName) {
+        self.0 = (self.0 & !METHOD) | (method.number() as u64) << METHOD_SHIFT;
+    }
+
+    #[inline]
+    pub(crate) const fn criticality(self) -> Criticality {
+        let stored = ((self.0 & CRITICALITY) >> CRITICALITY_SHIFT) as u8;
+        Criticality::new(stored ^ Criticality::CRITICAL.number())
+    }
+
+    #[inline]
+    pub(crate) const fn set_criticality(&mut self, criticality: Criticality) {
+        let stored = criticality.number() ^ Criticality::CRITICAL.number();
+        self.0 = (self.0 & !CRITICALITY) | ((stored as u64) << CRITICALITY_SHIFT);
+    }
+
     #[inline]
     pub(crate) const fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
@@ -123,6 +151,7 @@ mod tests {
     #[test]
     fn the_first_attempt_is_number_one_in_its_own_slot() {
         let mut marks = Marks::default();
+        assert_eq!(marks.criticality(), Criticality::CRITICAL);
         marks.set(ENFORCED);
         marks.claim_first();
         assert!(marks.has(CLAIMED) && marks.has(ENFORCED));
@@ -165,12 +194,25 @@ mod tests {
                 marks.set_idempotency(idempotency);
                 assert_eq!(marks.attempt(), u32::MAX);
                 assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
+                for number in (0..4).rev() {
+                    let criticality = Criticality::new(number);
+                    marks.set_criticality(criticality);
+                    assert_eq!(marks.criticality(), criticality);
+                    assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
+                    assert_eq!(marks.seat(), seat);
+                }
                 assert!(!marks.has(CLAIMED | ENFORCED | CALLER | POLICY | THROTTLE | BEGUN));
             }
         }
+        let method = MethodName::of_number((1 << 14) - 1).unwrap();
+        assert_eq!(marks.method(), None);
+        marks.set_method(method);
+        assert_eq!(marks.attempt(), u32::MAX);
+        assert!(!marks.has(CLAIMED | ENFORCED | CALLER | POLICY | THROTTLE | BEGUN));
         marks.set(CLAIMED);
         marks.put(ENFORCED, true);
         marks.put(ENFORCED, false);
+        assert_eq!(marks.method(), Some(method));
         assert!(marks.has(CLAIMED) && !marks.has(ENFORCED | CALLER));
         assert_eq!(marks.attempt(), u32::MAX);
     }

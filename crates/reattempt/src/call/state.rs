@@ -231,6 +231,12 @@ impl CallState {
         seat
     }
 
+    /// True once an attempt was sent.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn sent_any(&self) -> bool {
+        self.progress() & SENT_MASK > 0
+    }
+
     /// True once a second attempt was sent.
     #[inline]
     pub(crate) fn sent_several(&self) -> bool {
@@ -305,6 +311,13 @@ impl CallState {
                 return false;
             }
         }
+    }
+
+    /// Whether another attempt than this one is in flight.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn others_in_flight(&self, seat: AttemptKey) -> bool {
+        let sent = (self.progress() & SENT_MASK) as u32;
+        self.slots.others_may_have_left(seat, sent)
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
@@ -452,6 +465,19 @@ impl CallState {
         }
     }
 
+    /// The first attempt is sent now, for a hedge delay that learns.
+    #[inline]
+    pub(crate) fn begins(&self, now: Instant) {
+        self.began.note(now);
+        self.progress.fetch_or(TIMED, Ordering::Relaxed);
+    }
+
+    /// The nanoseconds up to `now` since [`CallState::begins`].
+    #[inline]
+    pub(crate) fn took_nanos(&self, now: Instant) -> u64 {
+        self.began.nanos(now)
+    }
+
     /// How long the call took up to `now`. A call that never had to wait took no time.
     pub(crate) fn took(&self, now: Instant) -> Duration {
         if self.progress() & TIMED != 0 {
@@ -478,11 +504,29 @@ impl CallState {
         self.read(|log| Some(log.identity.as_ref()?.id))?
     }
 
+    /// Why the call ended, if it has.
+    #[inline]
+    pub(crate) fn stopped(&self) -> Option<StopReason> {
+        StopReason::from_byte((self.progress() >> STOPPED_SHIFT) as u8)
+    }
+
+    /// The failure that was recorded last.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn last_failure(&self) -> Option<Failure> {
+        self.read(|log| {
+            log.info
+                .records
+                .iter()
+                .rev()
+                .find_map(|record| record.failure)
+        })?
+    }
+
     pub(crate) fn info(&self) -> RetryInfo {
         let kept = self.is_logged().then(|| self.read(|log| log.info.clone()));
         let mut info = kept.flatten().unwrap_or_default();
         info.attempts = (self.progress() & SENT_MASK) as u32;
-        info.stopped = StopReason::from_byte((self.progress() >> STOPPED_SHIFT) as u8);
+        info.stopped = self.stopped();
         info
     }
 }

@@ -63,7 +63,7 @@ pub trait OnElapsed<Res, Err> {
     }
 }
 
-/// Returns an error made from [`Elapsed`].
+/// Returns an error made from [`Elapsed`], or from [`Refused`](crate::admission::Refused).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsError;
 

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{CallEffects, allows, count, record_failure, spend, waited_until};
-use crate::machine::{Facts, HedgeAction, HedgeMachine, Withdrawn};
-use crate::policy::HedgePolicy;
+use crate::machine::{Due, Facts, HedgeAction, HedgeMachine, Withdrawn};
+use crate::policy::{HedgePolicy, HedgeView};
 use crate::{AttemptKind, Idempotency, StopReason, Verdict};
 
 /// Whether a planned attempt is sent.
@@ -25,6 +25,8 @@ pub enum Permit {
 pub struct HedgeDriver {
     /// What is planned, and when.
     pub machine: HedgeMachine,
+    /// The hedge delay held back a hedge, which is reported once.
+    held_back: bool,
 }
 
 impl HedgeDriver {
@@ -33,6 +35,7 @@ impl HedgeDriver {
     pub fn new(policy: &HedgePolicy, idempotency: Idempotency) -> Self {
         Self {
             machine: HedgeMachine::for_call(policy, idempotency),
+            held_back: false,
         }
     }
 
@@ -68,6 +71,21 @@ impl HedgeDriver {
     ) -> HedgeAction {
         let (facts, verdict) = facts.of_cut_off();
         self.failed(facts, &verdict, policy, effects)
+    }
+
+    /// What is due, as [`HedgeMachine::due`]. The first hedge of the call that its delay holds back
+    /// is reported as refused: [`StopReason::Throttled`], as by a budget. It may be sent later.
+    pub fn due<'a>(
+        &mut self,
+        on: impl Into<HedgeView<'a>>,
+        policy: &HedgePolicy,
+        effects: &impl CallEffects,
+    ) -> Due {
+        let due = self.machine.due(on, policy);
+        if due == Due::HeldBack && !std::mem::replace(&mut self.held_back, true) {
+            effects.hedge_refused(StopReason::Throttled);
+        }
+        due
     }
 
     /// A planned attempt's service is ready: may it be sent? `effects` are of the call.

@@ -150,7 +150,11 @@ pub fn count_unsuccessful(throttle: &dyn RetryThrottle, attempt: u32) {
 /// The throttle counts a failed attempt. Returns its fill.
 fn count(effects: &impl CallEffects, failed: &FailedAttempt) -> Option<u64> {
     let throttle = effects.throttle()?;
-    count_unsuccessful(throttle, effects.attempt());
+    if effects.attempt() <= 1 && failed.is_final_answer() {
+        throttle.first_answered();
+    } else {
+        count_unsuccessful(throttle, effects.attempt());
+    }
     if !failed.is_for_throttle() {
         return None;
     }

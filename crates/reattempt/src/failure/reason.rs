@@ -10,6 +10,34 @@ pub struct ReasonDef {
     allows_non_idempotent_retry: bool,
     always_retry: bool,
     server_failed: bool,
+    class: ReasonClass,
+}
+
+/// What a reason says about the server: the price of a further attempt depends on it
+/// ([`Governor`](crate::Governor)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReasonClass {
+    /// The server says that it has too much to do (HTTP 429 and 503, gRPC RESOURCE_EXHAUSTED, KV
+    /// TMPFAIL), or there was no answer in time: the usual sign of a server that has too much to
+    /// do, which may still work on the request. A further attempt adds to the load.
+    Overload,
+    /// Something failed that the next attempt may not meet: a lost connection, an internal error.
+    #[default]
+    Transient,
+    /// The request never reached the server: no connection, or refused before it was sent.
+    Unsent,
+}
+
+impl ReasonClass {
+    /// The name in texts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overload => "overload",
+            Self::Transient => "transient",
+            Self::Unsent => "unsent",
+        }
+    }
 }
 
 impl ReasonDef {
@@ -21,7 +49,22 @@ impl ReasonDef {
             allows_non_idempotent_retry: allows_non_idempotent,
             always_retry: always,
             server_failed: true,
+            class: ReasonClass::Transient,
         }
+    }
+
+    /// A reason for which a server says that it is overloaded ([`ReasonClass::Overload`]).
+    #[must_use]
+    pub const fn overload(mut self) -> Self {
+        self.class = ReasonClass::Overload;
+        self
+    }
+
+    /// A reason of requests that never reached the server ([`ReasonClass::Unsent`]).
+    #[must_use]
+    pub const fn unsent(mut self) -> Self {
+        self.class = ReasonClass::Unsent;
+        self
     }
 
     /// A reason for which a server gives its answer to the request (not found, invalid argument)
@@ -75,6 +118,13 @@ impl RetryReason {
     pub const fn is_answer(self) -> bool {
         !self.0.server_failed
     }
+
+    /// What the reason says about the server; [`ReasonClass::Transient`] unless its definition says
+    /// otherwise. Of a single failure [`Failure::class`](crate::Failure::class) knows more.
+    #[must_use]
+    pub const fn class(self) -> ReasonClass {
+        self.0.class
+    }
 }
 
 impl PartialEq for RetryReason {
@@ -103,24 +153,31 @@ impl fmt::Display for RetryReason {
     }
 }
 
-/// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`, with `, answer` for
-/// one that is the server's answer to the request ([`ReasonDef::answer`]).
+/// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`, followed by what else
+/// holds of it: `, answer` for the server's answer to the request ([`ReasonDef::answer`]),
+/// `, overload` or `, unsent` for its [class](ReasonClass).
 ///
 /// ```
+/// use reattempt::reason::ReasonClass;
+///
 /// reattempt::retry_reasons! {
 ///     /// The shard is being moved.
 ///     pub SHARD_MOVING(true, false);
+///     /// The shard has too many requests.
+///     pub SHARD_BUSY(true, false, overload);
 /// }
 /// assert_eq!(SHARD_MOVING.name(), "SHARD_MOVING");
 /// assert!(SHARD_MOVING.allows_non_idempotent_retry());
+/// assert_eq!(SHARD_MOVING.class(), ReasonClass::Transient);
+/// assert_eq!(SHARD_BUSY.class(), ReasonClass::Overload);
 /// ```
 #[macro_export]
 macro_rules! retry_reasons {
-    ($($(#[$meta:meta])* $vis:vis $name:ident($non_idempotent:expr, $always:expr $(, $answer:ident)?);)*) => {$(
+    ($($(#[$meta:meta])* $vis:vis $name:ident($non_idempotent:expr, $always:expr $(, $trait:ident)*);)*) => {$(
         $(#[$meta])*
         $vis const $name: $crate::RetryReason = {
             static DEF: $crate::ReasonDef =
-                $crate::ReasonDef::new(stringify!($name), $non_idempotent, $always)$(.$answer())?;
+                $crate::ReasonDef::new(stringify!($name), $non_idempotent, $always)$(.$trait())*;
             $crate::RetryReason::from_def(&DEF)
         };
     )*};
@@ -130,11 +187,11 @@ retry_reasons! {
     /// Anything unexpected. Retried only if the request is idempotent.
     pub UNKNOWN(false, false, answer);
     /// The socket for the request is not available.
-    pub SOCKET_NOT_AVAILABLE(true, false);
+    pub SOCKET_NOT_AVAILABLE(true, false, unsent);
     /// The service on a node (key-value, query …) is not available.
-    pub SERVICE_NOT_AVAILABLE(true, false);
+    pub SERVICE_NOT_AVAILABLE(true, false, unsent);
     /// The target node of the request is not available.
-    pub NODE_NOT_AVAILABLE(true, false);
+    pub NODE_NOT_AVAILABLE(true, false, unsent);
     /// The node does not own the key's vbucket (KV status 0x07).
     pub KV_NOT_MY_VBUCKET(true, true);
     /// The node does not know the collection: the client's manifest is outdated (KV status 0x88).
@@ -144,7 +201,7 @@ retry_reasons! {
     /// The document is locked (KV status 0x09).
     pub KV_LOCKED(true, false);
     /// The node asks the client to retry later (KV status 0x86).
-    pub KV_TEMPORARY_FAILURE(true, false);
+    pub KV_TEMPORARY_FAILURE(true, false, overload);
     /// Another durable write on the document is in progress (KV status 0xa2).
     pub KV_SYNC_WRITE_IN_PROGRESS(true, false);
     /// A durable write on the document is being committed again (KV status 0xa4).
@@ -155,19 +212,22 @@ retry_reasons! {
     /// out.
     pub SOCKET_CLOSED_WHILE_IN_FLIGHT(false, false);
     /// A circuit breaker prevented the request from being sent.
-    pub CIRCUIT_BREAKER_OPEN(true, false);
+    pub CIRCUIT_BREAKER_OPEN(true, false, unsent);
     /// A prepared statement must be prepared again (query 4040, 4050, 4070).
     pub QUERY_PREPARED_STATEMENT_FAILURE(true, false);
     /// An index disappeared during the query (query 5000 with its text).
     pub QUERY_INDEX_NOT_FOUND(true, false);
     /// Analytics asks the client to retry later (23000, 23003, 23007).
-    pub ANALYTICS_TEMPORARY_FAILURE(true, false);
+    pub ANALYTICS_TEMPORARY_FAILURE(true, false, overload);
     /// Search has too many requests (HTTP 429).
-    pub SEARCH_TOO_MANY_REQUESTS(true, false);
+    pub SEARCH_TOO_MANY_REQUESTS(true, false, overload);
     /// The view engine asks the client to retry later.
-    pub VIEWS_TEMPORARY_FAILURE(true, false);
+    pub VIEWS_TEMPORARY_FAILURE(true, false, overload);
     /// The node has no active partition for the view (HTTP 302).
     pub VIEWS_NO_ACTIVE_PARTITION(true, true);
+    /// An `AdmissionLayer` refused the call, because the server accepts too
+    /// few of the latest ones. Not of RFC 0049.
+    pub NOT_ADMITTED(true, false, unsent);
 }
 
 /// The twenty reasons of RFC 0049, in the order of its table.
@@ -215,6 +275,24 @@ mod tests {
             .filter(|r| !r.allows_non_idempotent_retry())
             .collect();
         assert_eq!(only_idempotent, [&UNKNOWN, &SOCKET_CLOSED_WHILE_IN_FLIGHT]);
+    }
+
+    #[test]
+    fn a_reason_is_transient_unless_it_says_otherwise() {
+        let of = |class| RFC_0049.into_iter().filter(move |r| r.class() == class);
+        assert!(of(ReasonClass::Overload).eq([
+            KV_TEMPORARY_FAILURE,
+            ANALYTICS_TEMPORARY_FAILURE,
+            SEARCH_TOO_MANY_REQUESTS,
+            VIEWS_TEMPORARY_FAILURE,
+        ]));
+        assert!(of(ReasonClass::Unsent).eq([
+            SOCKET_NOT_AVAILABLE,
+            SERVICE_NOT_AVAILABLE,
+            NODE_NOT_AVAILABLE,
+            CIRCUIT_BREAKER_OPEN,
+        ]));
+        assert_eq!(of(ReasonClass::Transient).count(), 12);
     }
 
     #[test]

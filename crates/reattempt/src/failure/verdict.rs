@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use crate::failure::reason::ReasonClass;
 use crate::{RetryReason, Stage};
 
 /// Whether a failure may be retried without counting as a retry (A6, Transparent Retries).
@@ -61,6 +62,22 @@ impl Failure {
             no_effect: false,
             base_backoff_micros: None,
         }
+    }
+
+    /// What the failure says about the server: the class of its reason, but
+    /// [`ReasonClass::Unsent`] for an attempt that was never sent ([`Stage::Dispatch`]).
+    #[must_use]
+    pub const fn class(&self) -> ReasonClass {
+        match self.stage {
+            Stage::Dispatch => ReasonClass::Unsent,
+            Stage::InFlight | Stage::Response => self.reason.class(),
+        }
+    }
+
+    /// The server answered the request (not found, invalid argument), and not that it failed.
+    #[must_use]
+    pub const fn is_answer(&self) -> bool {
+        matches!(self.stage, Stage::Response) && self.reason.is_answer()
     }
 
     /// Sets the protocol's own code.
@@ -156,6 +173,21 @@ mod tests {
         assert_eq!(with(exact).base_backoff(), Some(exact));
         let most = Duration::from_micros(u32::MAX.into());
         assert_eq!(with(Duration::MAX).base_backoff(), Some(most));
+    }
+
+    #[test]
+    fn the_class_of_a_failure_depends_on_how_far_it_came() {
+        use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, NODE_NOT_AVAILABLE};
+
+        let class = |reason, stage| Failure::new(reason, stage).class();
+        assert_eq!(class(KV_LOCKED, Stage::Dispatch), ReasonClass::Unsent);
+        assert_eq!(class(KV_LOCKED, Stage::Response), ReasonClass::Transient);
+        let busy = KV_TEMPORARY_FAILURE;
+        assert_eq!(class(busy, Stage::Response), ReasonClass::Overload);
+        assert_eq!(class(busy, Stage::InFlight), ReasonClass::Overload);
+        assert_eq!(class(busy, Stage::Dispatch), ReasonClass::Unsent);
+        let gone = NODE_NOT_AVAILABLE;
+        assert_eq!(class(gone, Stage::Response), ReasonClass::Unsent);
     }
 
     /// Every failed attempt copies it.

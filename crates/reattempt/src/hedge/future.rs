@@ -13,8 +13,10 @@ use tower_service::Service;
 
 use super::Config;
 use super::hedging::{Call, Hedging, Other};
+use super::settle::fed;
 use crate::clock;
 use crate::driver::CallEffects;
+use crate::policy::{AttemptEnd, HedgeView};
 use crate::poll::{as_poll, polled_after_completion};
 use crate::retry::Source;
 
@@ -99,7 +101,7 @@ where
         let StateProj::First {
             mut first,
             hedging: None,
-            ..
+            policy,
         } = this.state.as_mut().project()
         else {
             return as_poll(self.poll_on(cx));
@@ -121,6 +123,9 @@ where
         }
         // Dropped at once: it may hold a connection.
         first.set(None);
+        if policy.learns() {
+            fed(policy, context, None, AttemptEnd::Succeeded);
+        }
         let committed = verdict == Verdict::Committed;
         if this.config.hears {
             this.config.effects(context).succeeded(committed);
@@ -149,7 +154,11 @@ where
             let idempotency = this.source.context_mut().idempotency();
             let hedging = hedging.insert(Hedging::new(policy, idempotency));
             let now = clock::now();
-            hedging.driver.machine.pending(now, policy);
+            let context = this.source.context_mut();
+            let backend = context.backend();
+            let route = context.policy().map_or("", |policy| policy.name());
+            let view = HedgeView::new(now).on(route, backend.as_ref());
+            hedging.driver.machine.pending(view, policy);
             if crate::observe::log::is_on() {
                 this.source.context_mut().waits_at(|| now);
             }
@@ -168,7 +177,7 @@ where
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
         let context = self.as_mut().first_ended();
-        match self.as_mut().settled(&context, verdict, outcome) {
+        match self.as_mut().settled(&context, None, verdict, outcome) {
             ControlFlow::Continue(()) => self.plan_first(cx),
             ControlFlow::Break(outcome) => Some(outcome),
         }
@@ -230,7 +239,7 @@ where
             };
             if let Poll::Ready(outcome) = first.poll(cx) {
                 let context = self.as_mut().first_ended();
-                self.as_mut().settle(&context, outcome)?;
+                self.as_mut().settle(&context, None, outcome)?;
             }
         }
         let mut readied = false;
@@ -246,10 +255,15 @@ where
                         continue;
                     };
                     let ended = call.hedging.others.swap_remove(at);
-                    if let Other::Flight { context, future } = ended {
+                    if let Other::Flight {
+                        context,
+                        future,
+                        sent,
+                    } = ended
+                    {
                         // Dropped before its outcome is looked at: it may hold a connection.
                         drop(future);
-                        self.as_mut().settle(&context, outcome)?;
+                        self.as_mut().settle(&context, Some(sent), outcome)?;
                     }
                     continue;
                 }
@@ -339,11 +353,13 @@ where
             return;
         }
         let stopped = effects.why_dropped(clock::now());
-        if matches!(self.state, State::First { .. }) {
+        if let State::First { policy, .. } = &self.state {
+            fed(policy, &context, None, AttemptEnd::Dropped);
             effects.cancelled(Some(stopped));
         }
         if let Some(call) = self.call() {
-            for context in call.hedging.contexts() {
+            for (context, sent) in call.hedging.flights() {
+                fed(call.policy, context, Some(sent), AttemptEnd::Dropped);
                 config.effects(context).cancelled(Some(stopped));
             }
         }

@@ -46,6 +46,7 @@ pub(super) enum Other<S: Service<Req>, Req> {
     Flight {
         future: Pin<Box<S::Future>>,
         context: CallContext,
+        sent: Instant,
     },
 }
 
@@ -60,10 +61,10 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         })
     }
 
-    /// Those of the attempts that are out.
-    pub(super) fn contexts(&self) -> impl Iterator<Item = &CallContext> {
+    /// Those of the attempts that are out, and when they were sent.
+    pub(super) fn flights(&self) -> impl Iterator<Item = (&CallContext, Instant)> {
         self.others.iter().filter_map(|other| match other {
-            Other::Flight { context, .. } => Some(context),
+            Other::Flight { context, sent, .. } => Some((context, *sent)),
             Other::Readying { .. } => None,
         })
     }
@@ -75,7 +76,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         first: Option<&CallContext>,
         mut is_cut_off: impl FnMut(&CallContext) -> bool,
     ) -> Option<(Option<usize>, CallContext)> {
-        let out = usize::from(first.is_some()) + self.contexts().count();
+        let out = usize::from(first.is_some()) + self.flights().count();
         if out < 2 && (out == 0 || self.last.is_none()) {
             return None;
         }

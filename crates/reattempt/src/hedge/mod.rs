@@ -7,6 +7,10 @@
 //! throttle is asked when a hedge is due. A hedge's failure never ends the call while another
 //! attempt can succeed, unless it is fatal.
 //!
+//! The delay is fixed, or learned from how long attempts take: [`ExtraLoad`], [`Percentile`], or a
+//! [`HedgeDelay`] of your own. Only one that learns has a clock read for a call that succeeds at
+//! once.
+//!
 //! In a stack with a `RetryLayer` the route's policy decides which of the two acts.
 //!
 //! ```
@@ -47,6 +51,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::clock;
 use crate::driver::Effects;
 use crate::{
     AttemptKind, CallContext, Classify, HasCallContext, Idempotency, NextAttempt, Observer,
@@ -55,7 +60,7 @@ use crate::{
 use tower_service::Service;
 
 #[doc(no_inline)]
-pub use crate::policy::{Fixed, HedgeDelay, HedgePolicy};
+pub use crate::policy::{ExtraLoad, Fixed, HedgeDelay, HedgePolicy, Percentile};
 use crate::retry::{Source, with_context};
 pub use future::HedgeFuture;
 use future::State;
@@ -183,6 +188,9 @@ where
             warning.warn_if_unlimited("HedgeLayer", context);
         }
         context.claim_first();
+        if policy.learns() {
+            context.begins(clock::now());
+        }
         if self.config.sees_sent {
             self.config.observer.attempt_sent(context);
         }

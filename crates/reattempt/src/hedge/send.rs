@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use crate::driver::Permit;
 use crate::machine::Due;
+use crate::policy::HedgeView;
 use crate::{Classify, HasCallContext, NextAttempt, Replay, StopReason};
 use tower_service::Service;
 
@@ -48,10 +49,13 @@ where
             if at > now && !hedging.poll_sleep(at, cx) {
                 break;
             }
-            match (
-                hedging.driver.machine.due(now.max(at), self.policy),
-                &mut *self.source,
-            ) {
+            let context = self.source.context_mut();
+            let backend = context.backend();
+            let route = context.policy().map_or("", |policy| policy.name());
+            let view = HedgeView::new(now.max(at)).on(route, backend.as_ref());
+            let effects = self.config.effects(context);
+            let due = hedging.driver.due(view, self.policy, &effects);
+            match (due, &mut *self.source) {
                 (Due::Plan(kind), Source::Template { service, .. }) => {
                     hedging.others.push(Other::Readying {
                         service: service.clone(),
@@ -68,6 +72,7 @@ where
                         .withdrawn(StopReason::NotReplayable, &effects);
                     break;
                 }
+                (Due::HeldBack, _) => {}
                 (Due::Nothing, _) => break,
             }
         }
@@ -107,11 +112,14 @@ where
             }
             _ => None,
         };
+        // The log of a refusal has the call's number.
+        source.describe(config.service);
         let context = source.context_mut();
         let effects = config.effects(context);
         let driver = &mut hedging.driver;
+        let now = clock::now();
         let permit = match (&ready, &copy) {
-            (Ok(()), Some(_)) => driver.permit(clock::now(), kind, &effects),
+            (Ok(()), Some(_)) => driver.permit(now, kind, &effects),
             (Ok(()), None) => driver.withdrawn(StopReason::NotReplayable, &effects),
             (Err(_), _) => driver.withdrawn(StopReason::Fatal, &effects),
         };
@@ -122,7 +130,12 @@ where
                 *request.context_mut() = context.clone();
                 config.observer.attempt_sent(&context);
                 let future = Box::pin(service.call(request));
-                hedging.others.push(Other::Flight { future, context });
+                let sent = now;
+                hedging.others.push(Other::Flight {
+                    future,
+                    context,
+                    sent,
+                });
             }
             (Permit::Expire, _) => self.expire(),
             (Permit::Return, _) => {

@@ -3,15 +3,36 @@
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::Context;
+use std::time::Instant;
 
 use crate::machine::{Facts, HedgeAction};
 use crate::{AttemptKind, CallContext, Classify, HasCallContext, NextAttempt, Replay, Verdict};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
+use super::hedging::Other;
 use crate::clock;
 use crate::driver::CallEffects;
+use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
 use crate::retry::Source;
+
+/// An attempt ended: a hedge delay that learns is fed. `sent`: when, unless it is the first.
+pub(super) fn fed(
+    policy: &HedgePolicy,
+    context: &CallContext,
+    sent: Option<Instant>,
+    end: AttemptEnd,
+) {
+    if policy.learns() {
+        let now = clock::now();
+        let number = context.attempt();
+        let attempt = match sent {
+            Some(sent) => EndedAttempt::new(number, now, now.saturating_duration_since(sent), end),
+            None => EndedAttempt::of_nanos(number, now, context.took_nanos(now), end),
+        };
+        policy.delay().ended(&attempt);
+    }
+}
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
@@ -19,10 +40,12 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// An attempt ended, and its future is dropped: classify it.
+    /// An attempt ended, and its future is dropped: classify it. `sent`: when, unless it is the
+    /// first.
     pub(super) fn settle(
         self: Pin<&mut Self>,
         context: &CallContext,
+        sent: Option<Instant>,
         outcome: Outcome<S, Req>,
     ) -> ControlFlow<Outcome<S, Req>> {
         if context.has_policy() {
@@ -30,32 +53,37 @@ where
             warning.warn_if_attempts_unlimited("HedgeLayer", context);
         }
         let verdict = self.config.classify(outcome.as_ref(), context);
-        self.settled(context, verdict, outcome)
+        self.settled(context, sent, verdict, outcome)
     }
 
     /// An attempt is classified: a success ends the call, and the machine decides on a failure.
     pub(super) fn settled(
         mut self: Pin<&mut Self>,
         context: &CallContext,
+        sent: Option<Instant>,
         verdict: Verdict,
         outcome: Outcome<S, Req>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let Some(failure) = verdict.failure() else {
             let committed = verdict == Verdict::Committed;
+            self.as_mut().feed(context, sent, AttemptEnd::Succeeded);
             self.as_mut().end();
             self.config.effects(context).succeeded(committed);
             return ControlFlow::Break(outcome);
         };
+        self.as_mut().feed(context, sent, AttemptEnd::Failed);
         let Some(call) = self.as_mut().call() else {
             return ControlFlow::Break(outcome);
         };
         call.source.describe(call.config.service);
         let hedging = call.hedging;
-        let unknown = &call.config.unknown_error;
-        let classifier = &call.config.classifier;
-        unknown.warn_if_unknown("HedgeLayer", classifier, outcome.as_ref(), &verdict);
         let effects = call.config.effects(context);
         let mut facts = effects.facts(clock::now());
+        if !facts.report.circuit_open {
+            let unknown = &call.config.unknown_error;
+            let classifier = &call.config.classifier;
+            unknown.warn_if_unknown("HedgeLayer", classifier, outcome.as_ref(), &verdict);
+        }
         facts.replayable = false;
         if let Source::Template { request, .. } = &*call.source {
             facts.replayable = request.can_replay(&NextAttempt {
@@ -95,6 +123,13 @@ where
         ControlFlow::Continue(())
     }
 
+    /// As [`fed`], while the call goes on.
+    fn feed(self: Pin<&mut Self>, context: &CallContext, sent: Option<Instant>, end: AttemptEnd) {
+        if let Some(call) = self.call() {
+            fed(call.policy, context, sent, end);
+        }
+    }
+
     /// Cancels attempts that can go no further, because another goes on alone.
     pub(super) fn cancel_cut_off(
         mut self: Pin<&mut Self>,
@@ -110,10 +145,17 @@ where
             let Some((at, context)) = call.hedging.cut_off(first.as_ref(), is_cut_off) else {
                 break;
             };
-            match at {
-                None => drop(self.as_mut().first_ended()),
-                Some(at) => drop(call.hedging.others.swap_remove(at)),
-            }
+            let sent = match at {
+                None => {
+                    drop(self.as_mut().first_ended());
+                    None
+                }
+                Some(at) => match call.hedging.others.swap_remove(at) {
+                    Other::Flight { sent, .. } => Some(sent),
+                    Other::Readying { .. } => None,
+                },
+            };
+            self.as_mut().feed(&context, sent, AttemptEnd::Dropped);
             let Some(call) = self.as_mut().call() else {
                 break;
             };
@@ -144,17 +186,18 @@ where
     /// The call has its outcome: attempts that are still in flight lost.
     pub(super) fn end(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let (first, hedging) = match this.state.as_mut().project_replace(State::Done) {
-            StateOwned::First { hedging, .. } => (true, hedging),
-            StateOwned::Others { hedging, .. } => (false, Some(hedging)),
+        let (first, policy, hedging) = match this.state.as_mut().project_replace(State::Done) {
+            StateOwned::First {
+                hedging, policy, ..
+            } => (true, policy, hedging),
+            StateOwned::Others { hedging, policy } => (false, policy, Some(hedging)),
             _ => return,
         };
-        let losers = hedging
-            .iter()
-            .flat_map(|hedging| hedging.contexts())
-            .cloned();
-        let first = first.then(|| this.source.context_mut().clone());
-        for context in first.into_iter().chain(losers) {
+        let losers = hedging.iter().flat_map(|hedging| hedging.flights());
+        let losers = losers.map(|(context, sent)| (context.clone(), Some(sent)));
+        let first = first.then(|| (this.source.context_mut().clone(), None));
+        for (context, sent) in first.into_iter().chain(losers) {
+            fed(&policy, &context, sent, AttemptEnd::Lost);
             if let Source::Template { request, .. } = &*this.source {
                 request.attempt_over(context.attempt());
             }

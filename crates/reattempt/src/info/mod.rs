@@ -71,11 +71,13 @@ pub enum StopReason {
     NotReplayable,
     /// The caller dropped the call.
     Cancelled,
+    /// An [`AdmissionLayer`](crate::AdmissionLayer) refused the call: nothing was sent.
+    NotAdmitted,
 }
 
 impl StopReason {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Success,
         Self::Fatal,
         Self::Attempts,
@@ -87,6 +89,7 @@ impl StopReason {
         Self::Committed,
         Self::NotReplayable,
         Self::Cancelled,
+        Self::NotAdmitted,
     ];
 
     /// The name in logs and in the program's output.
@@ -104,6 +107,7 @@ impl StopReason {
             Self::Committed => "committed",
             Self::NotReplayable => "not_replayable",
             Self::Cancelled => "cancelled",
+            Self::NotAdmitted => "not_admitted",
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::transparent::TransparentRetries;
-use crate::failure::reason::UNKNOWN;
+use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, UNKNOWN};
 use crate::info::AttemptRecord;
 use crate::{
     AttemptKind, AttemptOutcome, AttemptReport, CallDeadline, Failure, OnDeadline, ServerPushback,
@@ -107,6 +107,9 @@ impl FailedAttempt {
             Verdict::Fatal(failure) => (failure, false),
             Verdict::Retry(failure) => (failure, true),
         };
+        if facts.report.circuit_open {
+            return Some(Self::refused(facts, classified));
+        }
         let mut failure = classified;
         failure.transparent = match failure.transparent {
             Transparent::IfUnread if facts.unread => Transparent::Unlimited,
@@ -127,17 +130,34 @@ impl FailedAttempt {
             // A transport that reports that nothing left the client knows more than any reason.
             failure.safe |= stage == Stage::Dispatch;
         }
+        Some(Self::known(facts, failure, retryable))
+    }
+
+    fn known(facts: Facts, mut failure: Failure, retryable: bool) -> Self {
         if facts.report.in_doubt {
             // The failure is one of a later step.
             failure.stage = failure.stage.max(Stage::InFlight);
             (failure.safe, failure.transparent) = (false, Transparent::No);
         }
-        Some(Self {
+        Self {
             facts,
             failure,
             retryable,
             transparent: None,
-        })
+        }
+    }
+
+    /// An attempt that a circuit breaker refused. It may go to another backend and not to the same
+    /// one, so that without another it is not retryable.
+    fn refused(facts: Facts, classified: Failure) -> Self {
+        let transparent = if facts.report.untried_backend {
+            Transparent::NextBackend
+        } else {
+            Transparent::No
+        };
+        let mut failure = Failure::new(CIRCUIT_BREAKER_OPEN, Stage::Dispatch);
+        (failure.code, failure.transparent) = (classified.code, transparent);
+        Self::known(facts, failure, false)
     }
 
     /// Uses up a transparent retry, if one is left for this failure and the server did not say
@@ -160,6 +180,11 @@ impl FailedAttempt {
     #[must_use]
     pub const fn is_for_throttle(&self) -> bool {
         !self.facts.cut_off && self.transparent.is_none()
+    }
+
+    /// The server answered the request, and not that it failed: "not found", for example.
+    pub(crate) fn is_final_answer(&self) -> bool {
+        self.failure.is_answer() && self.is_for_throttle() && !self.counts()
     }
 
     /// Whether the throttle counts it: retryable failures, and any with a "do not retry" (A6,
@@ -290,6 +315,41 @@ mod tests {
             );
             assert_eq!(failed.transparent, Transparent::No);
         }
+    }
+
+    #[test]
+    fn a_refusal_moves_on_to_another_backend_or_is_final() {
+        for (untried_backend, transparent) in
+            [(true, Transparent::NextBackend), (false, Transparent::No)]
+        {
+            let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
+            facts.report.circuit_open = true;
+            facts.report.untried_backend = untried_backend;
+            let classified = Failure::new(UNKNOWN, Stage::InFlight).code(503);
+            let failed = FailedAttempt::new(facts, &Verdict::Retry(classified)).unwrap();
+            assert_eq!(failed.failure.reason, CIRCUIT_BREAKER_OPEN);
+            assert_eq!(failed.failure.stage, Stage::Dispatch);
+            assert_eq!(
+                (failed.failure.safe, failed.failure.code),
+                (true, Some(503))
+            );
+            assert_eq!(failed.failure.transparent, transparent);
+            assert!(!failed.retryable && !failed.counts());
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_a_later_step_does_not_move_on() {
+        let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
+        facts.report.circuit_open = true;
+        facts.report.untried_backend = true;
+        facts.report.in_doubt = true;
+        let classified = Failure::new(UNKNOWN, Stage::InFlight);
+        let failed = FailedAttempt::new(facts, &Verdict::Retry(classified)).unwrap();
+        assert_eq!(failed.failure.reason, CIRCUIT_BREAKER_OPEN);
+        let known = (failed.failure.stage, failed.failure.safe);
+        assert_eq!(known, (Stage::InFlight, false));
+        assert_eq!(failed.failure.transparent, Transparent::No);
     }
 
     #[test]

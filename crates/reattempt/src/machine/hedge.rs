@@ -6,8 +6,8 @@ use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
 use super::later;
 use super::transparent::TransparentRetries;
 use crate::info::AttemptRecord;
-use crate::policy::HedgePolicy;
 use crate::policy::backoff::Backoff;
+use crate::policy::{HedgeAdmission, HedgePolicy, HedgeView};
 use crate::{AttemptKind, CallDeadline, Idempotency, OnDeadline, StopReason, Verdict};
 
 /// What is due now.
@@ -17,6 +17,8 @@ pub enum Due {
     Nothing,
     /// Get a service ready for one more attempt, then ask [`HedgeMachine::permit`].
     Plan(AttemptKind),
+    /// The hedge delay held back a hedge: until [`HedgeMachine::wake`], if that is set.
+    HeldBack,
 }
 
 /// What becomes of a call after a planned attempt was refused.
@@ -58,6 +60,23 @@ struct Replacement {
     nudge: bool,
 }
 
+/// The next hedge, and what planned it.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    at: Instant,
+    by: Planner,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planner {
+    /// The hedge delay, which is asked again when it is due.
+    Delay { held_back: bool },
+    /// A failure.
+    Failure,
+    /// A server (A6, Pushback): only another failure's pushback replaces it.
+    Pushback,
+}
+
 /// The decisions of one call that is hedged.
 ///
 /// Each failed attempt goes through [`HedgeMachine::attempt_failed`] and [`HedgeMachine::decide`].
@@ -72,10 +91,9 @@ pub struct HedgeMachine {
     readying: u32,
     /// The attempt that failed last.
     last_failed: u32,
-    /// When the next hedge is planned.
-    next: Option<Instant>,
-    /// `next` is a pushback (A6, Pushback), which only another failure's pushback replaces.
-    asked: bool,
+    next: Option<Next>,
+    /// When the first attempt was sent, once it was pending.
+    began: Option<Instant>,
     /// One for each failure that does not count, so that two at one instant are two attempts.
     replacements: Vec<Replacement>,
     frozen: Option<StopReason>,
@@ -107,7 +125,7 @@ impl HedgeMachine {
             readying: 0,
             last_failed: 0,
             next: None,
-            asked: false,
+            began: None,
             replacements: Vec::new(),
             frozen: None,
             throttled: false,
@@ -124,25 +142,48 @@ impl HedgeMachine {
 
     /// The first attempt is in flight and pending: its delay runs from here. Without effect once
     /// that attempt failed, because the failure plans the next one.
-    pub fn pending(&mut self, now: Instant, policy: &HedgePolicy) {
+    ///
+    /// `on` is the instant, or a [`HedgeView`] with the call's route and backend.
+    pub fn pending<'a>(&mut self, on: impl Into<HedgeView<'a>>, policy: &HedgePolicy) {
         if self.sent == 1 && self.in_flight == 1 && self.next.is_none() {
-            self.plan_beside(now, policy);
+            let on = on.into();
+            self.began = Some(on.now);
+            self.plan_beside(on, policy);
+        }
+    }
+
+    /// What the hedge delay sees.
+    fn view<'a>(&self, on: HedgeView<'a>) -> HedgeView<'a> {
+        let began = self.began.unwrap_or(on.now);
+        let by = self.next.map(|next| next.by);
+        HedgeView {
+            attempts: self.used,
+            in_flight: self.in_flight,
+            elapsed: on.now.saturating_duration_since(began),
+            again: by == Some(Planner::Delay { held_back: true }),
+            ..on
         }
     }
 
     /// Plans one attempt beside those in flight.
-    fn plan_beside(&mut self, now: Instant, policy: &HedgePolicy) {
-        if self.alone {
-            self.next = None;
-        } else {
-            self.plan(now, policy.delay(self.used));
+    fn plan_beside(&mut self, on: HedgeView<'_>, policy: &HedgePolicy) {
+        self.next = None;
+        if self.alone || !self.has_another() {
+            return;
+        }
+        if let Some(delay) = policy.delay().delay(&self.view(on)) {
+            self.plan(on.now, delay, Planner::Delay { held_back: false });
         }
     }
 
-    fn plan(&mut self, now: Instant, delay: Duration) {
-        let may_follow = self.frozen.is_none() && self.used < self.max;
-        self.next = may_follow.then(|| later(now, delay));
-        self.asked = false;
+    /// Whether another hedge may be planned.
+    const fn has_another(&self) -> bool {
+        self.frozen.is_none() && self.used < self.max
+    }
+
+    fn plan(&mut self, now: Instant, delay: Duration, by: Planner) {
+        let at = later(now, delay);
+        self.next = Some(Next { at, by });
     }
 
     /// Plans the retry of a failed attempt. It takes the place of the next planned hedge, unless
@@ -159,9 +200,8 @@ impl HedgeMachine {
                 of: failed.facts.attempt,
                 nudge: failed.may_nudge(delay) && self.forced < MOST_NUDGED,
             });
-            if !again && !self.asked {
-                self.next = self.next.filter(|next| *next <= at);
-            }
+            let stays = |next: &Next| again || next.by == Planner::Pushback || next.at <= at;
+            self.next = self.next.filter(stays);
         }
     }
 
@@ -169,7 +209,8 @@ impl HedgeMachine {
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
         let replacements = self.replacements.iter().map(|replacement| replacement.at);
-        replacements.chain(self.next).min()
+        let next = self.next.map(|next| next.at);
+        replacements.chain(next).min()
     }
 
     /// Whether a newer configuration may bring forward the retry of this failed attempt: race the
@@ -192,22 +233,41 @@ impl HedgeMachine {
         true
     }
 
-    /// What is due at this instant. Ask until it answers [`Due::Nothing`].
-    pub fn due(&mut self, now: Instant, policy: &HedgePolicy) -> Due {
+    /// What is due. Ask until it answers nothing to plan. `on` is the instant, or a [`HedgeView`]
+    /// with the call's route and backend.
+    pub fn due<'a>(&mut self, on: impl Into<HedgeView<'a>>, policy: &HedgePolicy) -> Due {
+        let on = on.into();
+        let now = on.now;
         let due = |replacement: &Replacement| replacement.at <= now;
         if let Some(at) = self.replacements.iter().position(due) {
             let kind = self.replacements.remove(at).kind;
             self.readying += 1;
             // A hedge that another failure asked for meanwhile keeps its time.
             if self.next.is_none() {
-                self.plan_beside(now, policy);
+                self.plan_beside(on, policy);
             }
             return Due::Plan(kind);
         }
-        if self.next.is_some_and(|at| at <= now) {
+        if let Some(next) = self.next.filter(|next| next.at <= now) {
+            if matches!(next.by, Planner::Delay { .. }) {
+                let view = self.view(on);
+                match policy.delay().admit(&view) {
+                    HedgeAdmission::Send => {}
+                    HedgeAdmission::After(wait) => {
+                        // No busy loop, whatever the delay answers.
+                        let wait = wait.max(Duration::from_micros(1));
+                        self.plan(now, wait, Planner::Delay { held_back: true });
+                        return Due::HeldBack;
+                    }
+                    HedgeAdmission::Never => {
+                        self.next = None;
+                        return Due::HeldBack;
+                    }
+                }
+            }
             self.used += 1;
             self.readying += 1;
-            self.plan_beside(now, policy);
+            self.plan_beside(on, policy);
             return Due::Plan(AttemptKind::Hedge);
         }
         Due::Nothing
@@ -316,6 +376,11 @@ impl HedgeMachine {
             // The server said nothing: neither counted nor the call's failure.
             return self.after_failure(failed, policy);
         }
+        if facts.report.circuit_open && failed.transparent.is_none() {
+            // A further one would be refused as well. Those in flight may still succeed.
+            self.freeze(StopReason::Fatal);
+            return self.after_failure(failed, policy);
+        }
         if failed.transparent.is_none() && !failed.retryable {
             let record = failed.record(None, Some(StopReason::Fatal));
             return (HedgeAction::Return(StopReason::Fatal), record);
@@ -335,8 +400,14 @@ impl HedgeMachine {
         } else if self.alone && !failed.failure.safe {
             self.freeze(StopReason::NotIdempotent);
         } else {
-            self.plan(facts.now, asked.unwrap_or_default());
-            self.asked = asked.is_some();
+            let (delay, by) = match asked {
+                Some(delay) => (delay, Planner::Pushback),
+                None => (Duration::ZERO, Planner::Failure),
+            };
+            self.next = None;
+            if self.has_another() {
+                self.plan(facts.now, delay, by);
+            }
         }
         self.after_failure(failed, policy)
     }

@@ -10,7 +10,7 @@ use tracing::field::display;
 use crate::clock;
 use crate::{
     AttemptOutcome, AttemptRecord, CallContext, CallHandle, Elapsed, Failure, Observer, RetryInfo,
-    Stage, StopReason,
+    StopReason,
 };
 
 #[cfg(test)]
@@ -20,7 +20,7 @@ mod tests;
 ///
 /// | event | level | target |
 /// | --- | --- | --- |
-/// | a call failed, or its stream broke after the response head | WARN | `reattempt::call` |
+/// | a call failed or was not admitted, or its stream broke after the response head | WARN | `reattempt::call` |
 /// | a call was saved by a retry, or dropped by its caller after a failure | INFO | `reattempt::call` |
 /// | a call got the server's final answer at once (404, INVALID_ARGUMENT), or was dropped | DEBUG | `reattempt::call` |
 /// | an attempt failed and is not retried, or a hedge was refused | INFO | `reattempt` |
@@ -53,11 +53,6 @@ macro_rules! event_at {
 fn route(context: &CallContext) -> Option<&str> {
     let policy = context.policy()?;
     Some(policy.name()).filter(|name| !name.is_empty())
-}
-
-/// The server answered the request, and did not say that it failed.
-fn is_answer(failure: &Failure) -> bool {
-    failure.stage == Stage::Response && failure.reason.is_answer()
 }
 
 impl Observer for LogObserver {
@@ -101,7 +96,7 @@ impl Observer for LogObserver {
                 "attempt was cut off because another attempt continues alone"
             ),
             (_, stopped) => {
-                let answered = stopped == Some(StopReason::Fatal) && is_answer(&failure);
+                let answered = stopped == Some(StopReason::Fatal) && failure.is_answer();
                 let level = if answered { Level::DEBUG } else { Level::INFO };
                 event_at!(
                     level,
@@ -152,7 +147,8 @@ impl Observer for LogObserver {
             }
             Some(StopReason::Cancelled) => (Level::DEBUG, "call was dropped"),
             Some(StopReason::Fatal)
-                if last.is_some_and(|last| last.failure.as_ref().is_some_and(is_answer)) =>
+                if last
+                    .is_some_and(|last| last.failure.as_ref().is_some_and(Failure::is_answer)) =>
             {
                 if failed {
                     (
@@ -194,7 +190,7 @@ pub(crate) fn stream_failed(context: &CallContext, failure: &Failure) {
         stopped: Some(StopReason::Committed),
         failure: Some(failure),
     };
-    let (level, said) = if is_answer(failure) {
+    let (level, said) = if failure.is_answer() {
         (Level::DEBUG, "the server ended the stream with a failure")
     } else {
         (Level::WARN, "call failed after its response had begun")

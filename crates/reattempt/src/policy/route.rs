@@ -3,10 +3,13 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Idempotency, OnDeadline, RetryStrategy, RetryThrottle};
+use arc_swap::ArcSwap;
+
+use super::HedgePolicy;
+use crate::{RetryStrategy, RetryThrottle};
 
 /// How calls of a route recover from failure.
 #[derive(Clone, Debug, Default)]
@@ -20,97 +23,6 @@ pub enum Recovery {
     Retry(Arc<dyn RetryStrategy>),
     /// Hedges before a failure.
     Hedge(Arc<HedgePolicy>),
-}
-
-/// When to send the next hedge. Shared by many calls and independent of any clock.
-pub trait HedgeDelay: fmt::Debug + Send + Sync {
-    /// The delay between sending one attempt and the next; `sent` attempts were sent so far.
-    fn delay(&self, sent: u32) -> Duration;
-}
-
-/// The same delay before every hedge (A6, Hedging Policy); zero sends all at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fixed(pub Duration);
-
-impl HedgeDelay for Fixed {
-    fn delay(&self, _: u32) -> Duration {
-        self.0
-    }
-}
-
-/// Sends several attempts of a call without waiting for a failure (A6, Hedging Policy).
-///
-/// The classifier decides which failures are fatal.
-#[derive(Clone, Debug)]
-pub struct HedgePolicy {
-    max_attempts: u32,
-    delay: Arc<dyn HedgeDelay>,
-    on_deadline: OnDeadline,
-    only_idempotent: bool,
-}
-
-/// The maximum number of attempts of one hedged call, so that all of them can be in flight and
-/// still report.
-pub const MOST_HEDGED_ATTEMPTS: u32 = 16;
-
-impl HedgePolicy {
-    /// At most `max_attempts` in total, the first included (clamped to between 1 and
-    /// [`MOST_HEDGED_ATTEMPTS`]), each `delay` after the previous one. Hedges idempotent calls
-    /// only.
-    #[must_use]
-    pub fn new(max_attempts: u32, delay: Duration) -> Self {
-        Self::with_delay(max_attempts, Arc::new(Fixed(delay)))
-    }
-
-    /// Uses a custom hedge delay.
-    #[must_use]
-    pub fn with_delay(max_attempts: u32, delay: Arc<dyn HedgeDelay>) -> Self {
-        let max_attempts = max_attempts.clamp(1, MOST_HEDGED_ATTEMPTS);
-        Self {
-            max_attempts,
-            delay,
-            on_deadline: OnDeadline::Cap,
-            only_idempotent: true,
-        }
-    }
-
-    /// What to do when all attempts have failed and the next does not fit before the deadline.
-    #[must_use]
-    pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
-        self.on_deadline = on_deadline;
-        self
-    }
-
-    /// Hedges non-idempotent calls too, as a service config's `hedgingPolicy` does: with it the
-    /// owner of the method states that it may be carried out several times (A6, Hedging Policy). By
-    /// default such a call has at most one attempt in flight, and another follows only after a
-    /// failure that is known to have had no effect.
-    #[must_use]
-    pub const fn hedge_non_idempotent(mut self) -> Self {
-        self.only_idempotent = false;
-        self
-    }
-
-    /// The maximum number of attempts, the first included.
-    #[must_use]
-    pub const fn max_attempts(&self) -> u32 {
-        self.max_attempts
-    }
-
-    /// The delay between one attempt and the next.
-    #[must_use]
-    pub fn delay(&self, sent: u32) -> Duration {
-        self.delay.delay(sent)
-    }
-
-    /// Whether several attempts of such a call may be in flight at once.
-    pub(crate) const fn hedges(&self, idempotency: Idempotency) -> bool {
-        !self.only_idempotent || idempotency.is_idempotent()
-    }
-
-    pub(crate) const fn deadline_choice(&self) -> OnDeadline {
-        self.on_deadline
-    }
 }
 
 /// The policy of one route or method.
@@ -267,26 +179,25 @@ impl<Req> Route<Req> for Arc<RoutePolicy> {
 }
 
 /// A handle to a table of policies that can be swapped while calls are running. Clones share the
-/// table; a call keeps the policy it started with.
-pub struct Routes<T>(Arc<RwLock<Arc<T>>>);
+/// table; a call keeps the policy it started with. A look-up takes no lock.
+pub struct Routes<T>(Arc<ArcSwap<T>>);
 
 impl<T> Routes<T> {
     /// Creates a handle to this table.
     #[must_use]
     pub fn new(table: T) -> Self {
-        Self(Arc::new(RwLock::new(Arc::new(table))))
+        Self(Arc::new(ArcSwap::from_pointee(table)))
     }
 
     /// The current table.
     #[must_use]
     pub fn load(&self) -> Arc<T> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        self.0.load_full()
     }
 
     /// Replaces the table for calls that start from now on. Returns the previous one.
     pub fn swap(&self, table: T) -> Arc<T> {
-        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut current, Arc::new(table))
+        self.0.swap(Arc::new(table))
     }
 }
 
@@ -304,9 +215,6 @@ impl<T: fmt::Debug> fmt::Debug for Routes<T> {
 
 impl<T: Route<Req>, Req> Route<Req> for Routes<T> {
     fn route(&self, request: &Req) -> Option<Arc<RoutePolicy>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .route(request)
+        self.0.load().route(request)
     }
 }

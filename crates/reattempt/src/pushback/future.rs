@@ -2,7 +2,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::{CallContext, ReadPushback};
+use crate::{CallContext, FoundPushback, ReadPushback};
 use pin_project_lite::pin_project;
 
 pin_project! {
@@ -38,10 +38,10 @@ where
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
         if let Some(context) = this.context.take() {
-            if let Some(pushback) = this.reader.read_in(outcome.as_ref(), &context) {
-                context.reporter().pushback(pushback);
-            } else if this.reader.is_unreadable(outcome.as_ref(), &context) {
-                context.reporter().pushback_unreadable();
+            match this.reader.read_in(outcome.as_ref(), &context) {
+                FoundPushback::Absent => {}
+                FoundPushback::Unreadable => context.reporter().pushback_unreadable(),
+                FoundPushback::Valid(pushback) => context.reporter().pushback(pushback),
             }
         }
         Poll::Ready(outcome)

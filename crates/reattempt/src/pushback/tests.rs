@@ -1,7 +1,9 @@
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
 use crate::policy::backoff::{Backoff, Jitter};
 use crate::policy::strategy::MaxAttempts;
-use crate::{Call, CallContext, RetryInfo, ServerPushback, StopReason, TokenBucket, Verdict};
+use crate::{
+    Call, CallContext, FoundPushback, RetryInfo, ServerPushback, StopReason, TokenBucket, Verdict,
+};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
@@ -177,8 +179,11 @@ impl ReadPushback<Answer, Fault> for Baffled {
         None
     }
 
-    fn is_unreadable(&self, outcome: Result<&Answer, &Fault>, _: &CallContext) -> bool {
-        outcome.is_err()
+    fn read_in(&self, outcome: Result<&Answer, &Fault>, _: &CallContext) -> FoundPushback {
+        match outcome {
+            Ok(_) => FoundPushback::Absent,
+            Err(_) => FoundPushback::Unreadable,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads recordings, strictly: each fault with its offset.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::damage::{Damage, Damages, MOST_DAMAGES, number};
@@ -67,6 +68,7 @@ impl Recording {
         }
         read.sort_by_key(|(header, ..)| header.file);
         let mut recording = Self::default();
+        let mut numbers = HashMap::new();
         for (at, (header, file, blocks)) in read.iter().enumerate() {
             (damages.file, damages.start) = (*file, files[*file].as_ref().len() - blocks.len());
             if header.recording != read[0].0.recording {
@@ -75,7 +77,7 @@ impl Recording {
                 damages.found(12, "has the same number as another file of the recording");
             }
             recording.policy.clone_from(&header.policy);
-            recording.blocks(blocks, known, &mut damages);
+            recording.blocks(blocks, known, &mut numbers, &mut damages);
         }
         if damages.found.is_empty() {
             Ok(recording)
@@ -84,7 +86,14 @@ impl Recording {
         }
     }
 
-    fn blocks(&mut self, bytes: &[u8], known: &[RetryReason], damages: &mut Damages) {
+    /// `numbers`: of all routes so far.
+    fn blocks(
+        &mut self,
+        bytes: &[u8],
+        known: &[RetryReason],
+        numbers: &mut HashMap<String, u16>,
+        damages: &mut Damages,
+    ) {
         let start = damages.start;
         let (mut routes, mut reasons) = (Vec::new(), Vec::new());
         let mut at = 0;
@@ -133,6 +142,7 @@ impl Recording {
                 NAMES => {
                     let names = Names {
                         known,
+                        numbers: &mut *numbers,
                         routes: &mut routes,
                         reasons: &mut reasons,
                     };
@@ -179,6 +189,7 @@ impl Recording {
     ) -> Result<(), (usize, &'static str)> {
         let Names {
             known: reasons_known,
+            numbers,
             routes,
             reasons,
         } = of;
@@ -193,12 +204,17 @@ impl Recording {
             let nth = number(&items[at + 2..at + 4]) as usize;
             match kind {
                 ROUTE if nth == routes.len() && nth < 1 << 14 => {
-                    let known = self.routes.iter().position(|route| route == text);
-                    let known = known.unwrap_or_else(|| {
-                        self.routes.push(text.to_owned());
-                        self.routes.len() - 1
-                    });
-                    routes.push(known.try_into().map_err(|_| (at, "has too many routes"))?);
+                    let known = match numbers.get(text) {
+                        Some(known) => *known,
+                        None => {
+                            let new = u16::try_from(self.routes.len());
+                            let new = new.map_err(|_| (at, "has too many routes"))?;
+                            self.routes.push(text.to_owned());
+                            numbers.insert(text.to_owned(), new);
+                            new
+                        }
+                    };
+                    routes.push(known);
                 }
                 REASON if nth == reasons.len() && nth < 256 => {
                     let reason = interned(text, flags, reasons_known);
@@ -224,6 +240,8 @@ impl Recording {
 /// The names of a file, by its own numbers.
 struct Names<'a> {
     known: &'a [RetryReason],
+    /// Of the recording's routes.
+    numbers: &'a mut HashMap<String, u16>,
     routes: &'a mut Vec<u16>,
     reasons: &'a mut Vec<u8>,
 }

@@ -1,9 +1,10 @@
 //! The observer: what happens on the call path.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -48,7 +49,37 @@ struct Shared {
     queue: SyncSender<Note>,
     /// Notes that did not fit into the queue, or could not be written.
     lost: Arc<Counters>,
+    incomplete: Incomplete,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Calls of which an event was lost. The rest of their events is lost too: the state of a call is
+/// used again by a later one, which would be taken for it.
+#[derive(Default)]
+struct Incomplete {
+    some: AtomicBool,
+    calls: Mutex<HashSet<usize>>,
+}
+
+impl Incomplete {
+    fn add(&self, call: usize) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.insert(call);
+        self.some.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the state belongs to such a call; not any more if another one begins with it.
+    fn has(&self, call: usize, begins: bool) -> bool {
+        if !self.some.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if begins {
+            calls.remove(&call);
+            self.some.store(!calls.is_empty(), Ordering::Relaxed);
+        }
+        calls.contains(&call)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -173,6 +204,7 @@ impl Recorder {
         Ok(Self(Arc::new(Shared {
             queue,
             lost,
+            incomplete: Incomplete::default(),
             thread: Mutex::new(Some(thread)),
         })))
     }
@@ -212,15 +244,21 @@ impl Recorder {
     }
 
     fn note(&self, call: usize, number: u32, kind: AttemptKind, event: Event) {
-        let note = Note {
-            call,
-            at: clock::now(),
-            number,
-            kind,
-            event,
+        let begins = number <= 1 && matches!(event, Event::Sent { .. });
+        let is_lost = self.0.incomplete.has(call, begins) || {
+            let at = clock::now();
+            let note = Note {
+                call,
+                at,
+                number,
+                kind,
+                event,
+            };
+            self.0.queue.try_send(note).is_err()
         };
-        if self.0.queue.try_send(note).is_err() {
+        if is_lost {
             self.0.lost.lost.fetch_add(1, Ordering::Relaxed);
+            self.0.incomplete.add(call);
         }
     }
 

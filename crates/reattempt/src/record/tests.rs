@@ -106,6 +106,16 @@ async fn what_does_not_fit_into_the_queue_is_lost_and_counted() {
     let bytes = std::fs::read(scratch.file("a")).unwrap();
     let recording = Recording::read(&[bytes], &[]).unwrap();
     assert_eq!(recording.entries.len() as u64, status.written);
+    // No event is taken for one of an earlier call that had the same state.
+    let own = |timed: &&super::Timed| timed.entry.took == ms(2 + u64::from(timed.entry.number));
+    assert_eq!(recording.entries.iter().find(|timed| !own(timed)), None);
+    let calls = recording
+        .entries
+        .chunk_by(|one, other| one.entry.call == other.entry.call);
+    for call in calls {
+        let apart = call.last().unwrap().at - call[0].at;
+        assert!([0, 14_000_000].contains(&apart), "{call:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

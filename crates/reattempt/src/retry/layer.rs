@@ -105,17 +105,18 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             no_outcome_layer,
             unknown_error,
         ] = self.warnings.clone();
+        let sees_sent = self
+            .observer
+            .as_ref()
+            .is_some_and(|observer| observer.sees_sent());
         let config = Config {
             classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
             no_recovery: no_recovery(&*self.strategy),
             transparent: self.transparent,
-            is_simple: self.observer.is_none() && may_follow(&*self.strategy),
-            hears: self.observer.is_some(),
-            sees_sent: self
-                .observer
-                .as_ref()
-                .is_some_and(|observer| observer.sees_sent()),
+            is_simple: !sees_sent && may_follow(&*self.strategy),
+            of_success: self.observer.clone(),
+            sees_sent,
             observer: with_log(self.observer.clone()),
             service: self.service,
             no_hedge_layer,

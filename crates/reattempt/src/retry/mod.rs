@@ -79,11 +79,10 @@ struct Config<C> {
     service: Option<&'static str>,
     /// Whether the observer wants events of first attempts that are sent.
     sees_sent: bool,
-    /// Whether there is an observer beside the log: it may want events of calls that succeed at
-    /// once.
-    hears: bool,
-    /// The observer wants no events of first attempts, and the layer's strategy allowed a second
-    /// attempt when the layer was built: few calls have another strategy.
+    /// The observer without the log, which wants nothing of calls that succeed at once.
+    of_success: Option<Arc<dyn Observer>>,
+    /// The observer wants no events of sends, and the layer's strategy allowed a second attempt
+    /// when the layer was built: few calls have another strategy.
     is_simple: bool,
     no_hedge_layer: StackCheck,
     no_deadline_layer: StackCheck,
@@ -316,11 +315,18 @@ impl<C> Config<C> {
         // A policy's limit of one attempt is enforced by a layer below: after the attempt it is
         // checked whether there is one.
         let limits_attempts = |policy: &Arc<RoutePolicy>| policy.attempt_timeout().is_some();
-        let observed = self.hears || context.policy().is_some_and(limits_attempts);
+        let observed = context.policy().is_some_and(limits_attempts);
         let may_follow = self.classifier.may_force() || may_follow(self.strategy(context));
         Part::Act {
             may_follow,
             observed,
+        }
+    }
+
+    fn check_attempt_limit(&self, context: &CallContext) {
+        if context.has_policy() {
+            self.no_attempt_deadline
+                .warn_if_attempts_unlimited("RetryLayer", context);
         }
     }
 

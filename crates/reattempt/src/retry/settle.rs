@@ -38,10 +38,7 @@ where
     ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
         let context = this.source.context_mut();
-        if context.has_policy() {
-            let warning = &this.config.no_attempt_deadline;
-            warning.warn_if_attempts_unlimited("RetryLayer", context);
-        }
+        this.config.check_attempt_limit(context);
         let verdict = this.config.classify(outcome.as_ref(), context);
         // The future is dropped before any delay: it may hold a connection.
         let ended = this.state.as_mut().project_replace(State::Done);
@@ -82,8 +79,10 @@ where
         }
         let classifier = &this.config.classifier;
         facts.on_deadline = classifier.on_deadline();
-        let unknown = &this.config.unknown_error;
-        unknown.warn_if_unknown("RetryLayer", classifier, outcome.as_ref(), &verdict);
+        if !facts.report.circuit_open {
+            let unknown = &this.config.unknown_error;
+            unknown.warn_if_unknown("RetryLayer", classifier, outcome.as_ref(), &verdict);
+        }
         let context = this.source.context_mut();
         if facts.report.config_coming {
             facts.config_moved = failing.has_moved(context);

@@ -12,7 +12,7 @@ use tower_service::Service;
 use tracing::Span;
 
 use super::Metrics;
-use super::convention::{self, Convention};
+use super::convention::{self, Convention, Scope};
 use super::durations::{ErrorType, Labelled};
 use crate::clock;
 use crate::{CallContext, Classify, HasCallContext, StackCheck, Verdict};
@@ -87,8 +87,8 @@ where
         }
         let system = layer.convention.system();
         let operation = layer.convention.operation(&request);
-        let resend = Some(context.attempt().saturating_sub(1)).filter(|count| *count > 0);
-        let span = convention::span(system, &operation, resend);
+        let before = context.attempt().saturating_sub(1);
+        let span = convention::span(Scope::Attempt { before }, system, &operation);
         let labelled = layer.metrics.0.durations.began(system, &operation);
         let open = Open {
             metrics: layer.metrics.clone(),
@@ -132,7 +132,6 @@ impl Open {
         let took = now.saturating_duration_since(self.began);
         let inner = &self.metrics.0;
         inner.durations.ended(&*inner.meter, &self.labelled, took);
-        let error = error.as_ref().map(|error| error as &dyn fmt::Display);
         convention::end(&self.span, self.labelled.system, status, error);
     }
 }

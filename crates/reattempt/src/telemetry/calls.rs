@@ -1,7 +1,7 @@
 //! Counts of calls and attempts, as an observer of the recovery layers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::meter::{Counter, Gauge, Label, LabelValue, Meter};
 use super::table::Table;
@@ -14,9 +14,13 @@ use crate::{
 
 /// At most this many sets of labels of [`ATTEMPTS`]; further reasons count as `UNKNOWN`.
 const MOST_ATTEMPT_LABELS: usize = 500;
-/// After this many calls that left the level as it was, it is not read again until a failure.
+/// After this many calls that left the level as it was, it is read seldom.
 const AT_REST: u32 = 100;
-/// Of more throttles the level is not watched.
+/// One of this many calls reads a level that rests below the highest one.
+const SELDOM: u32 = 64;
+/// No call reads the level until the next failure: it rests at the highest one.
+const FULL: u32 = u32::MAX;
+/// Of more throttles the emptiest ones are watched.
 const MOST_THROTTLES: usize = 64;
 
 /// What an attempt is counted as.
@@ -72,8 +76,11 @@ impl Calls {
             throttles: Throttles {
                 level: meter.gauge(&THROTTLE, &[]),
                 seen: Mutex::default(),
-                still: AtomicU32::new(AT_REST),
-                last: Mutex::new(u64::MAX),
+                still: AtomicU32::new(FULL),
+                level_set: Mutex::new(Level {
+                    last: u64::MAX,
+                    highest: 0,
+                }),
             },
         }
     }
@@ -83,10 +90,16 @@ impl Calls {
 struct Throttles {
     level: Arc<dyn Gauge>,
     seen: Mutex<Vec<Weak<dyn RetryThrottle>>>,
-    /// How many calls have left the level as it was; [`AT_REST`] before any failure.
+    /// How many calls have left the level as it was; [`FULL`] before any failure.
     still: AtomicU32,
-    /// The level that was set last. One thread at a time sets it, and no other waits for it.
-    last: Mutex<u64>,
+    /// One thread at a time sets the gauge, and no other waits for it.
+    level_set: Mutex<Level>,
+}
+
+/// In thousandths of a token.
+struct Level {
+    last: u64,
+    highest: u64,
 }
 
 impl Throttles {
@@ -95,42 +108,75 @@ impl Throttles {
         let Some(throttle) = context.throttle() else {
             return;
         };
-        let throttle = Arc::downgrade(throttle);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !seen.iter().any(|known| known.ptr_eq(&throttle)) {
-            seen.retain(|known| known.strong_count() > 0);
-            if seen.len() < MOST_THROTTLES {
-                seen.push(throttle);
-            }
-        }
-        drop(seen);
+        self.watch(throttle);
         self.still.store(0, Ordering::Relaxed);
         self.update();
     }
 
-    /// Sets the gauge.
-    #[cold]
-    fn update(&self) {
-        let Ok(mut last) = self.last.try_lock() else {
-            return;
-        };
-        let lowest = {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let live: Vec<_> = seen.iter().filter_map(Weak::upgrade).collect();
-            drop(seen);
-            live.iter()
-                .filter_map(|throttle| throttle.milli_tokens())
-                .min()
-        };
-        let Some(lowest) = lowest else {
-            return self.still.store(AT_REST, Ordering::Relaxed);
-        };
-        if std::mem::replace(&mut *last, lowest) == lowest {
-            self.still.fetch_add(1, Ordering::Relaxed);
-            return;
+    fn seen(&self) -> MutexGuard<'_, Vec<Weak<dyn RetryThrottle>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The watched throttles that still exist. Their code does not run inside the lock.
+    fn live(&self) -> Vec<Arc<dyn RetryThrottle>> {
+        self.seen().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn watch(&self, throttle: &Arc<dyn RetryThrottle>) {
+        let new = Arc::downgrade(throttle);
+        {
+            let mut seen = self.seen();
+            if seen.iter().any(|known| known.ptr_eq(&new)) {
+                return;
+            }
+            seen.retain(|known| known.strong_count() > 0);
+            if seen.len() < MOST_THROTTLES {
+                return seen.push(new);
+            }
         }
-        self.still.store(0, Ordering::Relaxed);
-        self.level.set(lowest as f64 / 1000.0);
+        let by_level = |throttle: &Arc<dyn RetryThrottle>| throttle.milli_tokens();
+        let Some(fullest) = self.live().into_iter().max_by_key(by_level) else {
+            return;
+        };
+        if fullest.milli_tokens() > throttle.milli_tokens() {
+            let fullest = Arc::downgrade(&fullest);
+            let mut seen = self.seen();
+            if let Some(place) = seen.iter_mut().find(|known| known.ptr_eq(&fullest)) {
+                *place = new;
+            }
+        }
+    }
+
+    /// A call ended, and the level does not rest at the highest one.
+    #[cold]
+    fn look(&self) {
+        let still = self.still.fetch_add(1, Ordering::Relaxed);
+        if still < AT_REST || still % SELDOM == 0 {
+            self.update();
+        }
+    }
+
+    /// Sets the gauge.
+    fn update(&self) {
+        let Ok(mut level) = self.level_set.try_lock() else {
+            return;
+        };
+        let levels = self.live();
+        let lowest = levels.iter().filter_map(|throttle| throttle.milli_tokens());
+        let lowest = match lowest.min() {
+            Some(lowest) => lowest,
+            // A throttle that was dropped refuses nothing.
+            None if level.highest > 0 => level.highest,
+            None => return self.still.store(FULL, Ordering::Relaxed),
+        };
+        level.highest = level.highest.max(lowest);
+        let before = std::mem::replace(&mut level.last, lowest);
+        if before != lowest {
+            self.still.store(0, Ordering::Relaxed);
+            self.level.set(lowest as f64 / 1000.0);
+        } else if lowest == level.highest && self.still.load(Ordering::Relaxed) >= AT_REST {
+            self.still.store(FULL, Ordering::Relaxed);
+        }
     }
 }
 
@@ -139,8 +185,8 @@ impl Metrics {
     fn over(&self, stopped: StopReason) {
         let calls = &self.0.calls;
         calls.stopped[usize::from(stopped.to_byte() - 1)].increment();
-        if calls.throttles.still.load(Ordering::Relaxed) < AT_REST {
-            calls.throttles.update();
+        if calls.throttles.still.load(Ordering::Relaxed) != FULL {
+            calls.throttles.look();
         }
     }
 

@@ -2,6 +2,7 @@
 
 use tracing::Span;
 
+use super::durations::ErrorType;
 use super::{DB_OPERATION_DURATION, HTTP_REQUEST_DURATION, Instrument};
 
 /// Which of OpenTelemetry's semantic conventions applies.
@@ -71,51 +72,85 @@ pub trait Convention<Req, Res> {
     }
 }
 
-/// The span of an attempt, whose names are OpenTelemetry's.
-pub(super) fn span(system: System, operation: &Operation<'_>, resend: Option<u32>) -> Span {
+/// What a span is around.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scope {
+    /// All attempts of a call.
+    Call,
+    /// One attempt, with the number of those before it.
+    Attempt { before: u32 },
+}
+
+/// A span with the fields that all have; the names are OpenTelemetry's.
+macro_rules! span_of {
+    ($name:literal, $kind:literal, $operation:expr, $($fields:tt)*) => {
+        tracing::info_span!(
+            target: "reattempt",
+            $name,
+            otel.name = $operation.name,
+            otel.kind = $kind,
+            otel.status_code = Empty,
+            server.address = $operation.host,
+            server.port = $operation.port,
+            error.type = Empty,
+            $($fields)*
+        )
+    };
+}
+
+/// The span of a call or an attempt.
+pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> Span {
     use tracing::field::Empty;
 
-    match system {
-        System::Http => tracing::info_span!(
-            target: "reattempt",
+    match (system, scope) {
+        (System::Http, Scope::Attempt { before }) => span_of!(
             "http.attempt",
-            otel.name = operation.name,
-            otel.kind = "client",
-            otel.status_code = Empty,
+            "client",
+            operation,
             http.request.method = operation.name,
-            server.address = operation.host,
-            server.port = operation.port,
-            http.request.resend_count = resend,
+            http.request.resend_count = Some(before).filter(|before| *before > 0),
             http.response.status_code = Empty,
-            error.type = Empty,
         ),
-        System::Db(system) => tracing::info_span!(
-            target: "reattempt",
+        (System::Http, Scope::Call) => span_of!(
+            "http.call",
+            "internal",
+            operation,
+            http.request.method = operation.name,
+            http.response.status_code = Empty,
+            reattempt.attempts = Empty,
+            reattempt.stopped = Empty,
+        ),
+        (System::Db(system), Scope::Attempt { before }) => span_of!(
             "db.attempt",
-            otel.name = operation.name,
-            otel.kind = "client",
-            otel.status_code = Empty,
+            "client",
+            operation,
             db.system.name = system,
             db.operation.name = operation.name,
-            server.address = operation.host,
-            server.port = operation.port,
-            reattempt.resend_count = resend,
+            reattempt.resend_count = Some(before).filter(|before| *before > 0),
             db.response.status_code = Empty,
-            error.type = Empty,
+        ),
+        (System::Db(system), Scope::Call) => span_of!(
+            "db.call",
+            "internal",
+            operation,
+            db.system.name = system,
+            db.operation.name = operation.name,
+            db.response.status_code = Empty,
+            reattempt.attempts = Empty,
+            reattempt.stopped = Empty,
         ),
     }
 }
 
-/// The end of an attempt, in its span. `error` is `None` for a success.
-pub(super) fn end(
-    span: &Span,
-    system: System,
-    status: Option<i32>,
-    error: Option<&dyn std::fmt::Display>,
-) {
+/// The end of a call or an attempt, in its span. `error` is `None` for a success.
+pub(super) fn end(span: &Span, system: System, status: Option<i32>, error: Option<ErrorType>) {
     if span.is_disabled() {
         return;
     }
+    let status = match error {
+        Some(ErrorType::Code(code)) => status.or(Some(code)),
+        _ => status,
+    };
     if let Some(status) = status {
         match system {
             System::Http => span.record("http.response.status_code", status),

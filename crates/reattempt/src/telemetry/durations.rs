@@ -30,6 +30,8 @@ pub(super) enum ErrorType {
     Timeout,
     /// Dropped before.
     Cancelled,
+    /// An error of which nothing is known.
+    Other,
 }
 
 impl ErrorType {
@@ -48,6 +50,7 @@ impl fmt::Display for ErrorType {
             Self::Reason(reason) => f.write_str(reason.name()),
             Self::Timeout => f.write_str("timeout"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::Other => f.write_str(OTHER),
         }
     }
 }
@@ -100,6 +103,8 @@ impl Labelled {
 /// The histograms that exist so far.
 pub(super) struct Durations {
     hosts: Table<Arc<str>, Arc<str>>,
+    /// Of hosts beyond the bound.
+    other_host: Arc<str>,
     all: Table<Labelled, Arc<dyn Histogram>>,
 }
 
@@ -107,6 +112,7 @@ impl Durations {
     pub(super) fn new() -> Self {
         Self {
             hosts: Table::new(MOST_HOSTS),
+            other_host: Arc::from(OTHER),
             all: Table::new(MOST_LABELS),
         }
     }
@@ -119,8 +125,8 @@ impl Durations {
             } else {
                 host
             };
-            let other = || Arc::from(OTHER);
-            (self.hosts.get(host, other, Arc::clone), operation.port)
+            let host = self.hosts.get_or(host, &self.other_host, Arc::clone);
+            (host, operation.port)
         });
         Labelled {
             system,

@@ -1,10 +1,11 @@
 //! Metrics and spans of calls and attempts, the same for every protocol.
 //!
-//! Create one [`Metrics`] and give a clone of it to each client: no label tells clients apart. It
-//! has two parts, and each may be used without the other:
+//! Create one [`Metrics`] and give a clone of it to each client: no label tells clients apart.
+//! There are three parts, and each may be used without the others:
 //!
 //! | part | position | provides |
 //! | --- | --- | --- |
+//! | [`CallSpanLayer`] | outermost | a span around each call, for all of its attempts |
 //! | [`Metrics`] itself | an observer of the recovery layers, or of a preset | `reattempt.*` |
 //! | [`Metrics::attempts`] | directly below the recovery layers, or below a preset | the duration of each attempt, by OpenTelemetry's semantic conventions, and a span around it |
 //!
@@ -26,10 +27,11 @@
 //!   readings of the clock and two look-ups more, and what your meter's histogram costs.
 //!
 //! Metrics go to a [`Meter`]: `OpenTelemetryMeter` (feature `opentelemetry`), `MetricsMeter`
-//! (feature `metrics`), or your own. gRPC has the metrics of its own specifications besides:
-//! `reattempt_grpc::stats`.
+//! (feature `metrics`), or your own. gRPC has the metrics and spans of its own specifications
+//! besides: `reattempt_grpc::stats` and `spans`, which last until the end of a stream.
 
 mod attempt;
+mod call_span;
 mod calls;
 mod convention;
 mod durations;
@@ -47,6 +49,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use attempt::{AttemptTelemetry, AttemptTelemetryFuture, AttemptTelemetryLayer};
+pub use call_span::{CallSpan, CallSpanFuture, CallSpanLayer};
 pub use convention::{Convention, Operation, System};
 pub use instrument::{
     ATTEMPTS, DB_OPERATION_DURATION, HEDGES, HTTP_REQUEST_DURATION, INSTRUMENTS, Instrument,

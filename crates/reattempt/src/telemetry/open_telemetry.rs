@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use opentelemetry::KeyValue;
@@ -15,12 +15,22 @@ use super::{Counter, Gauge, Histogram, Instrument, Label, LabelValue, Meter};
 /// buckets.
 ///
 /// Create one for a meter, in one [`Metrics`](super::Metrics) that all clients share: counters of a
-/// second one would replace those of the first when the SDK collects.
+/// second one would replace those of the first when the SDK collects. So a second one is logged at
+/// WARN while the first exists; with an SDK of its own it is right.
 pub struct OpenTelemetryMeter {
     meter: metrics::Meter,
     /// The counters of each instrument, with their labels.
     counters: Mutex<HashMap<&'static str, Arc<Counters>>>,
     histograms: Mutex<HashMap<&'static str, metrics::Histogram<f64>>>,
+}
+
+/// How many there are: the API does not tell whether two of them feed the same SDK.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for OpenTelemetryMeter {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 type Counters = Mutex<Vec<(Vec<KeyValue>, Arc<AtomicU64>)>>;
@@ -29,6 +39,13 @@ impl OpenTelemetryMeter {
     /// Creates instruments of this meter.
     #[must_use]
     pub fn new(meter: &metrics::Meter) -> Self {
+        if LIVE.fetch_add(1, Ordering::Relaxed) > 0 {
+            tracing::warn!(
+                target: "reattempt",
+                "a second OpenTelemetryMeter: if both feed the same SDK, the counters of one hide \
+                 those of the other; create one Metrics and give a clone of it to each client"
+            );
+        }
         Self {
             meter: meter.clone(),
             counters: Mutex::default(),
@@ -132,5 +149,25 @@ impl Gauge for Labelled<metrics::Gauge<f64>> {
 impl Histogram for Labelled<metrics::Histogram<f64>> {
     fn record(&self, value: f64) {
         self.0.record(value, &self.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_meter_is_logged_while_the_first_exists() {
+        let log = crate::test_util::listen();
+        let meter = opentelemetry::global::meter("test");
+        let first = OpenTelemetryMeter::new(&meter);
+        assert_eq!(log.heard(), [""; 0]);
+        let second = OpenTelemetryMeter::new(&meter);
+        let heard = log.heard();
+        assert_eq!(heard.len(), 1, "{heard:?}");
+        assert!(heard[0].contains("a second OpenTelemetryMeter"));
+        drop((first, second));
+        drop(OpenTelemetryMeter::new(&meter));
+        assert_eq!(log.heard().len(), 1);
     }
 }

@@ -9,10 +9,11 @@ use super::*;
 use crate::failure::reason::KV_LOCKED;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::MaxAttempts;
-use crate::test_util::{Answer, Fault, attempt, ms, probe, verdict};
+use crate::test_util::{Answer, Fault, Step, attempt, ms, probe, verdict};
 use crate::{
     Call, CallContext, DeadlineLayer, Failure, HasCallContext, HedgeLayer, HedgePolicy,
-    Idempotency, RetryLayer, RoutePolicy, Stage, ThrottleLayer, TokenBucket, Verdict,
+    Idempotency, RetryLayer, RoutePolicy, ServerPushback, Stage, ThrottleLayer, TokenBucket,
+    Verdict,
 };
 
 mod spans;
@@ -131,6 +132,27 @@ async fn attempts_count_by_kind_outcome_reason_and_stage() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_admitted_counts() {
+    use crate::admission::{Admission, Criticality};
+    use crate::backoff::Randomness;
+    let (kept, metrics) = metrics();
+    let admission = Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)));
+    (0..10).for_each(|_| admission.ended(Criticality::CRITICAL, false));
+    let probe = probe([attempt(1)]);
+    let service = tower::ServiceBuilder::new()
+        .layer(crate::AdmissionLayer::new(admission).observer(Arc::new(metrics.clone())))
+        .layer(crate::ClientErrorLayer)
+        .layer(retry(&metrics))
+        .service(probe.inner());
+    let ended = [(); 3].map(|()| service.clone().oneshot(probe.request()));
+    for call in ended {
+        let _ = call.await;
+    }
+    let expected = rows([("reason=not_admitted", 2), ("reason=success", 1)]);
+    assert_eq!(kept.of("reattempt.stopped"), expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn hedges_are_won_lost_or_refused() {
     let (kept, metrics) = metrics();
     let layer = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(2, ms(10)))
@@ -182,6 +204,58 @@ async fn the_gauge_follows_the_emptiest_throttle_until_it_rests() {
         send(probe([attempt(1)])).await;
         assert_eq!(level(), [(String::new(), expected)]);
     }
+}
+
+/// One call that fails, or succeeds at once, under this throttle.
+async fn call_under(metrics: &Metrics, throttle: Option<&Arc<TokenBucket>>, works: bool) {
+    let step = if works {
+        attempt(1)
+    } else {
+        attempt(1).fails(KV_LOCKED).pushback(ServerPushback::Stop)
+    };
+    let probe = probe([step]);
+    let service = ServiceBuilder::new()
+        .option_layer(throttle.map(|throttle| ThrottleLayer::new(throttle.clone())))
+        .layer(retry(metrics))
+        .service(probe.inner());
+    assert_eq!(service.oneshot(probe.request()).await.is_ok(), works);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_that_was_dropped_holds_the_gauge_down_no_more() {
+    let (kept, metrics) = metrics();
+    let level = || kept.of("reattempt.throttle.tokens")[0].1;
+    let bucket = Arc::new(TokenBucket::new(4, 1000).unwrap());
+    for expected in [3000, 2000] {
+        call_under(&metrics, Some(&bucket), false).await;
+        assert_eq!(level(), expected);
+    }
+    // The level rests, and the throttle is dropped at rest.
+    for _ in 0..200 {
+        call_under(&metrics, None, true).await;
+    }
+    assert_eq!(level(), 2000);
+    drop(bucket);
+    for _ in 0..64 {
+        call_under(&metrics, None, true).await;
+    }
+    assert_eq!(level(), 3000, "the highest level that was read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_throttles_the_emptiest_are_watched() {
+    let (kept, metrics) = metrics();
+    let level = || kept.of("reattempt.throttle.tokens")[0].1;
+    let full: Vec<_> = (0..64)
+        .map(|_| Arc::new(TokenBucket::new(100, 1000).unwrap()))
+        .collect();
+    for bucket in &full {
+        call_under(&metrics, Some(bucket), false).await;
+    }
+    assert_eq!(level(), 99_000);
+    let emptier = Arc::new(TokenBucket::new(4, 1000).unwrap());
+    call_under(&metrics, Some(&emptier), false).await;
+    assert_eq!(level(), 3000);
 }
 
 /// A convention of a database with one operation.

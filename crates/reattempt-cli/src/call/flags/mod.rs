@@ -110,9 +110,10 @@ pub(crate) struct Arguments {
 
 const EXIT_CODES: &str = "\
 Exit status:
-  0  every call ended well; with --json: every call was carried out, whatever its result
-  1  a call failed, or the answers could not be written
-  2  the flags or the document cannot be used";
+    0  every call ended well; with --json: every call was carried out, whatever its result
+    1  a call failed, or the answers could not be written
+    2  the flags or the document cannot be used
+  130  Ctrl-C ended the calls; those that had ended are summed up";
 
 const MANY: &str = "Many calls (reattempt call http://127.0.0.1:8080/ --rate 100 --duration 10s)";
 const TLS: &str = "TLS (reattempt call https://localhost:8443/ --ca authority.pem)";

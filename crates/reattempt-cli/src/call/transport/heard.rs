@@ -35,6 +35,9 @@ pub(super) enum Foreign {
     Http1,
     /// An alert, in answer to plain text.
     Tls,
+    /// Any other text, such as SSH's greeting, or the page of an HTTP/1 server that takes the first
+    /// line for HTTP/0.9. SETTINGS, which come first in HTTP/2, are never text.
+    Text,
 }
 
 impl Foreign {
@@ -42,6 +45,9 @@ impl Foreign {
         match first {
             [b'H', b'T', ..] => Some(Self::Http1),
             [0x15, 3, ..] => Some(Self::Tls),
+            [a, b, c, _, ..] if [a, b, c].iter().all(|byte| byte.is_ascii_graphic()) => {
+                Some(Self::Text)
+            }
             _ => None,
         }
     }

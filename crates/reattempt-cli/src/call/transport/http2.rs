@@ -151,6 +151,7 @@ struct NotHttp2 {
 fn not_http2(foreign: Foreign, source: Option<TransportError>) -> TransportError {
     let speaks = match foreign {
         Foreign::Http1 => "HTTP/1, not HTTP/2",
+        Foreign::Text => "a text protocol, not HTTP/2",
         Foreign::Tls => "TLS: the target needs https:// or grpcs://",
     };
     Box::new(NotHttp2 { speaks, source })

@@ -19,9 +19,13 @@ fn over_time(title: &'static str, comparison: &Comparison) -> Plot {
         let range = (phase.from as f64 / calls, phase.to as f64 / calls);
         let name = comparison.protocol.phase(phase.weather);
         let short = match phase.weather {
-            Weather::Calm | Weather::Recovery => "",
+            Weather::Calm => "",
             Weather::Temporary => "temporary",
-            Weather::SlowTail | Weather::Pushback | Weather::Overload | Weather::Move => name,
+            Weather::SlowTail
+            | Weather::Pushback
+            | Weather::Overload
+            | Weather::Recovery
+            | Weather::Move => name,
         };
         let high = phase.weather == Weather::Overload;
         plot.band(range, (at % 2 == 1, high), short, name);

@@ -180,7 +180,9 @@ async fn a_file_of_two_kinds_is_refused() {
 async fn strict_fails_on_warnings_too() {
     let warned = file("strict.json", r#"{"methodConfig": [], "unknown": 1}"#);
     assert_eq!(check(&[], &warned).await.0, Some(0));
-    assert_eq!(check(&["--strict"], &warned).await.0, Some(1));
+    let (status, lines) = check(&["--strict"], &warned).await;
+    assert_eq!(status, Some(1));
+    assert_eq!(lines[1], "FILE: fails by --strict");
     let clean = file("clean.json", r#"{"methodConfig": []}"#);
     assert_eq!(check(&["--strict"], &clean).await.0, Some(0));
 }

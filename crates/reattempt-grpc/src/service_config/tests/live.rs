@@ -8,7 +8,7 @@ use reattempt::throttle::Settled;
 use reattempt::{Failure, OnDeadline, Recovery, RetryThrottle, Route, RoutePolicy, Stage};
 
 use crate::reasons::GRPC_UNAVAILABLE;
-use crate::service_config::{LiveServiceConfig, Options};
+use crate::service_config::{LearnedDelay, LiveServiceConfig, Options};
 
 fn throttled(max: u32) -> String {
     format!(r#"{{"retryThrottling":{{"maxTokens":{max},"tokenRatio":0.5}}}}"#)
@@ -183,7 +183,33 @@ fn options_hold_for_every_update() {
     let Recovery::Hedge(hedge) = policy.recovery() else {
         panic!()
     };
-    assert_eq!((hedge.max_attempts(), hedge.delay(1)), (6, Duration::ZERO));
+    assert_eq!(
+        (hedge.max_attempts(), hedge.delay().fixed()),
+        (6, Some(Duration::ZERO))
+    );
+}
+
+#[test]
+fn an_update_keeps_what_hedges_learned() {
+    let text = |attempts: u32| {
+        format!(
+            r#"{{"methodConfig":[{{"name":[{{}},{{"service":"a.B"}}],"hedgingPolicy":{{"maxAttempts":{attempts}}}}}]}}"#
+        )
+    };
+    let options = Options::new().hedge_delay(LearnedDelay::ExtraLoad(2.0));
+    let live = LiveServiceConfig::new(options);
+    let warnings = live.update(&text(2)).unwrap();
+    assert!(warnings.is_empty(), "it is bounded: {warnings:?}");
+    let delay_of = |path: &str| match live.load().method(path).policy.recovery() {
+        Recovery::Hedge(hedge) => (hedge.max_attempts(), Arc::clone(hedge.delay())),
+        other => panic!("{other:?}"),
+    };
+    let (before, other) = (delay_of("/a.B/C"), delay_of("/x.Y/Z"));
+    assert!(before.1.learns());
+    assert!(!Arc::ptr_eq(&before.1, &other.1), "each entry by itself");
+    live.update(&text(3)).unwrap();
+    let after = delay_of("/a.B/C");
+    assert!((before.0, after.0) == (2, 3) && Arc::ptr_eq(&before.1, &after.1));
 }
 
 /// Under concurrent updates each call sees one complete config, and the bucket loses no count.

@@ -172,13 +172,16 @@ fn codes_are_numbers_or_names_in_any_case() {
 #[test]
 fn hedging_needs_only_its_number_of_attempts() {
     let (hedge, codes) = hedge_of(r#""maxAttempts":3"#, &Options::new());
-    assert_eq!((hedge.max_attempts(), hedge.delay(1)), (3, Duration::ZERO));
+    assert_eq!(
+        (hedge.max_attempts(), hedge.delay().fixed()),
+        (3, Some(Duration::ZERO))
+    );
     assert!(codes.is_empty(), "every error is fatal");
     let members = r#""maxAttempts":9,"hedgingDelay":"0.5s","nonFatalStatusCodes":["internal",14]"#;
     let (hedge, codes) = hedge_of(members, &Options::new());
     assert_eq!(
-        (hedge.max_attempts(), hedge.delay(1)),
-        (5, Duration::from_millis(500))
+        (hedge.max_attempts(), hedge.delay().fixed()),
+        (5, Some(Duration::from_millis(500)))
     );
     assert_eq!(codes, CodeSet::of(&[Code::Internal, Code::Unavailable]));
     let (hedge, _) = hedge_of(members, &Options::new().max_attempts_limit(7));

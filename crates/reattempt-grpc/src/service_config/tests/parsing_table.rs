@@ -320,7 +320,11 @@ fn recovery(policy: &RoutePolicy) -> String {
             format!("retry {attempts} after {first:?}, {second:?}")
         }
         Recovery::Hedge(hedge) => {
-            format!("hedge {} each {:?}", hedge.max_attempts(), hedge.delay(1))
+            format!(
+                "hedge {} each {:?}",
+                hedge.max_attempts(),
+                hedge.delay().fixed().unwrap()
+            )
         }
         Recovery::None => "none".to_owned(),
         Recovery::Default => panic!("a config always says how"),

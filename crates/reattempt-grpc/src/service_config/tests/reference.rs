@@ -29,7 +29,9 @@ fn every_option_stands_in_the_reference_and_no_other() {
         randomness,
         on_deadline,
         load_balancing_policies,
-        refused
+        refused,
+        throttle,
+        hedge_delay
     );
     assert_eq!(named, fields);
 }

@@ -110,3 +110,19 @@ fn a_slip_of_case_is_told_with_the_name_that_is_meant() {
         "$.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed"
     );
 }
+
+#[test]
+fn a_throttle_of_the_options_replaces_the_configs() {
+    use std::sync::Arc;
+    let options = Options::new().throttle(Arc::new(reattempt::Governor::default()));
+    let text = |rest: &str| {
+        let retry = retry(4, "0.1s", "1s");
+        format!(r#"{{"methodConfig":[{{"name":[{{}}],{retry}}}]{rest}}}"#)
+    };
+    let replaced = warnings_with(&text(THROTTLED), &options);
+    assert_eq!(
+        replaced,
+        ["$.retryThrottling: has no effect, because the client's options have a throttle"]
+    );
+    assert_eq!(warnings_with(&text(""), &options), [""; 0]);
+}

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use reattempt::admission::AdmissionSettings;
+
 use super::*;
 use crate::policy::members;
 
@@ -39,7 +41,7 @@ type Section = (
     fn(&str) -> String,
 );
 
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 16] = [
     ("Table", members::TABLE, &[], |members| {
         format!("{{{members}}}")
     }),
@@ -60,7 +62,24 @@ const SECTIONS: [Section; 13] = [
         "Hedge",
         members::HEDGE,
         &[("delay", r#""delay": "1s""#)],
-        |members| of_default(&format!(r#""hedge": {{{members}}}"#)),
+        |members| {
+            // It stands for the delay.
+            let members = match members.contains("extraLoadPercent") {
+                true => members.replace(r#""delay": "1s""#, r#""maxAttempts": 2"#),
+                false => members.to_owned(),
+            };
+            of_default(&format!(r#""hedge": {{{members}}}"#))
+        },
+    ),
+    (
+        "Hedge delay",
+        members::HEDGE_DELAY,
+        &[("percentile", r#""percentile": 95"#)],
+        |members| {
+            of_default(&format!(
+                r#""hedge": {{"budgetPercent": 5, "delay": {{{members}}}}}"#
+            ))
+        },
     ),
     (
         "retryAfter",
@@ -68,6 +87,10 @@ const SECTIONS: [Section; 13] = [
         &[("cap", r#""cap": "1s""#)],
         |members| of_default(&format!(r#""retryAfter": {{{members}}}"#)),
     ),
+    ("Governor", members::GOVERNOR, &[], of_throttle),
+    ("Admission", AdmissionSettings::MEMBERS, &[], |members| {
+        format!(r#"{{"admission": {{{members}}}}}"#)
+    }),
     (
         "Token bucket",
         members::TOKENS,

@@ -4,11 +4,12 @@ use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use super::{AttemptReporter, CallContext};
-use crate::call::CallSubject;
 use crate::call::marks::{CALLER, CLAIMED, ENFORCED, POLICY};
 use crate::call::options::CallerOptions;
 use crate::call::state::CallState;
+use crate::call::{CallSubject, MethodName};
 use crate::info::Backend;
+use crate::policy::admission::Criticality;
 use crate::strategy::CallView;
 use crate::{
     AttemptKind, CallDeadline, Idempotency, RetryInfo, RetryStrategy, RetryThrottle, RoutePolicy,
@@ -55,6 +56,21 @@ impl CallContext {
     #[inline]
     pub const fn set_idempotency(&mut self, idempotency: Idempotency) -> &mut Self {
         self.attempt.marks.set_idempotency(idempotency);
+        self
+    }
+
+    /// How much it matters that the call is sent.
+    #[must_use]
+    #[inline]
+    pub const fn criticality(&self) -> Criticality {
+        self.attempt.marks.criticality()
+    }
+
+    /// Sets how much it matters that the call is sent. An [`AdmissionLayer`](crate::AdmissionLayer)
+    /// refuses the lowest first.
+    #[inline]
+    pub const fn set_criticality(&mut self, criticality: Criticality) -> &mut Self {
+        self.attempt.marks.set_criticality(criticality);
         self
     }
 
@@ -156,6 +172,18 @@ impl CallContext {
     #[must_use]
     pub fn backends_tried(&self) -> Vec<Backend> {
         self.shared().map_or_else(Vec::new, CallState::backends)
+    }
+
+    /// The method that was set for the log.
+    #[must_use]
+    pub const fn method(&self) -> Option<MethodName> {
+        self.attempt.marks.method()
+    }
+
+    /// Sets the method of the call for the log, where the request does not say it.
+    pub const fn set_method(&mut self, method: MethodName) -> &mut Self {
+        self.attempt.marks.set_method(method);
+        self
     }
 
     /// The call's number in this process's log, if it has left a trace there: the same in each

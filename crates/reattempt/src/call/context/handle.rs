@@ -3,6 +3,8 @@
 use super::Attempt;
 use crate::call::marks::CLAIMED;
 use crate::call::state::CallState;
+#[cfg(feature = "tokio")]
+use crate::policy::admission::was_accepted;
 use crate::{RetryInfo, StopReason};
 
 /// For layers: what became of a call, after its request was passed on.
@@ -55,6 +57,14 @@ impl CallHandle {
         if let Some(state) = self.0.call() {
             state.stop(stopped);
         }
+    }
+
+    /// Whether the server accepted the call. `None` also while it is in progress, and if no
+    /// recovery layer acts on it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn was_accepted(&self) -> Option<bool> {
+        let state = self.0.call().filter(|_| !self.is_copied())?;
+        was_accepted(state.stopped()?, state.sent_any(), || state.last_failure())
     }
 
     /// What happened in the call so far.

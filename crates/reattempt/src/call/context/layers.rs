@@ -156,8 +156,29 @@ impl CallContext {
         if let Some(state) = self.shared().filter(|_| crate::observe::log::is_on()) {
             // A call whose first attempt failed at once has not waited so far.
             state.waits(crate::clock::now);
-            state.describe(subject);
+            state.describe(|| {
+                let method = || Some(self.method()?.name().into());
+                let mut subject = subject();
+                subject.method = subject.method.or_else(method);
+                subject
+            });
         }
+    }
+
+    /// For hedging: the first attempt is sent now. After `claim_first`.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn begins(&self, now: Instant) {
+        if let Some(state) = self.shared() {
+            state.begins(now);
+        }
+    }
+
+    /// For hedging: the nanoseconds up to `now` since [`Self::begins`].
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn took_nanos(&self, now: Instant) -> u64 {
+        self.shared().map_or(0, |state| state.took_nanos(now))
     }
 
     /// How long the call took up to `now`.
@@ -238,6 +259,15 @@ impl CallContext {
         state.map_or_else(AttemptReport::default, |state| {
             state.slots.read(self.seat())
         })
+    }
+
+    /// For balancers: this attempt is a hedge, and another attempt of the call is in flight.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn may_lose(&self) -> bool {
+        self.kind() == AttemptKind::Hedge
+            && self
+                .shared()
+                .is_some_and(|state| state.others_in_flight(self.seat()))
     }
 
     /// For recovery layers: the waiter that a config-poll layer stored for this attempt.

@@ -97,6 +97,21 @@ impl AttemptReporter {
         self.with(|state, seat| state.slots.in_doubt(seat));
     }
 
+    /// Whether a circuit breaker refused the attempt, which was never sent then: whatever the
+    /// classifier says, its reason is [`CIRCUIT_BREAKER_OPEN`](crate::reason::CIRCUIT_BREAKER_OPEN)
+    /// in the stage [`Stage::Dispatch`]. Any request moves on to a backend that the call has not
+    /// tried, uncounted; without one the call ends. The last report counts. If an earlier step of
+    /// the attempt may have reached a server, it is [in doubt](Self::in_doubt) and does not move
+    /// on.
+    pub fn circuit_open(&self, is_open: bool) {
+        self.with(|state, seat| {
+            // Most attempts are let through, and write nothing.
+            if state.slots.read(seat).circuit_open != is_open {
+                state.slots.circuit_open(seat, is_open);
+            }
+        });
+    }
+
     /// A newer configuration was requested: `waiter` resolves when it is known whether it moved the
     /// call's target. The recovery layer races it against its back-off.
     pub fn config_coming(&self, waiter: ConfigWaiter) {

@@ -20,6 +20,7 @@ use crate::test_util::{
 
 mod cut_off;
 mod failures;
+mod fed;
 mod gates;
 mod refused;
 mod winners;

@@ -3,6 +3,7 @@
 mod a6_retry_rules;
 mod bounds;
 mod driver_rules;
+mod hedge_delay_rules;
 mod hedge_rules;
 mod model;
 mod properties;

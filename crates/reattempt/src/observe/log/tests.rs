@@ -140,6 +140,7 @@ async fn a_refused_hedge_logs_at_info_with_its_gate() {
     assert_eq!(heard.len(), 1, "{heard:?}");
     let (level, target, held_back) = &heard[0];
     assert_eq!((*level, target.as_str()), (Level::INFO, "reattempt"));
+    assert!(held_back.contains("call="), "its number: {held_back}");
     for part in ["stopped=\"throttled\" ", "tokens=1 "] {
         assert!(held_back.contains(part), "{held_back}");
     }

@@ -5,8 +5,9 @@ use crate::Failure;
 
 /// Allows an attempt if both throttles do; both count every settled attempt.
 ///
-/// Neither pays for an attempt that the other refuses. Records show the fill of the first throttle
-/// that has one.
+/// Neither pays for an attempt that the other refuses, as long as the first one refunds. A
+/// [`Governor`](super::Governor) never does, nor an own throttle without `refund`: put it second.
+/// Records show the fill of the first throttle that has one.
 ///
 /// ```
 /// use reattempt::throttle::{Both, HedgeBudget, RetryThrottle, TokenBucket};
@@ -54,6 +55,11 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
     fn first_failed(&self) {
         self.0.first_failed();
         self.1.first_failed();
+    }
+
+    fn first_answered(&self) {
+        self.0.first_answered();
+        self.1.first_answered();
     }
 
     fn milli_tokens(&self) -> Option<u64> {

@@ -2,6 +2,7 @@
 //! Hedged RPCs).
 
 mod both;
+mod governor;
 mod hedge_budget;
 mod ratio_budget;
 mod token_bucket;
@@ -10,6 +11,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use both::Both;
+#[cfg(feature = "config")]
+pub use governor::GovernorSettings;
+pub use governor::{Governor, InvalidGovernor, Refusal};
 pub use hedge_budget::{HedgeBudget, InvalidHedgeBudget};
 pub use ratio_budget::{InvalidRatioBudget, RatioBudget};
 pub use token_bucket::{InvalidTokenBucket, TokenBucket};
@@ -75,6 +79,13 @@ pub trait RetryThrottle: Debug + Send + Sync {
     /// implemented, a throttle sees every call once, when its first attempt ends.
     fn first_failed(&self) {}
 
+    /// The first attempt of a call failed with the server's final answer, such as "not found": no
+    /// sign of trouble. Called instead of [`first_failed`](Self::first_failed), as which it counts
+    /// by default.
+    fn first_answered(&self) {
+        self.first_failed();
+    }
+
     /// The fill in thousandths of a token, for records and metrics; `None` if the throttle has
     /// none.
     fn milli_tokens(&self) -> Option<u64> {
@@ -105,6 +116,10 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
 
     fn first_failed(&self) {
         (**self).first_failed();
+    }
+
+    fn first_answered(&self) {
+        (**self).first_answered();
     }
 
     fn milli_tokens(&self) -> Option<u64> {
@@ -159,6 +174,10 @@ mod tests {
             self.was("first failed");
         }
 
+        fn first_answered(&self) {
+            self.was("first answered");
+        }
+
         fn milli_tokens(&self) -> Option<u64> {
             Some(7)
         }
@@ -174,6 +193,7 @@ mod tests {
         RetryThrottle::refund(shared, None);
         RetryThrottle::recovered(shared, Some(&FAILURE));
         RetryThrottle::first_failed(shared);
+        RetryThrottle::first_answered(shared);
         assert_eq!(RetryThrottle::milli_tokens(shared), Some(7));
         assert_eq!(
             *throttle.0.lock().unwrap(),
@@ -183,7 +203,8 @@ mod tests {
                 "spend",
                 "refund",
                 "recovered",
-                "first failed"
+                "first failed",
+                "first answered"
             ]
         );
     }
@@ -210,6 +231,7 @@ mod tests {
         throttle.refund(None);
         assert_eq!(*throttle.0.lock().unwrap(), 0);
         throttle.first_failed();
+        throttle.first_answered();
         assert_eq!(*throttle.0.lock().unwrap(), 0);
         throttle.recovered(Some(&FAILURE));
         assert_eq!(*throttle.0.lock().unwrap(), 1);

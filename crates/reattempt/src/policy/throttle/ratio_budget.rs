@@ -6,11 +6,12 @@ mod tests;
 mod window;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::{RetryThrottle, Settled};
 use crate::Failure;
+use crate::policy::ticks::Ticks;
 use crate::sync::Mutex;
 use window::{Counts, Window};
 
@@ -68,10 +69,8 @@ pub enum InvalidRatioBudget {
 /// ```
 pub struct RatioBudget {
     state: Mutex<State>,
-    /// The start of the first window.
-    start: Instant,
-    /// `None`: the clock of the layers.
-    clock: Option<Arc<dyn Fn() -> Instant + Send + Sync>>,
+    /// From the start of the first window.
+    ticks: Ticks,
 }
 
 #[derive(Debug)]
@@ -148,16 +147,14 @@ impl RatioBudget {
                 limits,
                 window: Window::new(limits.window),
             }),
-            start: now(),
-            clock: None,
+            ticks: Ticks::new(),
         })
     }
 
     /// Reads the time from this clock, for simulators. It starts a new window.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
-        self.start = clock();
-        self.clock = Some(Arc::new(clock));
+        self.ticks = Ticks::by(clock);
         self
     }
 
@@ -184,8 +181,7 @@ impl RatioBudget {
 
     fn with<R>(&self, change: impl FnOnce(&mut State, Duration) -> R) -> R {
         // The clock may be the caller's own code: it is not read under the lock.
-        let now = self.clock.as_ref().map_or_else(now, |clock| clock());
-        let elapsed = now.saturating_duration_since(self.start);
+        let elapsed = self.ticks.elapsed();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.window.advance(elapsed);
         change(&mut state, elapsed)
@@ -194,18 +190,6 @@ impl RatioBudget {
     fn call_seen(&self) {
         self.with(|state, _| state.window.add_call());
     }
-}
-
-/// The layers' clock.
-fn now() -> Instant {
-    #[cfg(feature = "tokio")]
-    return crate::clock::now();
-    #[cfg(not(feature = "tokio"))]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "without tokio there is no paused time; `with_clock` sets another clock"
-    )]
-    return Instant::now();
 }
 
 impl RetryThrottle for RatioBudget {

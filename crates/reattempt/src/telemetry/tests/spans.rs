@@ -8,9 +8,10 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::*;
 
-/// The fields of each span, in order, and whether it was closed.
+/// The fields of each span, in order, with the levels of the events inside of it, and whether it
+/// was closed; and which spans are entered.
 #[derive(Clone, Default)]
-struct Spans(Arc<Mutex<Vec<(String, bool)>>>);
+struct Spans(Arc<Mutex<Vec<(String, bool)>>>, Arc<Mutex<Vec<u64>>>);
 
 struct Fields<'a>(&'a mut String);
 
@@ -22,7 +23,7 @@ impl Visit for Fields<'_> {
 
 impl Subscriber for Spans {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span()
+        metadata.is_span() || metadata.target() == "reattempt::call"
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -40,11 +41,20 @@ impl Subscriber for Spans {
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
-    fn event(&self, _: &Event<'_>) {}
+    fn event(&self, event: &Event<'_>) {
+        if let Some(inside) = self.1.lock().unwrap().last() {
+            let fields = &mut self.0.lock().unwrap()[*inside as usize - 1].0;
+            let _ = write!(fields, "{} ", event.metadata().level());
+        }
+    }
 
-    fn enter(&self, _: &Id) {}
+    fn enter(&self, id: &Id) {
+        self.1.lock().unwrap().push(id.into_u64());
+    }
 
-    fn exit(&self, _: &Id) {}
+    fn exit(&self, id: &Id) {
+        assert_eq!(self.1.lock().unwrap().pop(), Some(id.into_u64()));
+    }
 
     fn try_close(&self, id: Id) -> bool {
         self.0.lock().unwrap()[id.into_u64() as usize - 1].1 = true;
@@ -83,8 +93,8 @@ async fn each_attempt_has_a_span_with_its_resend_count() {
         .layer(metrics.attempts(Puts, verdict as Verdicts))
         .service(probe.inner());
     assert!(service.oneshot(probe.request()).await.is_ok());
-    let always = "otel.name=\"PUT\" otel.kind=\"client\" http.request.method=\"PUT\" \
-                  server.address=\"shop\" ";
+    let always = "otel.name=\"PUT\" otel.kind=\"client\" server.address=\"shop\" \
+                  http.request.method=\"PUT\" ";
     let failed = |error: &str| format!("error.type={error} otel.status_code=\"ERROR\" ");
     let expected = [
         format!("{always}http.response.status_code=503 {}", failed("503")),
@@ -96,4 +106,80 @@ async fn each_attempt_has_a_span_with_its_resend_count() {
     ];
     let found = spans.0.lock().unwrap().clone();
     assert_eq!(found, expected.map(|fields| (fields, true)));
+}
+
+/// The span of one call, and the outcome of that call.
+async fn call_span(
+    script: impl IntoIterator<Item = Step>,
+    recovery: bool,
+    limit: u64,
+) -> (String, bool) {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let spans = Spans::default();
+    let _guard = tracing::subscriber::set_default(spans.clone());
+    let (_, metrics) = metrics();
+    let probe = probe(script);
+    let service = ServiceBuilder::new()
+        .layer(CallSpanLayer::new(Puts))
+        .layer(DeadlineLayer::new(ms(limit)))
+        .option_layer(recovery.then(|| retry(&metrics)))
+        .service(probe.inner());
+    let call = service.oneshot(probe.request());
+    let outcome = tokio::time::timeout(ms(100), call).await;
+    let spans = spans.0.lock().unwrap().clone();
+    let [(fields, true)] = &spans[..] else {
+        panic!("one span, which is closed: {spans:?}");
+    };
+    let always = "otel.name=\"PUT\" otel.kind=\"internal\" server.address=\"shop\" \
+                  http.request.method=\"PUT\" ";
+    let rest = fields.strip_prefix(always).expect(fields);
+    (rest.to_owned(), matches!(outcome, Ok(Ok(_))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_calls_span_has_its_log_and_says_why_it_ended() {
+    let failed = |error: &str| format!("error.type={error} otel.status_code=\"ERROR\" ");
+    let ended = |level: &str, attempts, stopped: &str| {
+        format!("{level} reattempt.attempts={attempts} reattempt.stopped=\"{stopped}\" ")
+    };
+    let busy = |n| attempt(n).fails(KV_LOCKED).code(503);
+    for (script, limit, fields) in [
+        (
+            vec![busy(1), attempt(2)],
+            1000,
+            ended("INFO", 2, "success") + "http.response.status_code=200 ",
+        ),
+        (
+            vec![busy(1), busy(2), busy(3)],
+            1000,
+            ended("WARN", 3, "attempts") + "http.response.status_code=503 " + &failed("503"),
+        ),
+        (
+            vec![attempt(1).hangs()],
+            5,
+            ended("WARN", 1, "deadline") + &failed("timeout"),
+        ),
+        (
+            vec![attempt(1).hangs()],
+            1000,
+            ended("DEBUG", 1, "cancelled") + &failed("cancelled"),
+        ),
+    ] {
+        let works = fields.contains("success");
+        assert_eq!(call_span(script, true, limit).await, (fields, works));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_span_of_a_call_without_recovery_has_its_error() {
+    let other = "error.type=_OTHER otel.status_code=\"ERROR\" ".to_owned();
+    let script = [attempt(1).fails(KV_LOCKED)];
+    assert_eq!(call_span(script, false, 1000).await, (other, false));
+    let works = "http.response.status_code=200 ".to_owned();
+    assert_eq!(call_span([attempt(1)], false, 1000).await, (works, true));
+    let late = "reattempt.attempts=0 reattempt.stopped=\"deadline\" error.type=timeout \
+                otel.status_code=\"ERROR\" ";
+    let script = [attempt(1).hangs()];
+    assert_eq!(call_span(script, false, 5).await, (late.to_owned(), false));
 }

@@ -14,7 +14,8 @@ use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
-    AlertDescription, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
 };
 
 use super::Options;
@@ -80,10 +81,20 @@ impl Tls {
                     let what = "the server does not speak this version of HTTP";
                     io::Error::new(error.kind(), what)
                 }
+                Some(Error::InvalidCertificate(refused)) if is_authority(refused) => {
+                    let what = "the server's certificate is that of an authority (CA:TRUE), which \
+                                servers must not use: give it one of its own, or use --insecure";
+                    io::Error::new(error.kind(), what)
+                }
                 _ => error,
             }),
         }
     }
+}
+
+/// What webpki says of it is known by its name only.
+fn is_authority(refused: &CertificateError) -> bool {
+    matches!(refused, CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity"))
 }
 
 fn of_pem(pem: &str) -> Result<RootCertStore, String> {

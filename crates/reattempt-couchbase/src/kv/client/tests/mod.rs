@@ -121,6 +121,7 @@ where
     let seen = seen.map_err(|error| match error {
         ClientError::Transport(lost) => format!("{lost:?}"),
         ClientError::Elapsed(elapsed) => format!("{elapsed}; ambiguous: {}", elapsed.ambiguous),
+        ClientError::Refused(refused) => refused.to_string(),
     });
     (seen, handle.info(), began.elapsed())
 }

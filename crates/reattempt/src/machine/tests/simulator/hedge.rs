@@ -110,7 +110,10 @@ impl<'a> HedgedCall<'a> {
     }
 
     fn plan(&mut self, policy: &HedgePolicy, script: &[Line]) {
-        while let Due::Plan(kind) = self.driver.machine.due(self.now, policy) {
+        while let Due::Plan(kind) =
+            self.driver
+                .due(self.now, policy, &self.call.effects(&self.context))
+        {
             let number = self.driver.machine.next_number() + self.readying.len() as u32;
             let ready = self.now + find(script, number).ready_after;
             self.readying.push((ready, kind));

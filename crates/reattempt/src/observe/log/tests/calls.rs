@@ -58,6 +58,39 @@ fn is_one(events: &Events, level: Level, parts: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_admitted_failed() {
+    use crate::admission::{Admission, Criticality};
+    use crate::backoff::Randomness;
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let admission = Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)));
+    admission.ended(Criticality::CRITICAL, false);
+    assert!(
+        admission.admit(Criticality::CRITICAL).is_ok(),
+        "one a second"
+    );
+    let probe = probe([]);
+    let service = ServiceBuilder::new()
+        .layer(crate::AdmissionLayer::new(admission))
+        .layer(crate::ClientErrorLayer)
+        .layer(retry())
+        .service(probe.inner());
+    let mut request = probe.request();
+    let policy = Arc::new(RoutePolicy::new("carts"));
+    request.context_mut().set_policy(policy);
+    assert!(service.oneshot(request).await.is_err());
+    let heard = heard.0.lock().unwrap().clone();
+    let parts = [
+        "attempts=0 ",
+        "stopped=\"not_admitted\" ",
+        "route=\"carts\" ",
+    ];
+    is_one(&heard, Level::WARN, &parts);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_call_is_one_warning_with_its_history() {
     let busy = |n| attempt(n).fails(KV_LOCKED).goes_to("n1:11210").after(ms(5));
     let probe = probe((1..=3).map(busy));
@@ -249,4 +282,28 @@ async fn a_call_over_http_has_its_host_and_method() {
         );
         assert!(!said.contains("secret"), "{said}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_the_method_that_was_set_in_each_copy() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let probe = probe([
+        attempt(1).fails(KV_LOCKED),
+        attempt(2).fails_for_good(KV_LOCKED),
+    ]);
+    let mut request = probe.request();
+    let get = crate::MethodName::new("GET").unwrap();
+    request.context_mut().set_method(get);
+    let request = request.clone();
+    assert_eq!(request.context().unwrap().method(), Some(get));
+    assert!(retry().layer(probe.inner()).oneshot(request).await.is_err());
+    let heard = heard.0.lock().unwrap().clone();
+    let (.., said) = heard.last().unwrap();
+    assert!(
+        said.contains("attempts=2 ") && said.contains("method=\"GET\" "),
+        "{said}"
+    );
 }

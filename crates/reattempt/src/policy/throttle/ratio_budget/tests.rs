@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use proptest::prelude::*;
 
@@ -16,7 +17,7 @@ struct Hands(Arc<Mutex<Instant>>);
 
 impl Hands {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new(now())))
+        Self(Arc::new(Mutex::new(crate::policy::ticks::now())))
     }
 
     fn forward(&self, milliseconds: u64) {

@@ -1,0 +1,153 @@
+//! The preset below an `AdmissionLayer`, and what the hop being served reports of a refused call.
+
+use reattempt::admission::{Admission, OnRefused, Refused};
+use reattempt::backoff::Randomness;
+use reattempt::{RetryThrottle, Route};
+
+use super::*;
+use crate::hop::{self, GaveUpLayer, Hop, ServerHopLayer};
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_accepts_nothing_receives_almost_nothing() {
+    let bucket = Arc::new(TokenBucket::default());
+    let preset = HttpClientLayer::standard()
+        .strategy(reattempt::strategy::NeverRetry)
+        .throttle(bucket.clone());
+    let mut client = ServiceBuilder::new()
+        .layer(preset.admission(Arc::new(Admission::default())))
+        .service(transport(&[Step::Status(503); 1000]));
+    let (mut sent, mut refused) = (0, 0);
+    for _ in 0..1000 {
+        let request = Request::get("http://shop.example/").body(Full::<Bytes>::default());
+        let client = client.ready().await.unwrap();
+        match client.call(request.unwrap()).await {
+            Ok(response) => sent += u32::from(response.status() == 503),
+            Err(ClientError::Refused(_)) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(sent + refused, 1000);
+    assert!(sent < 100, "{sent}");
+    let failures = u64::from(sent.min(100)) * 1000;
+    assert_eq!(
+        bucket.milli_tokens(),
+        Some(100_000 - failures),
+        "not for refused ones"
+    );
+}
+
+/// Refuses whenever the formula allows it.
+fn strict() -> Arc<Admission> {
+    Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)))
+}
+
+/// How many of these calls to a host are refused; the shop answers with 503, all others with 200.
+async fn refused(
+    layer: &HttpClientLayer<impl Route<Request<Full<Bytes>>> + Clone>,
+    host: &str,
+) -> u32 {
+    let client = layer.layer(service_fn(|sent: Sent| async move {
+        let busy = sent.uri().host() == Some("shop.example");
+        let answer = Response::builder().status(if busy { 503 } else { 200 });
+        Ok::<_, io::Error>(answer.body(Full::<Bytes>::default()).unwrap())
+    }));
+    let mut refused = 0;
+    for _ in 0..20 {
+        let request = Request::get(format!("http://{host}/")).body(Full::<Bytes>::default());
+        match client.clone().oneshot(request.unwrap()).await {
+            Err(ClientError::Refused(_)) => refused += 1,
+            other => assert!(other.is_ok()),
+        }
+    }
+    refused
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_origin_counts_by_itself() {
+    let layer = HttpClientLayer::standard()
+        .strategy(reattempt::strategy::NeverRetry)
+        .admission(strict());
+    assert_eq!(refused(&layer, "shop.example").await, 18);
+    assert_eq!(refused(&layer, "other.example").await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_admission_of_the_document_needs_no_code() {
+    let options = crate::policy::Options::new().randomness(Randomness::Fixed(0.0));
+    let table = HttpPolicies::parse_with(r#"{"admission": true}"#, &options).unwrap();
+    let live = LiveHttpPolicies::new(table.policies);
+    let layer = HttpClientLayer::policies(live.clone()).strategy(reattempt::strategy::NeverRetry);
+    assert_eq!(refused(&layer, "shop.example").await, 18);
+    live.update("{}").unwrap();
+    assert_eq!(refused(&layer, "shop.example").await, 0);
+    live.update(r#"{"admission": true}"#).unwrap();
+    assert!(refused(&layer, "shop.example").await > 18);
+}
+
+/// Keeps why calls ended.
+#[derive(Debug, Default)]
+struct Ends(Mutex<Vec<Option<StopReason>>>);
+
+impl reattempt::Observer for Ends {
+    fn call_ended(&self, _: &reattempt::CallContext, info: &RetryInfo) {
+        self.0.lock().unwrap().push(info.stopped());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_observer_gets_the_end_of_a_refused_call() {
+    let ends = Arc::new(Ends::default());
+    let layer = HttpClientLayer::standard()
+        .strategy(reattempt::strategy::NeverRetry)
+        .admission(strict())
+        .observer(ends.clone());
+    assert_eq!(refused(&layer, "shop.example").await, 18);
+    let ends = ends.0.lock().unwrap();
+    let not_admitted = ends
+        .iter()
+        .filter(|end| **end == Some(StopReason::NotAdmitted));
+    assert_eq!((ends.len(), not_admitted.count()), (20, 18));
+}
+
+/// Answers a refused call with 503.
+#[derive(Clone, Copy)]
+struct Unavailable;
+
+impl<E> OnRefused<Response<()>, E> for Unavailable {
+    fn on_refused(&self, _: Refused) -> Result<Response<()>, E> {
+        let mut response = Response::new(());
+        *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+        Ok(response)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hop_before_learns_that_a_call_was_not_admitted() {
+    let admission = Arc::new(Admission::default());
+    let server = ServiceBuilder::new()
+        .layer(ServerHopLayer::new())
+        .service(service_fn(move |request: Request<()>| {
+            let client = ServiceBuilder::new()
+                .layer(GaveUpLayer)
+                .layer(reattempt::AdmissionLayer::new(admission.clone()).on_refused(Unavailable))
+                .layer(RetryLayer::new(
+                    HttpClassifier::new(),
+                    reattempt::strategy::NeverRetry,
+                ))
+                .service(service_fn(|_: Request<()>| async {
+                    Ok::<_, Infallible>(Response::builder().status(503).body(()).unwrap())
+                }));
+            let mut call = Request::new(());
+            Hop::of(&request).unwrap().pass_on(&mut call);
+            client.oneshot(call)
+        }));
+    let mut told = Vec::new();
+    for _ in 0..1000 {
+        let answer = server.clone().oneshot(Request::new(())).await.unwrap();
+        assert_eq!(answer.status(), 503);
+        told.extend(hop::do_not_retry(answer.headers()).map(str::to_owned));
+    }
+    // A failure that was not retried is left to the hop before; a refused call is not.
+    assert!(told.len() > 900, "{}", told.len());
+    assert!(told.iter().all(|why| why == "not_admitted"), "{told:?}");
+}

@@ -1,0 +1,92 @@
+//! Backends with health: `with: {"health": …}`.
+
+use serde_json::{Value, json};
+
+use super::{http, outcome};
+
+/// Three backends, the second of which has this fault from second 10 to 40. Counted from second 12
+/// to 40.
+fn one_of_three(clients: u32, fault: Value) -> Value {
+    let backend =
+        |faults: Value| json!({"servers": 100, "latency": {"exponential_ms": 5}, "faults": faults});
+    json!({
+        "seed": 3, "duration_s": 40, "warmup_s": 12, "clients": clients, "rtt_ms": 1,
+        "arrivals": [{"per_s": 300}],
+        "call": {"method": "GET", "path": "/", "timeout_ms": 2000},
+        "backends": [backend(json!([])), backend(json!([fault])), backend(json!([]))],
+    })
+}
+
+fn silent() -> Value {
+    json!({"from_s": 10, "to_s": 40, "kind": "silent"})
+}
+
+fn failing() -> Value {
+    json!({"from_s": 10, "to_s": 40, "kind": "error"})
+}
+
+fn with_health(mut policy: Value) -> Value {
+    policy["with"] = json!({"health": {}});
+    policy
+}
+
+fn retrying() -> Value {
+    let retry = json!({"maxAttempts": 3, "backoff": {"initial": "0.001s"}});
+    http(json!({"retry": retry, "attemptTimeout": "0.1s"}))
+}
+
+fn hedging() -> Value {
+    http(json!({"hedge": {"maxAttempts": 3, "delay": "0.05s"}}))
+}
+
+/// Issue 16, point 12.
+#[test]
+fn few_feel_a_silent_backend_and_none_is_lost() {
+    for clients in [1, 10] {
+        for policy in [retrying(), hedging()] {
+            let scenario = one_of_three(clients, silent());
+            let without = outcome(scenario.clone(), policy.clone());
+            assert!(without.latency_ms.p90 > Some(50.0), "a third waits");
+            let with = outcome(scenario, with_health(policy));
+            assert_eq!(with.success, 1.0);
+            // An answer takes more than 40 ms in one of 2,000 calls.
+            assert!(
+                with.latency_ms.p99 < Some(40.0),
+                "{clients} clients: {:?}",
+                with.latency_ms
+            );
+        }
+    }
+}
+
+#[test]
+fn a_failing_backend_costs_few_attempts() {
+    let scenario = one_of_three(1, failing());
+    let without = outcome(scenario.clone(), retrying());
+    assert!(without.amplification > 1.3);
+    let with = outcome(scenario, with_health(retrying()));
+    assert!(with.amplification < 1.01, "{}", with.amplification);
+}
+
+#[test]
+fn if_all_backends_fail_all_are_asked() {
+    let backend = json!({
+        "servers": 100, "latency": {"fixed_ms": 1}, "faults": [{"to_s": 20, "kind": "error"}],
+    });
+    let scenario = json!({
+        "duration_s": 40, "warmup_s": 21, "clients": 1, "arrivals": [{"per_s": 100}],
+        "backends": [backend, backend, backend],
+    });
+    let seen = outcome(scenario, with_health(http(json!({}))));
+    assert_eq!(seen.success, 1.0, "none is refused once they work");
+}
+
+#[test]
+fn a_slow_backend_gets_less_than_its_share() {
+    let slow = json!({"from_s": 0, "kind": "slow", "factor": 20});
+    let scenario = one_of_three(1, slow);
+    let mean = |policy| outcome(scenario.clone(), policy).latency_ms.mean.unwrap();
+    let (without, with) = (mean(http(json!({}))), mean(with_health(http(json!({})))));
+    assert!(without > 30.0, "{without}");
+    assert!(with < 10.0, "{with}");
+}

@@ -1,0 +1,224 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tower::{Layer, ServiceBuilder, ServiceExt};
+
+use super::*;
+use crate::backoff::{Backoff, Randomness};
+use crate::failure::reason::{KV_TEMPORARY_FAILURE, UNKNOWN};
+use crate::strategy::MaxAttempts;
+use crate::test_util::{Answer, Fault, Payload, Probe, Step, attempt, listen, ms, probe, verdict};
+use crate::{Call, CallContext, RetryInfo, RetryLayer, RetryThrottle, ThrottleLayer, TokenBucket};
+use crate::{ClientError, ClientErrorLayer, DeadlineLayer, Verdict};
+
+type Verdicts = fn(Result<&Answer, &ClientError<Fault>>, &CallContext) -> Verdict;
+
+fn judge(outcome: Result<&Answer, &ClientError<Fault>>, context: &CallContext) -> Verdict {
+    match outcome {
+        Ok(answer) => verdict(Ok(answer), context),
+        Err(ClientError::Transport(fault)) => verdict(Err(fault), context),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// Refuses whenever the formula allows it.
+fn strict() -> Arc<Admission> {
+    Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)))
+}
+
+/// The same, of a server that accepted none of the latest calls.
+fn closed() -> Arc<Admission> {
+    let admission = strict();
+    (0..10).for_each(|_| admission.ended(Criticality::CRITICAL, false));
+    for number in 0..3 {
+        let admitted = admission.admit(Criticality::new(number));
+        assert!(admitted.is_ok(), "one a second of each");
+    }
+    admission
+}
+
+fn retry() -> RetryLayer<Verdicts> {
+    RetryLayer::new(
+        judge as Verdicts,
+        MaxAttempts::new(2, Backoff::constant(ms(10))),
+    )
+}
+
+async fn run<C: ReadCriticality<Call<Payload>> + Clone>(
+    layer: AdmissionLayer<AsError, C>,
+    probe: &Probe,
+    request: Call<Payload>,
+) -> Result<Answer, ClientError<Fault>> {
+    ServiceBuilder::new()
+        .layer(layer)
+        .layer(DeadlineLayer::new(Duration::from_millis(500)))
+        .layer(retry())
+        .layer(ClientErrorLayer)
+        .service(probe.inner())
+        .oneshot(request)
+        .await
+}
+
+/// What a call with these attempts adds to (requests, accepts).
+async fn adds(steps: impl IntoIterator<Item = Step>) -> (u64, u64) {
+    let admission = strict();
+    let probe = probe(steps);
+    let _ = run(
+        AdmissionLayer::new(admission.clone()),
+        &probe,
+        probe.request(),
+    )
+    .await;
+    admission.seen()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_counts_once_by_what_became_of_it() {
+    let busy = |n| attempt(n).fails(KV_TEMPORARY_FAILURE);
+    assert_eq!(adds([attempt(1)]).await, (1, 1));
+    assert_eq!(adds([busy(1), attempt(2)]).await, (1, 1), "by its end");
+    assert_eq!(adds([busy(1), busy(2)]).await, (1, 0));
+    let answer = attempt(1).fails_for_good(UNKNOWN);
+    assert_eq!(adds([answer]).await, (1, 1), "the server's own answer");
+    let overload = attempt(1).fails_for_good(KV_TEMPORARY_FAILURE);
+    assert_eq!(adds([overload]).await, (1, 0));
+    assert_eq!(adds([attempt(1).hangs()]).await, (1, 0), "the deadline");
+    assert_eq!(
+        adds([attempt(1).commits()]).await,
+        (1, 1),
+        "the response began"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_its_caller_drops_does_not_count() {
+    let admission = strict();
+    let probe = probe([attempt(1).hangs()]);
+    let call = run(
+        AdmissionLayer::new(admission.clone()),
+        &probe,
+        probe.request(),
+    );
+    assert!(tokio::time::timeout(ms(100), call).await.is_err());
+    assert_eq!(admission.seen(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_recovery_layer_nothing_counts() {
+    let admission = strict();
+    let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE)]);
+    let service = AdmissionLayer::new(admission.clone()).on_refused(Unused);
+    let _ = service.layer(probe.inner()).oneshot(probe.request()).await;
+    assert_eq!(admission.seen(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_call_is_not_sent_and_counts_against_no_one() {
+    let (admission, probe) = (closed(), probe([]));
+    let bucket = Arc::new(TokenBucket::default());
+    let service = ServiceBuilder::new()
+        .layer(AdmissionLayer::new(admission.clone()))
+        .layer(ThrottleLayer::new(bucket.clone()))
+        .layer(retry())
+        .layer(ClientErrorLayer)
+        .service(probe.inner());
+    let mut request = probe.request();
+    let info = RetryInfo::track(&mut request);
+    let error = service.oneshot(request).await.unwrap_err();
+    let ClientError::Refused(refused) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((refused.requests, refused.accepted), (10, 0));
+    assert_eq!(admission.seen(), (11, 0));
+    assert_eq!(probe.log().times(), [0; 0]);
+    assert_eq!(bucket.milli_tokens(), Some(100_000));
+    let info = info.info();
+    assert_eq!(
+        (info.attempts(), info.stopped()),
+        (0, Some(StopReason::NotAdmitted))
+    );
+    assert_eq!(info.to_string(), "0 attempts, ended by not_admitted");
+}
+
+/// For a stack whose error has no room for a refusal, where there is none.
+#[derive(Clone, Copy, Debug)]
+struct Unused;
+
+impl OnRefused<Answer, Fault> for Unused {
+    fn on_refused(&self, refused: Refused) -> Result<Answer, Fault> {
+        unreachable!("{refused}")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_criticality_is_the_requests_or_its_contexts() {
+    let number = |_: &Call<Payload>| Some(Criticality::SHEDDABLE);
+    for (layer_reads, on_context, refused) in [
+        (false, None, Criticality::CRITICAL),
+        (
+            false,
+            Some(Criticality::SHEDDABLE_PLUS),
+            Criticality::SHEDDABLE_PLUS,
+        ),
+        (
+            true,
+            Some(Criticality::SHEDDABLE_PLUS),
+            Criticality::SHEDDABLE,
+        ),
+    ] {
+        let probe = probe([]);
+        let mut request = probe.request();
+        if let Some(criticality) = on_context {
+            request.context_mut().set_criticality(criticality);
+        }
+        let layer = AdmissionLayer::new(closed());
+        let outcome = if layer_reads {
+            run(layer.criticality(number), &probe, request).await
+        } else {
+            run(layer, &probe, request).await
+        };
+        let seen = match outcome {
+            Err(ClientError::Refused(seen)) => seen.criticality,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(seen, refused);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn below_the_recovery_layer_it_refuses_nothing_and_warns() {
+    let listener = listen();
+    let (admission, probe) = (closed(), probe([attempt(1)]));
+    let service = ServiceBuilder::new()
+        .layer(retry())
+        .layer(AdmissionLayer::new(admission.clone()))
+        .layer(ClientErrorLayer)
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_ok());
+    assert_eq!(admission.seen(), (10, 0));
+    let heard = listener.heard();
+    assert!(
+        heard[0].starts_with("AdmissionLayer is inside the recovery layer"),
+        "{heard:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn switched_off_it_passes_calls_through() {
+    let admission = Arc::new(Admission::off());
+    let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+    let _ = run(
+        AdmissionLayer::new(admission.clone()),
+        &probe,
+        probe.request(),
+    )
+    .await;
+    assert_eq!((admission.seen(), probe.log().times().len()), ((0, 0), 1));
+}
+
+/// Compile-time checks of the layer's types.
+const _: fn() = || {
+    fn service<T: Clone + Send + Sync + std::fmt::Debug>() {}
+    service::<AdmissionLayer>();
+    service::<Admit<Probe>>();
+};

@@ -1,0 +1,104 @@
+//! One list of backends and their health.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::clock;
+use crate::health::{HealthPolicy, Pool, Status};
+use crate::{Backend, CallContext};
+
+/// The lock is held only to clone a service, so that it need not be `Sync`.
+type Shared<S> = Arc<Mutex<S>>;
+
+/// A list does not change: the next one takes its place.
+pub(super) struct List<S> {
+    all: Box<[(Backend, Shared<S>)]>,
+    pool: Pool,
+}
+
+/// Backends by name; of two of the same name the last one.
+pub(super) fn named<N: Into<Arc<str>>, S>(
+    backends: impl IntoIterator<Item = (N, S)>,
+) -> Vec<(Backend, Shared<S>)> {
+    let mut all: Vec<(Backend, Shared<S>)> = Vec::new();
+    let mut places = HashMap::new();
+    for (name, service) in backends {
+        let (name, service) = (Backend::new(name), Arc::new(Mutex::new(service)));
+        let at = *places.entry(name.clone()).or_insert(all.len());
+        match all.get_mut(at) {
+            Some((_, other)) => *other = service,
+            None => all.push((name, service)),
+        }
+    }
+    all
+}
+
+impl<S> List<S> {
+    pub(super) fn new<N: Into<Arc<str>>>(
+        backends: impl IntoIterator<Item = (N, S)>,
+        policy: HealthPolicy,
+    ) -> Self {
+        let all = named(backends);
+        let pool = Pool::new(policy, all.len(), clock::now());
+        let all = all.into();
+        Self { all, pool }
+    }
+
+    /// The list that takes its place.
+    pub(super) fn with(&self, all: Vec<(Backend, Shared<S>)>) -> Self {
+        let own = self.all.iter().enumerate();
+        let places: HashMap<_, _> = own.map(|(at, (name, _))| (name, at)).collect();
+        let kept = all.iter().map(|(name, _)| places.get(name).copied());
+        let kept: Vec<_> = kept.collect();
+        let pool = self.pool.changed(&kept, clock::now());
+        let all = all.into();
+        Self { all, pool }
+    }
+
+    /// All but the backend of this name.
+    pub(super) fn others(&self, name: &Backend) -> Vec<(Backend, Shared<S>)> {
+        let others = self.all.iter().filter(|(other, _)| other != name);
+        others.cloned().collect()
+    }
+
+    fn place(&self, name: &Backend) -> Option<usize> {
+        self.all.iter().position(|(other, _)| other == name)
+    }
+
+    pub(super) const fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The places of the backends that the call has tried, least recently used first.
+    pub(super) fn tried(&self, context: &CallContext) -> Vec<usize> {
+        let tried = context.backends_tried();
+        tried.iter().filter_map(|name| self.place(name)).collect()
+    }
+
+    pub(super) fn status(&self) -> Vec<(Backend, Status)> {
+        let names = self.all.iter().map(|(name, _)| name.clone());
+        names.zip(self.pool.status(clock::now())).collect()
+    }
+}
+
+impl<S: Clone> List<S> {
+    /// The backend at this place.
+    pub(super) fn at(&self, at: usize) -> (Backend, S) {
+        let (name, service) = &self.all[at];
+        let service = service.lock().unwrap_or_else(PoisonError::into_inner);
+        (name.clone(), service.clone())
+    }
+}
+
+impl<S> fmt::Debug for List<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.all.iter().map(|(name, _)| name))
+            .finish()
+    }
+}

@@ -1,0 +1,289 @@
+//! Backends with health, over a list that may change.
+
+mod future;
+mod list;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::watch;
+use tower_service::Service;
+
+use crate::clock;
+use crate::health::{Attempted, HealthPolicy, Status};
+use crate::{Backend, CallContext, Classify, HasCallContext, ReadPushback, ServerPushback};
+
+use super::BackendsFuture;
+pub use future::BalancedFuture;
+use future::Flight;
+use list::List;
+
+/// A list of services, one per backend, of which each attempt uses a healthy one with little load.
+///
+/// - A backend that fails is ejected for a time, by a [`HealthPolicy`]. A further one only
+///   while fewer than its share are; if all are ejected, all are used.
+/// - Of two healthy backends drawn at random the one with less load is used: attempts in flight,
+///   and recent latency where that differs by more than a factor of two.
+/// - A further attempt of a call goes to a backend that the call has not tried. A hedge may probe
+///   an ejected one, while another attempt of the call is in flight.
+///
+/// The list may change at any time; a backend that stays keeps its health by its name. Clones share
+/// the list and the health. It is ready as long as the list is not empty; the attempt waits for the
+/// readiness of its backend.
+///
+/// The classifier is that of the recovery layer: a verdict that the request is at fault says
+/// nothing against the backend ([`Outcome::of`](crate::health::Outcome::of)). A response that is
+/// committed counts as an answer when its head arrives.
+pub struct Balanced<S, C, P = NoPushback> {
+    /// There once it was polled for readiness: a clone that only changes the list keeps none, and
+    /// no service that was removed.
+    list: Option<Arc<List<S>>>,
+    changes: watch::Sender<Arc<List<S>>>,
+    changed: watch::Receiver<Arc<List<S>>>,
+    judge: Arc<Judge<C, P>>,
+    /// There while the list is empty and a caller waits.
+    filled: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+}
+
+const NOT_READY: &str = "`poll_ready` returned ready before the call";
+
+/// What reads the outcome of an attempt.
+#[derive(Debug)]
+struct Judge<C, P> {
+    classifier: C,
+    pushback: P,
+}
+
+/// Reads no pushback.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPushback;
+
+#[diagnostic::do_not_recommend]
+impl<Res, Err> ReadPushback<Res, Err> for NoPushback {
+    fn read(&self, _: Result<&Res, &Err>) -> Option<ServerPushback> {
+        None
+    }
+}
+
+impl<S: Send + 'static, C> Balanced<S, C> {
+    /// Uses these services, each with the name (for example an address) by which records show it.
+    /// The list may be empty at first.
+    #[must_use]
+    pub fn new<N: Into<Arc<str>>>(
+        backends: impl IntoIterator<Item = (N, S)>,
+        policy: HealthPolicy,
+        classifier: C,
+    ) -> Self {
+        let (changes, changed) = watch::channel(Arc::new(List::new(backends, policy)));
+        let pushback = NoPushback;
+        Self {
+            list: None,
+            changes,
+            changed,
+            judge: Arc::new(Judge {
+                classifier,
+                pushback,
+            }),
+            filled: None,
+        }
+    }
+
+    /// Keeps load from a backend for as long as its pushback says, at most a minute, while there
+    /// are others. A pushback that a layer of the backend's own has reported counts too.
+    #[must_use]
+    pub fn pushback<P>(self, pushback: P) -> Balanced<S, C, P>
+    where
+        C: Clone,
+    {
+        Balanced {
+            list: self.list,
+            changes: self.changes,
+            changed: self.changed,
+            judge: Arc::new(Judge {
+                classifier: self.judge.classifier.clone(),
+                pushback,
+            }),
+            filled: None,
+        }
+    }
+}
+
+impl<S: Send + 'static, C, P> Balanced<S, C, P> {
+    /// Replaces the list. A backend of the same name keeps its health; of two of the same name the
+    /// last one counts. Attempts in flight at a backend that is no longer in it run on.
+    pub fn set<N: Into<Arc<str>>>(&self, backends: impl IntoIterator<Item = (N, S)>) {
+        let named = list::named(backends);
+        self.change(|list| list.with(named));
+    }
+
+    /// Adds a backend, or replaces its service.
+    pub fn insert(&self, name: impl Into<Arc<str>>, service: S) {
+        let name = name.into();
+        self.change(|list| {
+            let mut all = list.others(&Backend::new(Arc::clone(&name)));
+            all.extend(list::named([(name, service)]));
+            list.with(all)
+        });
+    }
+
+    /// Removes a backend.
+    pub fn remove(&self, name: &str) {
+        let name = Backend::new(name);
+        self.change(|list| list.with(list.others(&name)));
+    }
+
+    fn change(&self, change: impl FnOnce(&List<S>) -> List<S>) {
+        self.changes
+            .send_modify(|list| *list = Arc::new(change(list)));
+    }
+
+    /// What is known of each backend now.
+    #[must_use]
+    pub fn status(&self) -> Vec<(Backend, Status)> {
+        let list = Arc::clone(&self.changes.borrow());
+        list.status()
+    }
+
+    /// Follows a service discovery: its keys are the names. Ends with it, or with its first error;
+    /// what was discovered until then stays.
+    ///
+    /// Spawn it beside the service, once:
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::future::{Ready, ready};
+    /// use reattempt::backends::Balanced;
+    /// use reattempt::health::HealthPolicy;
+    /// use reattempt::{Call, CallContext, Verdict, classify_fn};
+    /// use tower::discover::ServiceList;
+    /// use tower::{ServiceExt, util::ServiceFn, service_fn};
+    ///
+    /// type Replica = ServiceFn<fn(Call<()>) -> Ready<Result<u32, Infallible>>>;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let any_answer = classify_fn(|_: Result<&u32, &Infallible>, _: &CallContext| Verdict::Success);
+    /// let none: [(&str, Replica); 0] = [];
+    /// let balanced = Balanced::new(none, HealthPolicy::standard(), any_answer);
+    ///
+    /// let replica: Replica = service_fn(|_| ready(Ok(7)));
+    /// let discovery = ServiceList::new::<Call<()>>([replica]);
+    /// let list = balanced.clone();
+    /// tokio::spawn(async move { list.follow(discovery).await });
+    /// // The call waits for the first backend.
+    /// assert_eq!(balanced.oneshot(Call::new(())).await, Ok(7));
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The first error of the discovery.
+    #[cfg(feature = "discover")]
+    pub async fn follow<D>(&self, discover: D) -> Result<(), D::Error>
+    where
+        D: tower::discover::Discover<Service = S>,
+        D::Key: fmt::Display,
+    {
+        use tower::discover::{Change, Discover};
+        let mut discover = std::pin::pin!(discover);
+        while let Some(change) =
+            std::future::poll_fn(|cx| Discover::poll_discover(discover.as_mut(), cx)).await
+        {
+            match change? {
+                Change::Insert(key, service) => self.insert(key.to_string(), service),
+                Change::Remove(key) => self.remove(&key.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the list is not empty.
+    fn poll_filled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            // It cannot be closed: this value has a sender.
+            if self.list.is_none() || self.changed.has_changed().unwrap_or(false) {
+                self.list = Some(Arc::clone(&self.changed.borrow_and_update()));
+            }
+            if self.list.as_ref().is_some_and(|list| !list.is_empty()) {
+                self.filled = None;
+                return Poll::Ready(());
+            }
+            let mut changed = self.changed.clone();
+            let filled = self.filled.get_or_insert_with(|| {
+                Box::pin(async move {
+                    let _ = changed.wait_for(|list| !list.is_empty()).await;
+                })
+            });
+            ready!(filled.as_mut().poll(cx));
+            self.filled = None;
+        }
+    }
+}
+
+impl<S, C, P, Req> Service<Req> for Balanced<S, C, P>
+where
+    S: Service<Req> + Clone + Send + 'static,
+    C: Classify<S::Response, S::Error>,
+    P: ReadPushback<S::Response, S::Error>,
+    Req: HasCallContext,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BalancedFuture<S, C, P, Req>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.poll_filled(cx).map(Ok)
+    }
+
+    /// # Panics
+    /// If the list was empty when this instance was last polled for readiness, or never polled.
+    fn call(&mut self, request: Req) -> Self::Future {
+        let list = self.list.as_ref().expect(NOT_READY);
+        let context = request.context();
+        let tried = context.map_or_else(Vec::new, |context| list.tried(context));
+        let attempt = Attempted {
+            tried: &tried,
+            may_lose: context.is_some_and(CallContext::may_lose),
+        };
+        let sent = list.pool().send(clock::now(), attempt);
+        let sent = sent.expect(NOT_READY);
+        let (at, untried) = (sent.at(), sent.untried());
+        // From here on it ends also by a panic, of a service's `clone` for example.
+        let flight = Flight::new(Arc::clone(list), sent);
+        let (backend, service) = list.at(at);
+        if let Some(context) = context {
+            let reporter = context.reporter();
+            reporter.backend(backend);
+            reporter.untried_backend(untried);
+        }
+        let context = context.map(CallContext::share);
+        BalancedFuture::new(
+            BackendsFuture::new(service, request),
+            flight,
+            Arc::clone(&self.judge),
+            context,
+        )
+    }
+}
+
+impl<S, C, P> Clone for Balanced<S, C, P> {
+    fn clone(&self) -> Self {
+        Self {
+            list: None,
+            changes: self.changes.clone(),
+            changed: self.changed.clone(),
+            judge: Arc::clone(&self.judge),
+            filled: None,
+        }
+    }
+}
+
+impl<S, C, P> fmt::Debug for Balanced<S, C, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = Arc::clone(&self.changes.borrow());
+        f.debug_tuple("Balanced").field(&list).finish()
+    }
+}

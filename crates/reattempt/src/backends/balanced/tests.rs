@@ -1,0 +1,374 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tower::{Layer, ServiceExt};
+
+use super::*;
+use crate::backoff::{Backoff, Randomness};
+use crate::failure::reason::{KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
+use crate::strategy::MaxAttempts;
+use crate::{
+    AttemptKind, Call, Failure, HedgeLayer, HedgePolicy, Idempotency, RetryInfo, RetryLayer, Stage,
+    Verdict,
+};
+
+type Outcome = Result<usize, &'static str>;
+type Classifier = fn(Result<&usize, &&'static str>, &CallContext) -> Verdict;
+
+fn verdict(outcome: Result<&usize, &&'static str>, _: &CallContext) -> Verdict {
+    match outcome {
+        Ok(_) => Verdict::Success,
+        Err(&"late") => {
+            Verdict::Retry(Failure::new(SOCKET_CLOSED_WHILE_IN_FLIGHT, Stage::InFlight))
+        }
+        Err(_) => Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response)),
+    }
+}
+
+/// A backend that answers after a time, fails, or hangs.
+#[derive(Debug, Default)]
+struct Server {
+    hangs: AtomicBool,
+    fails: AtomicBool,
+    got: AtomicUsize,
+}
+
+#[derive(Clone, Debug)]
+struct Replica(usize, Arc<Server>);
+
+impl Service<Call<()>> for Replica {
+    type Response = usize;
+    type Error = &'static str;
+    type Future = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Call<()>) -> Self::Future {
+        let Self(number, server) = self.clone();
+        server.got.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            if server.hangs.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+            if server.fails.load(Ordering::Relaxed) {
+                return Err("failed");
+            }
+            Ok(number)
+        })
+    }
+}
+
+type Three = Balanced<Replica, Classifier>;
+
+fn policy() -> HealthPolicy {
+    HealthPolicy::standard().randomness(Randomness::seeded(3))
+}
+
+fn three() -> (Three, [Arc<Server>; 3]) {
+    let servers = <[Arc<Server>; 3]>::default();
+    let replicas = servers.iter().cloned().enumerate();
+    let named = replicas.map(|(at, server)| (at.to_string(), Replica(at, server)));
+    (
+        Balanced::new(named, policy(), verdict as Classifier),
+        servers,
+    )
+}
+
+fn retrying() -> RetryLayer<Classifier> {
+    RetryLayer::new(
+        verdict,
+        MaxAttempts::new(3, Backoff::constant(Duration::ZERO)),
+    )
+}
+
+fn hedging() -> HedgeLayer<Classifier> {
+    HedgeLayer::new(verdict, HedgePolicy::new(3, Duration::from_millis(50)))
+}
+
+async fn send<S>(service: &S) -> (Outcome, RetryInfo)
+where
+    S: Service<Call<()>, Response = usize, Error = &'static str> + Clone,
+{
+    let mut request = Call::new(());
+    request
+        .context_mut()
+        .set_idempotency(Idempotency::Idempotent);
+    let watch = RetryInfo::track(&mut request);
+    let call = service.clone().oneshot(request);
+    let outcome = tokio::time::timeout(Duration::from_secs(30), call).await;
+    (outcome.expect("it hangs"), watch.info())
+}
+
+fn ejected(balanced: &Three) -> Vec<String> {
+    let all = balanced.status().into_iter();
+    let ejected = all.filter(|(_, status)| status.is_ejected());
+    ejected.map(|(name, _)| name.to_string()).collect()
+}
+
+/// What became of calls of one second, 100 of them: how many took longer than 10 ms.
+async fn second<S>(service: &S) -> usize
+where
+    S: Service<Call<()>, Response = usize, Error = &'static str> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let service = service.clone();
+        calls.spawn(async move {
+            let began = clock::now();
+            let (outcome, _) = send(&service).await;
+            assert!(outcome.is_ok(), "a call is lost");
+            clock::now().duration_since(began)
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let took = calls.join_all().await;
+    took.iter()
+        .filter(|took| **took > Duration::from_millis(10))
+        .count()
+}
+
+fn take_counts(servers: &[Arc<Server>; 3]) -> [usize; 3] {
+    servers
+        .each_ref()
+        .map(|server| server.got.swap(0, Ordering::Relaxed))
+}
+
+/// Issue 16, point 12: a black-holed backend, with hedges.
+#[tokio::test(start_paused = true)]
+async fn a_silent_backend_is_felt_by_few_and_gets_its_load_back() {
+    let (balanced, servers) = three();
+    let service = hedging().layer(balanced.clone());
+    second(&service).await;
+    servers[1].hangs.store(true, Ordering::Relaxed);
+    let first = second(&service).await + second(&service).await;
+    let mut felt = 0;
+    for _ in 0..60 {
+        felt += second(&service).await;
+    }
+    assert!(
+        felt <= 60,
+        "{felt} of 6000 after two seconds, {first} before"
+    );
+    servers[1].hangs.store(false, Ordering::Relaxed);
+    for _ in 0..10 {
+        second(&service).await;
+    }
+    take_counts(&servers);
+    for _ in 0..10 {
+        second(&service).await;
+    }
+    let counts = take_counts(&servers);
+    assert!(
+        counts.iter().all(|count| (250..420).contains(count)),
+        "{counts:?}"
+    );
+}
+
+/// The same with retries, and a time limit of each attempt.
+#[tokio::test(start_paused = true)]
+async fn a_silent_backend_loses_no_call_that_may_be_retried() {
+    let (balanced, servers) = three();
+    let limit = crate::DeadlineLayer::new(Duration::from_millis(50)).on_elapsed(AsLate);
+    let service = retrying().layer(limit.layer(balanced.clone()));
+    second(&service).await;
+    servers[1].hangs.store(true, Ordering::Relaxed);
+    second(&service).await;
+    second(&service).await;
+    let mut felt = 0;
+    for _ in 0..60 {
+        felt += second(&service).await;
+    }
+    println!("{felt} of 6000");
+    assert!(felt <= 60, "{felt} of 6000");
+    servers[1].hangs.store(false, Ordering::Relaxed);
+    for _ in 0..10 {
+        second(&service).await;
+    }
+    take_counts(&servers);
+    for _ in 0..10 {
+        second(&service).await;
+    }
+    let counts = take_counts(&servers);
+    assert!(
+        counts.iter().all(|count| (250..420).contains(count)),
+        "{counts:?}"
+    );
+}
+
+#[derive(Clone, Debug)]
+struct AsLate;
+
+impl crate::deadline::OnElapsed<usize, &'static str> for AsLate {
+    fn on_elapsed(&self, _: crate::Elapsed) -> Outcome {
+        Err("late")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_backend_is_ejected_and_its_calls_go_elsewhere() {
+    let (balanced, servers) = three();
+    servers[2].fails.store(true, Ordering::Relaxed);
+    let service = retrying().layer(balanced.clone());
+    for _ in 0..100 {
+        let (outcome, info) = send(&service).await;
+        assert!(outcome.is_ok());
+        let records: Vec<_> = info.records().collect();
+        for pair in records.windows(2) {
+            assert_ne!(pair[0].backend, pair[1].backend, "distinct ones");
+        }
+    }
+    assert_eq!(ejected(&balanced), ["2"]);
+    assert!(servers[2].got.load(Ordering::Relaxed) <= 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_is_a_hedge_and_brings_a_backend_back() {
+    let (balanced, servers) = three();
+    servers[0].fails.store(true, Ordering::Relaxed);
+    let retries = retrying().layer(balanced.clone());
+    for _ in 0..50 {
+        send(&retries).await.0.unwrap();
+    }
+    assert_eq!(ejected(&balanced), ["0"]);
+    servers[0].fails.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // Neither first attempts nor retries go there.
+    for _ in 0..50 {
+        send(&retries).await.0.unwrap();
+    }
+    assert_eq!(ejected(&balanced), ["0"]);
+    // The healthy ones hang: the hedge that goes to the ejected one wins.
+    servers[1].hangs.store(true, Ordering::Relaxed);
+    servers[2].hangs.store(true, Ordering::Relaxed);
+    let (outcome, info) = send(&hedging().layer(balanced.clone())).await;
+    assert_eq!(outcome, Ok(0));
+    let probe = info.records().find(|record| record.number == 2).unwrap();
+    assert_eq!(probe.kind, AttemptKind::Hedge);
+    assert!(ejected(&balanced).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_replaces_a_failed_attempt_is_no_probe() {
+    let (balanced, servers) = three();
+    servers[0].fails.store(true, Ordering::Relaxed);
+    let retries = retrying().layer(balanced.clone());
+    for _ in 0..50 {
+        send(&retries).await.0.unwrap();
+    }
+    take_counts(&servers);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Both healthy ones fail at once: the caller waits for the next attempt alone.
+    servers[1].fails.store(true, Ordering::Relaxed);
+    let (outcome, _) = send(&hedging().layer(balanced.clone())).await;
+    assert_eq!(outcome, Ok(2));
+    assert_eq!(servers[0].got.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_the_first_backend_and_follows_the_list() {
+    let none: [(&str, Replica); 0] = [];
+    let balanced = Balanced::new(none, policy(), verdict as Classifier);
+    let service = retrying().layer(balanced.clone());
+    let replica = |number| Replica(number, Arc::default());
+    let (outcome, ()) = tokio::join!(send(&service), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        balanced.insert("7", replica(7));
+    });
+    assert_eq!(outcome.0, Ok(7));
+    balanced.insert("7", replica(8));
+    assert_eq!(send(&service).await.0, Ok(8), "replaced");
+    balanced.set([("9", replica(9)), ("10", replica(10))]);
+    balanced.remove("9");
+    assert_eq!(send(&service).await.0, Ok(10));
+    assert_eq!(balanced.status().len(), 1);
+    assert_eq!(format!("{balanced:?}"), r#"Balanced(["10"])"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_ends_at_the_backend_that_was_removed() {
+    let (balanced, servers) = three();
+    servers[1].hangs.store(true, Ordering::Relaxed);
+    let mut own = balanced.clone();
+    let mut flights = Vec::new();
+    for _ in 0..6 {
+        flights.push(own.ready().await.unwrap().call(Call::new(())));
+    }
+    let in_flight = |balanced: &Three| -> u32 {
+        balanced
+            .status()
+            .iter()
+            .map(|(_, status)| status.in_flight)
+            .sum()
+    };
+    assert_eq!(in_flight(&balanced), 6);
+    balanced.remove("1");
+    assert_eq!(in_flight(&balanced), 4);
+    drop(flights);
+    assert_eq!(in_flight(&balanced), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_that_only_changes_the_list_keeps_no_service() {
+    let (balanced, servers) = three();
+    let (editor, mut used) = (balanced.clone(), balanced.clone());
+    used.ready().await.unwrap();
+    let of_used = used.clone();
+    let count = || Arc::strong_count(&servers[1]);
+    editor.remove("1");
+    assert_eq!(editor.status().len(), 2);
+    used.ready().await.unwrap();
+    assert_eq!(count(), 1, "nothing but the test keeps it");
+    drop((editor, of_used));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pushback_keeps_load_away() {
+    let (balanced, servers) = three();
+    servers[0].fails.store(true, Ordering::Relaxed);
+    let asks = |outcome: Result<&usize, &&'static str>| {
+        let delay = Duration::from_secs(20);
+        outcome.is_err().then_some(ServerPushback::After(delay))
+    };
+    let service = balanced.pushback(asks);
+    for _ in 0..100 {
+        let _ = send(&service).await;
+    }
+    assert_eq!(servers[0].got.load(Ordering::Relaxed), 1);
+}
+
+/// Its clone panics.
+struct Fragile;
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        panic!("it cannot be cloned");
+    }
+}
+
+impl Service<Call<()>> for Fragile {
+    type Response = usize;
+    type Error = &'static str;
+    type Future = std::future::Ready<Outcome>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Call<()>) -> Self::Future {
+        std::future::ready(Ok(0))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_clone_leaves_nothing_in_flight() {
+    let balanced = Balanced::new([("0", Fragile)], policy(), verdict as Classifier);
+    let mut own = balanced.clone();
+    own.ready().await.unwrap();
+    let call = std::panic::AssertUnwindSafe(|| drop(own.call(Call::new(()))));
+    assert!(std::panic::catch_unwind(call).is_err());
+    assert_eq!(balanced.status()[0].1.in_flight, 0);
+}

@@ -1,0 +1,126 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use crate::health::{CircuitBreaker, Outcome, Sent};
+use crate::poll::polled_after_completion;
+use crate::{CallContext, Classify, Stage, clock};
+
+/// A request that was let through. Dropped without an outcome, it took at least as long as it
+/// lasted.
+pub(super) struct Trial {
+    breaker: Arc<CircuitBreaker>,
+    sent: Option<Sent>,
+}
+
+impl Trial {
+    pub(super) const fn new(breaker: Arc<CircuitBreaker>, sent: Sent) -> Self {
+        let sent = Some(sent);
+        Self { breaker, sent }
+    }
+
+    fn ended(&mut self, outcome: Outcome) {
+        if let Some(sent) = self.sent.take() {
+            self.breaker.ended(sent, clock::now(), outcome);
+        }
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.ended(Outcome::Dropped);
+    }
+}
+
+pin_project! {
+    /// The future of [`Circuit`](super::Circuit).
+    ///
+    /// # Panics
+    ///
+    /// When it is polled after it returned the outcome.
+    pub struct CircuitFuture<F, Res, Err, C> {
+        #[pin]
+        state: State<F, Res, Err, C>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    #[project_replace = StateOwned]
+    enum State<F, Res, Err, C> {
+        Sent { #[pin] future: F, trial: Trial, classifier: C, context: Option<CallContext> },
+        Refused { outcome: Result<Res, Err> },
+        Done,
+    }
+}
+
+impl<F, Res, Err, C> CircuitFuture<F, Res, Err, C> {
+    pub(super) const fn sent(
+        future: F,
+        trial: Trial,
+        classifier: C,
+        context: Option<CallContext>,
+    ) -> Self {
+        let state = State::Sent {
+            future,
+            trial,
+            classifier,
+            context,
+        };
+        Self { state }
+    }
+
+    pub(super) const fn refused(outcome: Result<Res, Err>) -> Self {
+        let state = State::Refused { outcome };
+        Self { state }
+    }
+}
+
+impl<F, Res, Err, C> Future for CircuitFuture<F, Res, Err, C>
+where
+    F: Future<Output = Result<Res, Err>>,
+    C: Classify<Res, Err>,
+{
+    type Output = Result<Res, Err>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        if let StateProj::Sent {
+            future,
+            trial,
+            classifier,
+            context,
+        } = state.as_mut().project()
+        {
+            let outcome = ready!(future.poll(cx));
+            let context = context.get_or_insert_default();
+            let verdict = classifier.classify(outcome.as_ref(), context);
+            trial.ended(Outcome::of(&verdict));
+            let was_sent = verdict
+                .failure()
+                .is_none_or(|it| it.stage > Stage::Dispatch);
+            if was_sent && context.report().stage.is_none() {
+                // For a later step of the same attempt, which may be refused.
+                context.reporter().stage(Stage::InFlight);
+            }
+            state.set(State::Done);
+            return Poll::Ready(outcome);
+        }
+        match state.project_replace(State::Done) {
+            StateOwned::Refused { outcome } => Poll::Ready(outcome),
+            StateOwned::Sent { .. } | StateOwned::Done => polled_after_completion("CircuitFuture"),
+        }
+    }
+}
+
+impl<F, Res, Err, C> fmt::Debug for CircuitFuture<F, Res, Err, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitFuture")
+            .field("is_refused", &matches!(self.state, State::Refused { .. }))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,267 @@
+use std::time::Duration;
+
+use tower::{Service, ServiceExt, service_fn};
+
+use super::*;
+use crate::backoff::Backoff;
+use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, UNKNOWN};
+use crate::health::HealthPolicy;
+use crate::strategy::MaxAttempts;
+use crate::{
+    AttemptKind, Backends, Call, Failure, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer,
+    StopReason, Verdict,
+};
+
+/// `None` is the error of a backend, `Some` that of the breaker.
+type Refused = Option<CircuitOpen>;
+type Outcome = Result<&'static str, Refused>;
+
+fn as_error(open: CircuitOpen) -> Outcome {
+    Err(Some(open))
+}
+
+/// A refusal looks to it like any other error.
+fn verdict(outcome: Result<&&'static str, &Refused>, _: &CallContext) -> Verdict {
+    match outcome {
+        Ok(_) => Verdict::Success,
+        Err(_) => Verdict::Retry(Failure::new(UNKNOWN, Stage::InFlight)),
+    }
+}
+
+type Classifier = fn(Result<&&'static str, &Refused>, &CallContext) -> Verdict;
+
+fn breaker() -> Arc<CircuitBreaker> {
+    Arc::new(CircuitBreaker::new(HealthPolicy::standard(), clock::now()))
+}
+
+fn layer(
+    breaker: &Arc<CircuitBreaker>,
+) -> CircuitBreakerLayer<Classifier, fn(CircuitOpen) -> Outcome> {
+    CircuitBreakerLayer::new(Arc::clone(breaker), verdict as Classifier).on_open(as_error)
+}
+
+fn retrying() -> RetryLayer<Classifier> {
+    let at_once = Backoff::constant(Duration::ZERO);
+    RetryLayer::new(verdict, MaxAttempts::new(3, at_once))
+}
+
+async fn send<S>(service: S) -> (Outcome, RetryInfo)
+where
+    S: Service<Call<()>, Response = &'static str, Error = Refused>,
+{
+    let mut request = Call::new(());
+    let watch = RetryInfo::track(&mut request);
+    let outcome = tokio::time::timeout(Duration::from_secs(30), service.oneshot(request)).await;
+    (outcome.expect("it hangs"), watch.info())
+}
+
+fn reasons(info: &RetryInfo) -> Vec<&'static str> {
+    let failures = info.records().filter_map(|record| record.failure);
+    failures.map(|failure| failure.reason.name()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_never_sent_and_not_retried_at_the_same_backend() {
+    let breaker = breaker();
+    breaker.open();
+    let never = service_fn(|_: Call<()>| async { panic!("it was sent") });
+    let (outcome, info) = send(retrying().layer(layer(&breaker).layer(never))).await;
+    let state = CircuitState::Open(Duration::MAX);
+    assert_eq!(outcome, Err(Some(CircuitOpen { state })));
+    assert_eq!(info.stopped(), Some(StopReason::Fatal));
+    let failure = info.records().next().unwrap().failure.unwrap();
+    assert_eq!(failure.reason, CIRCUIT_BREAKER_OPEN);
+    assert_eq!((failure.stage, failure.safe), (Stage::Dispatch, true));
+    assert_eq!(info.records().count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_request_moves_on_to_a_backend_whose_circuit_is_closed() {
+    let breakers = [breaker(), breaker(), breaker()];
+    let replica = |(at, breaker): (usize, &Arc<CircuitBreaker>)| {
+        let answer = service_fn(|_: Call<()>| async { Outcome::Ok("answer") });
+        (at.to_string(), layer(breaker).layer(answer))
+    };
+    let backends = Backends::new(breakers.iter().enumerate().map(replica)).unwrap();
+    breakers[0].open();
+    breakers[1].open();
+    let (outcome, info) = send(retrying().layer(backends.clone())).await;
+    assert_eq!(outcome, Ok("answer"));
+    assert_eq!(reasons(&info), ["CIRCUIT_BREAKER_OPEN"; 2]);
+    let kinds: Vec<_> = info.records().map(|record| record.kind).collect();
+    assert_eq!(kinds[1..], [AttemptKind::Transparent; 2]);
+
+    breakers[2].open();
+    let (outcome, info) = send(retrying().layer(backends)).await;
+    assert!(outcome.is_err());
+    assert_eq!(reasons(&info), ["CIRCUIT_BREAKER_OPEN"; 3], "each once");
+    assert_eq!(info.stopped(), Some(StopReason::Fatal));
+}
+
+/// Below the recovery layer and above the breakers: a second step of the same attempt.
+#[derive(Clone)]
+struct TwoSteps<S>(S, Arc<CircuitBreaker>);
+
+impl<S> Service<Call<()>> for TwoSteps<S>
+where
+    S: Service<Call<()>, Response = &'static str, Error = Refused> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = &'static str;
+    type Error = Refused;
+    type Future = std::pin::Pin<Box<dyn std::future::Future<Output = Outcome> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Call<()>) -> Self::Future {
+        let (mut service, breaker) = (self.0.clone(), Arc::clone(&self.1));
+        let first = self.0.call(request.clone());
+        Box::pin(async move {
+            first.await?;
+            breaker.open();
+            service.ready().await?.call(request).await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_second_step_does_not_send_the_first_again() {
+    let breaker = breaker();
+    let sent = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let counter = Arc::clone(&sent);
+    let answers = service_fn(move |_: Call<()>| {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        async { Outcome::Ok("see other") }
+    });
+    let inner = layer(&breaker).layer(answers.clone());
+    let to_another = layer(&self::breaker()).layer(answers);
+    let backends = [
+        (
+            "0",
+            tower::util::BoxCloneService::new(TwoSteps(inner, breaker)),
+        ),
+        ("1", tower::util::BoxCloneService::new(to_another)),
+    ];
+    let backends = Backends::new(backends).unwrap();
+    let (outcome, info) = send(retrying().layer(backends)).await;
+    assert!(outcome.is_err());
+    assert_eq!(sent.load(std::sync::atomic::Ordering::Relaxed), 1);
+    let failure = info.records().next().unwrap().failure.unwrap();
+    assert_eq!((failure.stage, failure.safe), (Stage::InFlight, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_hedge_leaves_the_first_attempt_alone() {
+    let breaker = breaker();
+    let of_service = Arc::clone(&breaker);
+    let opens = service_fn(move |_: Call<()>| {
+        of_service.open();
+        async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Outcome::Ok("late")
+        }
+    });
+    let policy = HedgePolicy::new(5, Duration::from_millis(10)).hedge_non_idempotent();
+    let hedge = HedgeLayer::new(verdict as Classifier, policy);
+    let (outcome, info) = send(hedge.layer(layer(&breaker).layer(opens))).await;
+    assert_eq!(outcome, Ok("late"));
+    assert_eq!(
+        reasons(&info),
+        ["CIRCUIT_BREAKER_OPEN"],
+        "further hedges would be refused too"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_opens_by_failures_and_closes_by_a_trial() {
+    let breaker = breaker();
+    let (works, calls) = (Arc::new(std::sync::Mutex::new(false)), Arc::new(()));
+    let (of_service, counter) = (Arc::clone(&works), Arc::clone(&calls));
+    let backend = service_fn(move |_: Call<()>| {
+        let works = *of_service.lock().unwrap();
+        let _counted = Arc::clone(&counter);
+        async move { if works { Ok("answer") } else { Err(None) } }
+    });
+    let service = layer(&breaker).layer(backend);
+    for _ in 0..5 {
+        assert_eq!(send(service.clone()).await.0, Err(None));
+    }
+    assert!(matches!(send(service.clone()).await.0, Err(Some(_))));
+    *works.lock().unwrap() = true;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(matches!(send(service.clone()).await.0, Err(Some(_))));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(send(service.clone()).await.0, Ok("answer"));
+    assert_eq!(breaker.state(clock::now()), CircuitState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_made_for_the_refusal_may_be_a_fallback() {
+    let breaker = breaker();
+    breaker.open();
+    let fallback = layer(&breaker).on_open(|_: CircuitOpen| Outcome::Ok("from the cache"));
+    let never = service_fn(|_: Call<()>| async { panic!("it was sent") });
+    let (outcome, _) = send(retrying().layer(fallback.layer(never))).await;
+    assert_eq!(outcome, Ok("from the cache"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_ends_its_trial() {
+    let breaker = breaker();
+    let hangs = service_fn(|_: Call<()>| std::future::pending::<Outcome>());
+    let mut service = layer(&breaker).layer(hangs);
+    let pending = service.ready().await.unwrap().call(Call::new(()));
+    drop(pending);
+    assert_eq!(breaker.state(clock::now()), CircuitState::Closed);
+    let mut again = std::pin::pin!(service.call(Call::new(())));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), again.as_mut())
+            .await
+            .is_err()
+    );
+}
+
+/// Not ready, or an error when it is asked.
+#[derive(Clone)]
+struct Unready(Poll<Result<(), Refused>>);
+
+impl Service<Call<()>> for Unready {
+    type Response = &'static str;
+    type Error = Refused;
+    type Future = std::future::Pending<Outcome>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        self.0
+    }
+
+    fn call(&mut self, _: Call<()>) -> Self::Future {
+        panic!("it was not ready");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_one_refuses_at_once_what_is_not_ready() {
+    let breaker = breaker();
+    breaker.open();
+    let mut service = layer(&breaker).layer(Unready(Poll::Pending));
+    let (outcome, _) = send(service.clone()).await;
+    assert!(matches!(outcome, Err(Some(_))));
+    // Closed between the two: it is not sent to a service that was not asked.
+    let ready = service.ready().await.unwrap();
+    breaker.close();
+    assert!(matches!(ready.call(Call::new(())).await, Err(Some(_))));
+    let waits = tokio::time::timeout(Duration::from_secs(1), service.ready());
+    assert!(waits.await.is_err(), "a closed one waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_cannot_become_ready_opens_it() {
+    let breaker = breaker();
+    let service = layer(&breaker).layer(Unready(Poll::Ready(Err(None))));
+    for _ in 0..5 {
+        assert_eq!(send(service.clone()).await.0, Err(None));
+    }
+    assert!(matches!(send(service).await.0, Err(Some(_))));
+}

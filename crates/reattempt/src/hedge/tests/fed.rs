@@ -1,0 +1,81 @@
+//! What a hedge delay that learns is fed: each attempt once, with how long it took, and its end.
+
+use std::sync::Mutex;
+
+use crate::policy::AttemptEnd::{self, Dropped, Failed, Lost, Succeeded};
+use crate::policy::{EndedAttempt, HedgeView};
+
+use super::*;
+
+/// Ten milliseconds; keeps number, milliseconds and end of each attempt.
+#[derive(Debug, Default)]
+struct Feed(Mutex<Vec<(u32, u128, AttemptEnd)>>);
+
+impl HedgeDelay for Feed {
+    fn delay(&self, _: &HedgeView<'_>) -> Option<Duration> {
+        Some(ms(10))
+    }
+
+    fn learns(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, attempt: &EndedAttempt) {
+        let took = attempt.ended().duration_since(attempt.sent());
+        assert_eq!(took, attempt.took());
+        let ended = (attempt.number(), took.as_millis(), attempt.end());
+        self.0.lock().unwrap().push(ended);
+    }
+}
+
+/// By attempt.
+async fn fed(request: impl HasCallContext + Replay, probe: &Probe) -> Vec<(u32, u128, AttemptEnd)> {
+    let feed = Arc::new(Feed::default());
+    let policy = HedgePolicy::with_delay(3, feed.clone()).hedge_non_idempotent();
+    let layer = HedgeLayer::new(verdict as Verdicts, policy);
+    let call = layer.layer(probe.inner()).oneshot(request);
+    // The caller gives up.
+    let _ = tokio::time::timeout(ms(200), call).await;
+    let mut fed = feed.0.lock().unwrap().clone();
+    fed.sort_by_key(|ended| ended.0);
+    fed
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_winner_and_the_losers_are_fed_once_each() {
+    let at_once = probe([attempt(1)]);
+    assert_eq!(fed(at_once.request(), &at_once).await, [(1, 0, Succeeded)]);
+    let first = probe([
+        attempt(1).after(ms(25)),
+        attempt(2).hangs(),
+        attempt(3).hangs(),
+    ]);
+    let ends = [(1, 25, Succeeded), (2, 15, Lost), (3, 5, Lost)];
+    assert_eq!(fed(first.request(), &first).await, ends);
+    let second = probe([attempt(1).hangs(), attempt(2).after(ms(5))]);
+    let ends = [(1, 15, Lost), (2, 5, Succeeded)];
+    assert_eq!(fed(second.request(), &second).await, ends);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_fail_are_fed_once_each() {
+    let fails = |number| attempt(number).fails(KV_LOCKED).after(ms(4));
+    let all = probe([fails(1), fails(2), fails(3)]);
+    let ends = [(1, 4, Failed), (2, 4, Failed), (3, 4, Failed)];
+    assert_eq!(fed(all.request(), &all).await, ends);
+    let last = probe([attempt(1).hangs(), attempt(2).fails_for_good(KV_LOCKED)]);
+    let ends = [(1, 10, Lost), (2, 0, Failed)];
+    assert_eq!(fed(last.request(), &last).await, ends);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_are_dropped_with_the_call_are_fed_once_each() {
+    let silent = probe([attempt(1).hangs(), attempt(2).hangs(), attempt(3).hangs()]);
+    let ends = [(1, 200, Dropped), (2, 190, Dropped), (3, 180, Dropped)];
+    assert_eq!(fed(silent.request(), &silent).await, ends);
+    let alone = probe([attempt(1).after(ms(100)), attempt(2).hangs()]);
+    let mut request = Scarce::new(&alone, 2);
+    request.stalled = &[2];
+    let ends = [(1, 100, Succeeded), (2, 0, Dropped)];
+    assert_eq!(fed(request, &alone).await, ends, "the second was cut off");
+}

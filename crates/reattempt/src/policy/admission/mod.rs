@@ -1,0 +1,350 @@
+//! Which calls are sent at all: Google SRE's adaptive throttling of first attempts.
+
+#[cfg(all(test, reattempt_loom))]
+mod models;
+#[cfg(feature = "config")]
+mod settings;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::backoff::Randomness;
+use super::ticks::Ticks;
+use crate::StopReason;
+use crate::failure::reason::NOT_ADMITTED;
+use crate::reason::ReasonClass;
+use crate::sync::{AtomicU64, Ordering};
+use crate::{Failure, Stage};
+#[cfg(feature = "config")]
+pub use settings::AdmissionSettings;
+use window::Window;
+
+/// How much it matters that a call is sent: the lowest is refused first (Google SRE, Handling
+/// Overload, Criticality).
+///
+/// ```
+/// use reattempt::{CallContext, admission::Criticality};
+///
+/// let mut context = CallContext::default();
+/// assert_eq!(context.criticality(), Criticality::CRITICAL);
+/// context.set_criticality(Criticality::SHEDDABLE);
+/// assert_eq!(context.criticality().number(), 0);
+/// assert_eq!(Criticality::new(7), Criticality::CRITICAL_PLUS);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Criticality(u8);
+
+impl Criticality {
+    /// 0: batch work, for which an outage for minutes or hours is expected.
+    pub const SHEDDABLE: Self = Self(0);
+    /// 1: batch work, for which it is not.
+    pub const SHEDDABLE_PLUS: Self = Self(1);
+    /// 2, the default: users see the failure.
+    pub const CRITICAL: Self = Self(2);
+    /// 3: the failure would be grave.
+    pub const CRITICAL_PLUS: Self = Self(3);
+
+    /// The criticality with this number; a larger one than 3 is 3.
+    #[must_use]
+    pub const fn new(number: u8) -> Self {
+        if number > 3 {
+            Self::CRITICAL_PLUS
+        } else {
+            Self(number)
+        }
+    }
+
+    /// The number, from 0 to 3.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Criticality {
+    fn default() -> Self {
+        Self::CRITICAL
+    }
+}
+
+impl fmt::Debug for Criticality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Criticality({})", self.0)
+    }
+}
+
+/// Settings that are out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidAdmission {
+    /// The multiplier is outside of 1000..=100,000 thousandths.
+    #[error("the multiplier of admission must be from 1000 to 100000 thousandths, got {0}")]
+    Multiplier(u32),
+    /// The window is outside of one second to ten minutes.
+    #[error("the window of admission must be from 1s to 600s, got {0:?}")]
+    Window(Duration),
+}
+
+/// The call was refused before it was sent: the server accepts too few of the latest calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not admitted: {accepted} of the latest {requests} calls were accepted (criticality {})",
+    criticality.number()
+)]
+#[non_exhaustive]
+pub struct Refused {
+    /// The calls of the window that ended or were refused.
+    pub requests: u64,
+    /// Those that the server accepted.
+    pub accepted: u64,
+    /// Of the refused call.
+    pub criticality: Criticality,
+}
+
+impl Refused {
+    /// The same as a failure: [`NOT_ADMITTED`], never sent, safe for any request.
+    #[must_use]
+    pub const fn failure(&self) -> Failure {
+        Failure::new(NOT_ADMITTED, Stage::Dispatch)
+    }
+}
+
+/// Adaptive throttling of one server's first attempts (Google SRE, Handling Overload, Client-Side
+/// Throttling).
+///
+/// A call is refused with the chance `max(0, (requests - K × accepts) / (requests + 1))` over the
+/// calls of the last seconds: while the server accepts at least one in `K` (2 by default), nothing
+/// is refused; a server that is overloaded receives about `K` times what it can accept, and one
+/// that is down almost nothing. What has to be refused is taken from the lowest [`Criticality`]
+/// first.
+///
+/// A call counts once, when it ended or was refused. It was accepted if the server answered it and
+/// did not say that it is overloaded ([`was_accepted`]): an error is an answer too. One that its
+/// caller dropped does not count, nor one whose deadline passed before it was sent. Of each
+/// criticality at least one call a second is admitted, so that a recovery is seen.
+///
+/// The window has ten parts, each four words: nothing locks, and memory does not grow. Time is
+/// tokio's with feature `tokio`, and the system's otherwise; [`with_clock`](Self::with_clock) sets
+/// another clock.
+///
+/// ```
+/// use reattempt::admission::{Admission, Criticality};
+///
+/// let admission = Admission::default();
+/// let admit = || admission.admit(Criticality::CRITICAL);
+/// (0..100).for_each(|_| admission.ended(Criticality::CRITICAL, false));
+/// assert!(admit().is_ok(), "one call a second, to see whether the server is back");
+/// let refused = (0..1000).filter(|_| admit().is_err()).count();
+/// assert!(refused > 950, "{refused}");
+/// ```
+#[derive(Debug)]
+pub struct Admission {
+    /// In thousandths; 0 is off.
+    multiplier: AtomicU64,
+    window: Window,
+    /// By criticality, so that a low one does not use up the call of a high one: when the latest
+    /// call was admitted that the chance refused, in milliseconds from 1.
+    probed: [AtomicU64; window::KINDS],
+    randomness: Randomness,
+    ticks: Ticks,
+}
+
+/// A multiplier of 2 and a window of five seconds.
+impl Default for Admission {
+    fn default() -> Self {
+        Self::of(Self::DEFAULT_MULTIPLIER, Self::DEFAULT_WINDOW)
+    }
+}
+
+/// While calls are refused, one is admitted after this many milliseconds without any: less than a
+/// second, so that every call of a caller with one a second is sent, also one that is a little
+/// early.
+const PROBE_AFTER: u64 = 900;
+
+impl Admission {
+    /// `K` of the formula, in thousandths: 2.
+    pub const DEFAULT_MULTIPLIER: u32 = 2000;
+    /// Five seconds. Google's own is two minutes, which remembers an overload for as long.
+    pub const DEFAULT_WINDOW: Duration = Duration::from_secs(5);
+
+    fn of(multiplier: u32, window: Duration) -> Self {
+        Self {
+            multiplier: AtomicU64::new(multiplier.into()),
+            window: Window::new(window),
+            probed: Default::default(),
+            randomness: Randomness::default(),
+            ticks: Ticks::new(),
+        }
+    }
+
+    /// Admission with this `K`, in thousandths (2000 is 2), over this window.
+    ///
+    /// # Errors
+    /// If `multiplier` is not from 1000 to 100,000, or `window` not from one second to ten minutes.
+    pub fn new(multiplier: u32, window: Duration) -> Result<Self, InvalidAdmission> {
+        check(multiplier, window)?;
+        Ok(Self::of(multiplier, window))
+    }
+
+    /// Admission that refuses nothing and counts nothing until it is
+    /// [configured](Self::reconfigure).
+    #[must_use]
+    pub fn off() -> Self {
+        Self::of(0, Self::DEFAULT_WINDOW)
+    }
+
+    /// Draws the chance of each refusal from here.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.randomness = randomness;
+        self
+    }
+
+    /// Reads the time from this clock, for simulators.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.ticks = Ticks::by(clock);
+        self
+    }
+
+    /// Changes the settings. The counts are kept, unless the window has another length.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new); then nothing changes.
+    pub fn reconfigure(&self, multiplier: u32, window: Duration) -> Result<(), InvalidAdmission> {
+        check(multiplier, window)?;
+        self.window.resize(window);
+        self.multiplier.store(multiplier.into(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Another one with the same settings, for another server: its counts are its own, and later
+    /// changes of one do not change the other (see [`follow`](Self::follow)).
+    #[must_use]
+    pub fn another(&self) -> Self {
+        let another = Self {
+            randomness: self.randomness.clone(),
+            ticks: self.ticks.clone(),
+            ..Self::off()
+        };
+        another.follow(self);
+        another
+    }
+
+    /// Takes over the settings of that one, also that it is off. The counts are kept, unless the
+    /// window has another length.
+    pub fn follow(&self, other: &Self) {
+        self.window.resize_as(&other.window);
+        let multiplier = other.multiplier.load(Ordering::Relaxed);
+        self.multiplier.store(multiplier, Ordering::Relaxed);
+    }
+
+    /// Refuses nothing and counts nothing from now on.
+    pub fn switch_off(&self) {
+        self.multiplier.store(0, Ordering::Relaxed);
+    }
+
+    /// True if it is [switched off](Self::switch_off).
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.multiplier.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether a call may be sent now. A refused one is counted; for one that is admitted call
+    /// [`ended`](Self::ended).
+    ///
+    /// # Errors
+    /// If it may not.
+    pub fn admit(&self, criticality: Criticality) -> Result<(), Refused> {
+        let multiplier = self.multiplier.load(Ordering::Relaxed);
+        if multiplier == 0 || self.window.is_untroubled() {
+            return Ok(());
+        }
+        let elapsed = self.ticks.elapsed();
+        if self.window.is_calm(elapsed) {
+            return Ok(());
+        }
+        let counts = self.window.counts(elapsed);
+        let accepted: u64 = counts.accepts.iter().sum();
+        let requests: u64 = counts.requests.iter().sum();
+        // Both fit in 27 bits, and the multiplier in 17.
+        let surplus = (requests * 1000).saturating_sub(accepted * multiplier);
+        let at = usize::from(criticality.0);
+        let lower: u64 = counts.requests[..at].iter().sum();
+        // What the lower ones do not cover is taken from this one.
+        let surplus = surplus.saturating_sub(lower * 1000);
+        if surplus == 0 {
+            return Ok(());
+        }
+        let chance = surplus as f64 / 1000.0 / (counts.requests[at] + 1) as f64;
+        if self.randomness.roll() >= chance || self.is_probe(elapsed, criticality) {
+            return Ok(());
+        }
+        self.window.add(elapsed, criticality, false);
+        Err(Refused {
+            requests,
+            accepted,
+            criticality,
+        })
+    }
+
+    /// A call that was admitted ended; whether the server accepted it.
+    pub fn ended(&self, criticality: Criticality, accepted: bool) {
+        if !self.is_off() {
+            self.window.add(self.ticks.elapsed(), criticality, accepted);
+        }
+    }
+
+    /// The requests and accepts of the window.
+    #[cfg(all(test, feature = "tokio"))]
+    pub(crate) fn seen(&self) -> (u64, u64) {
+        let counts = self.window.counts(self.ticks.elapsed());
+        (counts.requests.iter().sum(), counts.accepts.iter().sum())
+    }
+
+    /// True for one call a second of this criticality.
+    fn is_probe(&self, elapsed: Duration, criticality: Criticality) -> bool {
+        let passed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        // One more, because zero is "none so far".
+        let now = passed.saturating_add(1);
+        let relaxed = Ordering::Relaxed;
+        let probed = &self.probed[usize::from(criticality.0)];
+        let took = probed.fetch_update(relaxed, relaxed, |before| {
+            let due = before == 0 || now >= before.saturating_add(PROBE_AFTER);
+            due.then_some(now)
+        });
+        took.is_ok()
+    }
+}
+
+/// Whether a server accepted a call that ended like this: it succeeded, or its last failure is the
+/// server's own and of another class than [`ReasonClass::Overload`]. `None` if that is not known:
+/// its caller dropped it, or no attempt was `sent`.
+#[must_use]
+pub fn was_accepted(
+    stopped: StopReason,
+    sent: bool,
+    last: impl FnOnce() -> Option<Failure>,
+) -> Option<bool> {
+    match stopped {
+        StopReason::Success | StopReason::Committed => Some(true),
+        StopReason::Cancelled | StopReason::NotAdmitted => None,
+        StopReason::Deadline => sent.then_some(false),
+        _ => {
+            let last = last()?;
+            Some(last.stage == Stage::Response && last.class() != ReasonClass::Overload)
+        }
+    }
+}
+
+fn check(multiplier: u32, window: Duration) -> Result<(), InvalidAdmission> {
+    if !(1000..=100_000).contains(&multiplier) {
+        return Err(InvalidAdmission::Multiplier(multiplier));
+    }
+    if !(Duration::from_secs(1)..=Duration::from_secs(600)).contains(&window) {
+        return Err(InvalidAdmission::Window(window));
+    }
+    Ok(())
+}

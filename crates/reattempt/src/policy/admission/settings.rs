@@ -1,0 +1,61 @@
+//! Admission in a document.
+
+use std::time::Duration;
+
+use super::{Admission, InvalidAdmission, check};
+use crate::config::{self, Json, Members, Place};
+
+/// `true`, or an object with `multiplier` (a number, 2 by default) and `window` (a duration, `"5s"`
+/// by default).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdmissionSettings {
+    multiplier: u32,
+    window: Duration,
+}
+
+impl AdmissionSettings {
+    /// The members of the object.
+    pub const MEMBERS: &[&str] = &["multiplier", "window"];
+
+    /// Reads them. `false` is no settings, and no fault.
+    pub fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
+        let mut read = Self {
+            multiplier: Admission::DEFAULT_MULTIPLIER,
+            window: Admission::DEFAULT_WINDOW,
+        };
+        if let Some(on) = json.as_bool() {
+            return on.then_some(read);
+        }
+        let members = Members::of(place, json, Self::MEMBERS)?;
+        let multiplier = members.optional(place, "multiplier", |place, json| {
+            let milli = config::thousandths(place, json)?;
+            checked(place, check(milli, read.window), milli)
+        });
+        let window = members.optional(place, "window", |place, json| {
+            let window = config::duration(place, json, true)?;
+            checked(place, check(read.multiplier, window), window)
+        });
+        read.multiplier = multiplier.unwrap_or(read.multiplier);
+        read.window = window.unwrap_or(read.window);
+        Some(read)
+    }
+
+    /// Admission with these settings.
+    #[must_use]
+    pub fn make(self) -> Admission {
+        Admission::of(self.multiplier, self.window)
+    }
+
+    /// Changes the settings of this one.
+    pub fn apply(self, admission: &Admission) {
+        // They were checked when they were read.
+        let _ = admission.reconfigure(self.multiplier, self.window);
+    }
+}
+
+fn checked<T>(place: &mut Place<'_>, check: Result<(), InvalidAdmission>, read: T) -> Option<T> {
+    match check {
+        Ok(()) => Some(read),
+        Err(fault) => place.refuse(fault.to_string()),
+    }
+}

@@ -1,0 +1,232 @@
+//! What the pools of one changing list share, and what is due by time.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::member::Member;
+use super::options::HealthPolicy;
+use super::sweep;
+use crate::sync::{AtomicU64, Mutex, Ordering};
+
+use Ordering::Relaxed;
+
+/// How often estimates that nothing renews are brought nearer to the usual.
+pub(super) const TICK: Duration = Duration::from_secs(1);
+
+/// What the pools of one changing list share.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub(super) policy: HealthPolicy,
+    /// How an ejected backend returns: a circuit breaker's only by a trial.
+    pub(super) by_trial: bool,
+    pub(super) epoch: Instant,
+    /// Until then any two backends may be compared without a look at the rest; 0 while one of them
+    /// is ejected, held or new.
+    pub(super) plain_until: AtomicU64,
+    /// When the next tick is due.
+    pub(super) tick_at: AtomicU64,
+    pub(super) draws: AtomicU64,
+    /// What an answer usually takes, in nanoseconds; 0 if it is not known.
+    pub(super) usual: AtomicU64,
+    pub(super) ledger: Mutex<Ledger>,
+}
+
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// Of the newest list.
+    pub(super) members: Vec<Arc<Member>>,
+    pub(super) ticked_at: u64,
+    pub(super) sweep_at: u64,
+}
+
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Common {
+    #[inline]
+    pub(super) fn nanos(&self, now: Instant) -> u64 {
+        let passed = now.saturating_duration_since(self.epoch);
+        // An odd number, because 0 is "never". It wraps after 584 years.
+        let seconds = passed.as_secs().wrapping_mul(1_000_000_000);
+        seconds.wrapping_add(passed.subsec_nanos().into()) | 1
+    }
+
+    /// Two random words of 32 bits in one: a Weyl sequence, mixed once. For a choice between
+    /// backends that is enough.
+    #[inline]
+    pub(super) fn draw(&self) -> u64 {
+        let word = self.draws.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
+        (word ^ (word >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
+
+    pub(super) fn with_ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut ledger)
+    }
+
+    /// Ejects, if the share of ejected ones allows it.
+    pub(super) fn eject(&self, ledger: &Ledger, member: &Member, now: u64) {
+        let ejected = ledger.members.iter().filter(|one| one.is_ejected());
+        if member.is_ejected()
+            || member.is_gone()
+            || !self.policy.may_eject(ejected.count(), ledger.members.len())
+        {
+            return;
+        }
+        self.eject_again(member, now);
+    }
+
+    pub(super) fn eject_again(&self, member: &Member, now: u64) {
+        member.eject(now);
+        member.probe_from(self.next_probe(member, now));
+        self.plain_until.store(0, Relaxed);
+    }
+
+    /// When an ejected backend may be probed next.
+    pub(super) fn next_probe(&self, member: &Member, now: u64) -> u64 {
+        if self.by_trial {
+            return self.ejected_until(member).unwrap_or(now);
+        }
+        let probe = self.policy.probe_interval;
+        probe.map_or(u64::MAX, |interval| now.saturating_add(nanos(interval)))
+    }
+
+    /// Takes the right to probe, if it is time and no other probe is in flight. One that hangs for
+    /// the time of an ejection is not waited for.
+    pub(super) fn take_probe(&self, member: &Member, now: u64) -> bool {
+        member.take_probe(now, self.patience(member))
+    }
+
+    /// Whether [`Self::take_probe`] would.
+    #[cfg(feature = "tokio")]
+    pub(super) fn may_probe(&self, member: &Member, now: u64) -> bool {
+        member.may_probe(now, self.patience(member)).is_some()
+    }
+
+    fn patience(&self, member: &Member) -> u64 {
+        nanos(self.policy.ejection_time(member.times())).max(1)
+    }
+
+    /// When the time of its ejection is over.
+    pub(super) fn ejected_until(&self, member: &Member) -> Option<u64> {
+        let time = nanos(self.policy.ejection_time(member.times()));
+        Some(member.ejected_at()?.saturating_add(time))
+    }
+
+    pub(super) fn uneject(&self, member: &Member, now: u64, in_a_row: u32) {
+        member.uneject(now, in_a_row);
+        // What it took when it failed says nothing of it now.
+        member.forget(self.usual.load(Relaxed), u64::MAX);
+        self.plain_until.store(0, Relaxed);
+    }
+
+    /// One more failure or long silence without an answer between. False if it should have ejected
+    /// the backend and cannot, because it is off or the share is reached.
+    #[cold]
+    pub(super) fn failed_again(&self, member: &Member, now: u64) -> bool {
+        let in_a_row = member.failed_again();
+        let Some(most) = self.policy.consecutive_failures else {
+            return false;
+        };
+        // Not at each further one: the lock would be asked by all failing calls.
+        if in_a_row >= most && in_a_row % most == 0 {
+            self.with_ledger(|ledger| self.eject(ledger, member, now));
+        }
+        in_a_row < most || member.is_ejected()
+    }
+
+    /// What is due by time.
+    #[cold]
+    pub(super) fn tick(&self, now: u64) {
+        self.with_ledger(|ledger| {
+            if now < self.tick_at.load(Relaxed) {
+                return;
+            }
+            let tick = nanos(TICK.min(self.policy.interval));
+            let ticks = now.saturating_sub(ledger.ticked_at) / tick;
+            self.measure(ledger, ticks);
+            if now >= ledger.sweep_at {
+                self.sweep(ledger, now);
+            }
+            for member in &ledger.members {
+                let slow_start = nanos(self.policy.slow_start);
+                let is_over = |joined: u64| now.saturating_sub(joined) >= slow_start;
+                if member.joined_at().is_some_and(is_over) {
+                    member.has_full_share();
+                }
+            }
+            ledger.ticked_at = now;
+            let next = now.saturating_add(tick).min(ledger.sweep_at);
+            self.tick_at.store(next, Relaxed);
+            let is_plain = |member: &Arc<Member>| {
+                !member.is_ejected() && !member.is_held(now) && member.joined_at().is_none()
+            };
+            let plain = ledger.members.iter().all(is_plain);
+            self.plain_until
+                .store(if plain { next } else { 0 }, Relaxed);
+        });
+    }
+
+    /// The usual latency is the lower median of those whose last attempt was answered. An estimate
+    /// that nothing renews comes nearer to it.
+    pub(super) fn measure(&self, ledger: &Ledger, ticks: u64) {
+        let (mut known, mut idle) = (Vec::new(), Vec::new());
+        for member in &ledger.members {
+            if member.take_answered() && !member.is_failing() {
+                known.push(member.latency());
+            } else if member.in_flight() == 0 {
+                idle.push(member);
+            }
+        }
+        if !known.is_empty() {
+            let middle = (known.len() - 1) / 2;
+            let (_, usual, _) = known.select_nth_unstable(middle);
+            self.usual.store(*usual, Relaxed);
+        }
+        let usual = self.usual.load(Relaxed);
+        idle.iter().for_each(|member| member.forget(usual, ticks));
+    }
+
+    /// A50, Outlier Detection Behavior.
+    pub(super) fn sweep(&self, ledger: &mut Ledger, now: u64) {
+        let policy = &self.policy;
+        let interval = nanos(policy.interval);
+        // Sweeps that no call asked for.
+        let due = ledger.sweep_at;
+        let intervals = 1 + (now - due) / interval;
+        ledger.sweep_at = now.saturating_add(interval);
+        let counts: Vec<_> = ledger.members.iter().map(|one| one.take_counts()).collect();
+        let by_rate = policy.success_rate.iter().flat_map(|by| {
+            let outliers = sweep::by_success_rate(&counts, by);
+            outliers
+                .into_iter()
+                .map(|at| (at, by.enforcement_percentage))
+        });
+        let by_share = policy.failure_percentage.iter().flat_map(|by| {
+            let outliers = sweep::by_failure_percentage(&counts, by);
+            outliers
+                .into_iter()
+                .map(|at| (at, by.enforcement_percentage))
+        });
+        for (at, percent) in by_rate.chain(by_share) {
+            if policy.randomness.roll() * 100.0 < f64::from(percent) {
+                // From when it was due: a late one may find that the time is over.
+                self.eject(ledger, &ledger.members[at], due);
+            }
+        }
+        for member in &ledger.members {
+            match self.ejected_until(member) {
+                None => member.calm(intervals),
+                Some(until) if now > until && !self.by_trial => {
+                    let most = policy.consecutive_failures.unwrap_or(1);
+                    self.uneject(member, now, most - 1);
+                    // Sweeps after the one that it would have returned with.
+                    let before = until.checked_sub(due).map_or(0, |time| 1 + time / interval);
+                    member.calm(intervals.saturating_sub(before + 1));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}

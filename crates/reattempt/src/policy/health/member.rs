@@ -1,0 +1,284 @@
+//! What is known of one backend.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+use Ordering::Relaxed;
+
+/// The latency of a backend that has not answered yet, in nanoseconds.
+const UNKNOWN: u64 = 1;
+/// Nanoseconds: 68 seconds. Twice it is no overflow.
+const LONGEST: u64 = 1 << 36;
+
+/// The state of one backend, shared by all lists that it is in. Instants are nanoseconds since the
+/// pool was made, and never 0.
+///
+/// Relaxed everywhere: the words guard no other memory. What has to be consistent (who is ejected)
+/// is written under the pool's lock.
+#[derive(Debug)]
+pub(super) struct Member {
+    in_flight: AtomicU32,
+    /// What an attempt takes, smoothed.
+    latency: AtomicU64,
+    /// It answered since the last tick.
+    answered: AtomicU32,
+    successes: AtomicU64,
+    failures: AtomicU64,
+    /// Failures without an answer between them.
+    in_a_row: AtomicU32,
+    /// When it was ejected; 0 if it is not.
+    ejected_at: AtomicU64,
+    /// A50's ejection time multiplier.
+    times: AtomicU32,
+    /// When it returned or joined, while it has less than its share; else 0.
+    joined_at: AtomicU64,
+    /// When it last returned; 0 if it was never ejected. What was sent before it and fails says
+    /// nothing of now.
+    returned_at: AtomicU64,
+    /// Until when it asked not to be used; 0 if it did not.
+    held_until: AtomicU64,
+    /// When the next probe may be sent.
+    probe_at: AtomicU64,
+    /// When the probe in flight was sent; 0 if there is none.
+    probed_since: AtomicU64,
+    /// 1 once it is in no list.
+    gone: AtomicU32,
+}
+
+impl Member {
+    pub(super) fn new(latency: u64, joined_at: u64) -> Self {
+        Self {
+            in_flight: AtomicU32::new(0),
+            latency: AtomicU64::new(latency.max(UNKNOWN)),
+            answered: AtomicU32::new(0),
+            successes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            in_a_row: AtomicU32::new(0),
+            ejected_at: AtomicU64::new(0),
+            times: AtomicU32::new(0),
+            joined_at: AtomicU64::new(joined_at),
+            returned_at: AtomicU64::new(0),
+            held_until: AtomicU64::new(0),
+            probe_at: AtomicU64::new(0),
+            probed_since: AtomicU64::new(0),
+            gone: AtomicU32::new(0),
+        }
+    }
+
+    /// An attempt is sent to it.
+    #[inline]
+    pub(super) fn sent(&self) {
+        self.in_flight.fetch_add(1, Relaxed);
+    }
+
+    /// An attempt at it is over.
+    #[inline]
+    pub(super) fn over(&self) {
+        self.in_flight.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
+    pub(super) fn latency(&self) -> u64 {
+        self.latency.load(Relaxed)
+    }
+
+    /// Whether it is less loaded than the other. Latencies that differ by less than a factor of two
+    /// count as equal, because they would say more of chance than of the backends.
+    #[inline]
+    pub(super) fn is_less_loaded_than(&self, other: &Self) -> bool {
+        let (own, of_other) = (self.latency.load(Relaxed), other.latency.load(Relaxed));
+        let queue = u64::from(self.in_flight.load(Relaxed));
+        let of_others = u64::from(other.in_flight.load(Relaxed));
+        if own > 2 * of_other || of_other > 2 * own {
+            (queue + 1).saturating_mul(own) < (of_others + 1).saturating_mul(of_other)
+        } else {
+            queue < of_others
+        }
+    }
+
+    /// An answer took this long. False if it is the first that is known of this backend.
+    #[inline]
+    pub(super) fn took(&self, nanos: u64) -> bool {
+        let nanos = nanos.clamp(UNKNOWN + 1, LONGEST);
+        let old = self.latency.load(Relaxed);
+        let new = if old == UNKNOWN {
+            nanos
+        } else {
+            old - old / 8 + nanos / 8
+        };
+        // A lost update of two at one time is one sample less.
+        self.latency.store(new, Relaxed);
+        if self.answered.load(Relaxed) == 0 {
+            self.answered.store(1, Relaxed);
+        }
+        old != UNKNOWN
+    }
+
+    /// An attempt without an answer lasted this long: it can only raise the estimate.
+    pub(super) fn took_at_least(&self, nanos: u64) {
+        let nanos = nanos.min(LONGEST);
+        let old = self.latency.load(Relaxed);
+        if nanos > old {
+            self.latency.store(old + (nanos - old) / 4, Relaxed);
+        }
+    }
+
+    /// What others take is assumed of it until it answers.
+    pub(super) fn assume(&self, nanos: u64) {
+        let _ = self.latency.compare_exchange(
+            UNKNOWN,
+            nanos.clamp(UNKNOWN + 1, LONGEST),
+            Relaxed,
+            Relaxed,
+        );
+    }
+
+    /// An estimate that nothing renews goes half the way to the usual one, `ticks` times, so that
+    /// the backend is tried again.
+    pub(super) fn forget(&self, usual: u64, ticks: u64) {
+        let old = self.latency.load(Relaxed);
+        if usual > 0 && old > usual {
+            let above = (old - usual) >> ticks.min(63);
+            self.latency.store(usual + above, Relaxed);
+        }
+    }
+
+    /// Whether it answered since this was last asked.
+    pub(super) fn take_answered(&self) -> bool {
+        self.answered.swap(0, Relaxed) != 0
+    }
+
+    #[inline]
+    pub(super) fn succeeded(&self) {
+        self.successes.fetch_add(1, Relaxed);
+        if self.in_a_row.load(Relaxed) != 0 {
+            self.in_a_row.store(0, Relaxed);
+        }
+    }
+
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Relaxed);
+    }
+
+    /// One more failure without an answer between; returns how many there are.
+    pub(super) fn failed_again(&self) -> u32 {
+        self.in_a_row.fetch_add(1, Relaxed).saturating_add(1)
+    }
+
+    /// Whether its last attempt failed or had no answer for long.
+    pub(super) fn is_failing(&self) -> bool {
+        self.in_a_row.load(Relaxed) != 0
+    }
+
+    /// Successes and failures since this was last asked.
+    pub(super) fn take_counts(&self) -> (u64, u64) {
+        (
+            self.successes.swap(0, Relaxed),
+            self.failures.swap(0, Relaxed),
+        )
+    }
+
+    #[inline]
+    pub(super) fn ejected_at(&self) -> Option<u64> {
+        let at = self.ejected_at.load(Relaxed);
+        (at != 0).then_some(at)
+    }
+
+    #[inline]
+    pub(super) fn is_ejected(&self) -> bool {
+        self.ejected_at().is_some()
+    }
+
+    pub(super) fn times(&self) -> u32 {
+        self.times.load(Relaxed)
+    }
+
+    /// Under the pool's lock.
+    pub(super) fn eject(&self, now: u64) {
+        self.ejected_at.store(now.max(1), Relaxed);
+        self.times.store(self.times().saturating_add(1), Relaxed);
+        self.in_a_row.store(0, Relaxed);
+        self.joined_at.store(0, Relaxed);
+    }
+
+    /// When the next probe may be sent.
+    pub(super) fn probe_from(&self, at: u64) {
+        self.probe_at.store(at, Relaxed);
+    }
+
+    /// Under the pool's lock. `in_a_row` is how many failures it starts with.
+    pub(super) fn uneject(&self, now: u64, in_a_row: u32) {
+        self.ejected_at.store(0, Relaxed);
+        self.in_a_row.store(in_a_row, Relaxed);
+        self.joined_at.store(now, Relaxed);
+        self.returned_at.store(now, Relaxed);
+        // The next sweep judges what was sent from now on.
+        let _ = self.take_counts();
+    }
+
+    pub(super) fn returned_at(&self) -> u64 {
+        self.returned_at.load(Relaxed)
+    }
+
+    /// Under the pool's lock: intervals without an ejection passed.
+    pub(super) fn calm(&self, intervals: u64) {
+        let less = u32::try_from(intervals).unwrap_or(u32::MAX);
+        self.times.store(self.times().saturating_sub(less), Relaxed);
+    }
+
+    /// Takes the right to probe, if it is time and no probe is in flight that is younger than
+    /// `patience`.
+    pub(super) fn take_probe(&self, now: u64, patience: u64) -> bool {
+        self.may_probe(now, patience).is_some_and(|since| {
+            self.probed_since
+                .compare_exchange(since, now, Relaxed, Relaxed)
+                .is_ok()
+        })
+    }
+
+    /// If a probe may be sent, when the one was sent whose place it takes; 0 if there is none.
+    pub(super) fn may_probe(&self, now: u64, patience: u64) -> Option<u64> {
+        let since = self.probed_since.load(Relaxed);
+        let is_free = since == 0 || now >= since.saturating_add(patience);
+        (self.is_ejected() && now >= self.probe_at.load(Relaxed) && is_free).then_some(since)
+    }
+
+    /// Whether the probe in flight is the one that was sent then.
+    pub(super) fn is_probed_since(&self, since: u64) -> bool {
+        self.probed_since.load(Relaxed) == since
+    }
+
+    /// The probe in flight is over.
+    pub(super) fn probe_over(&self) {
+        self.probed_since.store(0, Relaxed);
+    }
+
+    /// The longest of what it asked for counts.
+    pub(super) fn hold(&self, until: u64) {
+        self.held_until.fetch_max(until, Relaxed);
+    }
+
+    pub(super) fn is_held(&self, now: u64) -> bool {
+        now < self.held_until.load(Relaxed)
+    }
+
+    /// When it returned or joined, if it may still have less than its share.
+    pub(super) fn joined_at(&self) -> Option<u64> {
+        let at = self.joined_at.load(Relaxed);
+        (at != 0).then_some(at)
+    }
+
+    pub(super) fn has_full_share(&self) {
+        self.joined_at.store(0, Relaxed);
+    }
+
+    pub(super) fn leave(&self) {
+        self.gone.store(1, Relaxed);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed) != 0
+    }
+}

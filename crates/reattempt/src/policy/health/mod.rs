@@ -1,0 +1,98 @@
+//! The health of backends: which are ejected for their results, which is the least loaded, and how
+//! an ejected one returns.
+//!
+//! [`Pool`] is the machine for several backends. It ejects outliers as gRPC does (A50), and after
+//! failures in a row; a further one only while fewer than the policy's share are, and if all are
+//! ejected all are used. Of two healthy ones it takes the one with less load: attempts in flight,
+//! weighted by recent latency where that differs by more than a factor of two. [`CircuitBreaker`]
+//! is the same state with one backend, which refuses instead of going elsewhere.
+//!
+//! Neither reads a clock or sends anything: the layers and the policy lab use them with a clock of
+//! their own.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use reattempt::health::{Attempted, HealthPolicy, Outcome, Pool};
+//!
+//! let mut now = Instant::now();
+//! let policy = HealthPolicy::standard().consecutive_failures(2);
+//! let pool = Pool::new(policy, 3, now);
+//! // Backend 1 fails, the others answer after a millisecond.
+//! for _ in 0..100 {
+//!     let sent = pool.send(now, Attempted::default()).expect("three backends");
+//!     now += Duration::from_millis(1);
+//!     let outcome = if sent.at() == 1 { Outcome::Failure } else { Outcome::Success };
+//!     pool.ended(sent, now, outcome, None);
+//! }
+//! let ejected: Vec<_> = pool.status(now).iter().map(|one| one.is_ejected()).collect();
+//! assert_eq!(ejected, [false, true, false]);
+//! ```
+
+mod breaker;
+mod ledger;
+mod member;
+#[cfg(all(test, reattempt_loom))]
+mod models;
+mod options;
+mod pool;
+#[cfg(feature = "config")]
+mod read;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::Verdict;
+
+pub use breaker::{CircuitBreaker, CircuitState};
+pub use options::{FailurePercentageEjection, HealthPolicy, SuccessRateEjection};
+pub use pool::{Attempted, Pool, Sent};
+
+/// What the end of an attempt says about its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It answered, if only to refuse the request.
+    Success,
+    /// It failed, or could not be reached.
+    Failure,
+    /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
+    /// failure if that was long: see [`HealthPolicy::consecutive_failures`].
+    Dropped,
+}
+
+impl Outcome {
+    /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
+    /// argument) is a success, and so is one that sends the request elsewhere: a reason that is
+    /// always retried.
+    #[must_use]
+    pub const fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Success | Verdict::Committed => Self::Success,
+            Verdict::Fatal(failure) if failure.is_answer() => Self::Success,
+            Verdict::Retry(failure) if failure.reason.always_retry() => Self::Success,
+            Verdict::Fatal(_) | Verdict::Retry(_) => Self::Failure,
+        }
+    }
+}
+
+/// What is known of one backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// The attempts in flight.
+    pub in_flight: u32,
+    /// What an attempt recently took; `None` if none has ended.
+    pub latency: Option<Duration>,
+    /// For how long it is still ejected; zero if it may return with the next sweep. `None` if it is
+    /// not ejected.
+    pub ejected_for: Option<Duration>,
+}
+
+impl Status {
+    /// Whether it is ejected.
+    #[must_use]
+    pub const fn is_ejected(&self) -> bool {
+        self.ejected_for.is_some()
+    }
+}

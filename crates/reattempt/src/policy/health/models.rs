@@ -1,0 +1,81 @@
+//! Interleavings of what threads share in a pool.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use loom::thread;
+
+use super::{Attempted, HealthPolicy, Outcome, Pool, Sent};
+use crate::policy::backoff::Randomness;
+
+fn pool(now: Instant, backends: usize) -> Arc<Pool> {
+    let policy = HealthPolicy::standard()
+        .consecutive_failures(1)
+        .slow_start(Duration::ZERO)
+        .probe_interval(Duration::from_millis(500))
+        .randomness(Randomness::Fixed(0.5));
+    Arc::new(Pool::new(policy, backends, now))
+}
+
+/// An attempt at this backend, sent because the call tried the other.
+fn send_to(pool: &Pool, now: Instant, at: usize) -> Sent {
+    let attempt = Attempted {
+        tried: &[1 - at],
+        may_lose: false,
+    };
+    pool.send(now, attempt).unwrap()
+}
+
+fn ejected(pool: &Pool, now: Instant) -> usize {
+    let status = pool.status(now);
+    assert!(status.iter().all(|one| one.in_flight == 0));
+    status.iter().filter(|one| one.is_ejected()).count()
+}
+
+/// With two preemptions: without a bound there are too many interleavings.
+fn model(run: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(run);
+}
+
+#[test]
+fn two_backends_that_fail_at_once_are_not_both_ejected() {
+    model(|| {
+        let now = Instant::now();
+        let pool = pool(now, 2);
+        let (one, two) = (send_to(&pool, now, 0), send_to(&pool, now, 1));
+        let own = Arc::clone(&pool);
+        let other = thread::spawn(move || own.ended(one, now, Outcome::Failure, None));
+        pool.ended(two, now, Outcome::Failure, None);
+        other.join().unwrap();
+        assert_eq!(ejected(&pool, now), 1);
+    });
+}
+
+#[test]
+fn two_hedges_do_not_probe_one_backend_at_once() {
+    model(|| {
+        let now = Instant::now();
+        let pool = pool(now, 2);
+        let failed = send_to(&pool, now, 0);
+        pool.ended(failed, now, Outcome::Failure, None);
+        // Before the next tick, which both would be held up by.
+        let later = now + Duration::from_millis(900);
+        let hedge = move |pool: &Pool| {
+            let attempt = Attempted {
+                tried: &[],
+                may_lose: true,
+            };
+            pool.send(later, attempt).unwrap()
+        };
+        let own = Arc::clone(&pool);
+        let other = thread::spawn(move || hedge(&own));
+        let sent = [hedge(&pool), other.join().unwrap()];
+        assert_eq!(sent.iter().filter(|sent| sent.is_probe()).count(), 1);
+        for sent in sent {
+            pool.ended(sent, later, Outcome::Success, None);
+        }
+        assert_eq!(ejected(&pool, later), 0);
+    });
+}

@@ -1,0 +1,344 @@
+//! gRPC's A50, rule by rule: `docs/conformance/outlier-detection.md`.
+
+use super::*;
+
+const INTERVAL: Duration = Duration::from_secs(10);
+
+fn by_rate(by: SuccessRateEjection) -> HealthPolicy {
+    HealthPolicy::a50().success_rate(by)
+}
+
+fn by_share(by: FailurePercentageEjection) -> HealthPolicy {
+    HealthPolicy::a50().failure_percentage(by)
+}
+
+/// Of each backend: successes and failures in one interval; then the sweep.
+fn swept(policy: HealthPolicy, all: &[(usize, usize)]) -> Lab {
+    let mut lab = Lab::new(policy, all.len());
+    for (at, (successes, failures)) in all.iter().enumerate() {
+        lab.results(at, *successes, *failures);
+    }
+    lab.pass(INTERVAL);
+    lab.look();
+    lab
+}
+
+const EVERY: FailurePercentageEjection = FailurePercentageEjection {
+    threshold: 85,
+    enforcement_percentage: 100,
+    minimum_hosts: 1,
+    request_volume: 1,
+};
+
+/// O1
+#[test]
+fn the_defaults_are_a50s() {
+    let by = SuccessRateEjection::default();
+    assert_eq!((by.stdev_factor, by.enforcement_percentage), (1900, 100));
+    assert_eq!((by.minimum_hosts, by.request_volume), (5, 100));
+    let by = FailurePercentageEjection::default();
+    assert_eq!((by.threshold, by.enforcement_percentage), (85, 100));
+    assert_eq!((by.minimum_hosts, by.request_volume), (5, 50));
+    // Neither algorithm is on by itself: all attempts of one backend fail, and it stays.
+    let lab = swept(
+        HealthPolicy::a50(),
+        &[(0, 200), (200, 0), (200, 0), (200, 0), (200, 0)],
+    );
+    assert_eq!(lab.ejected(), NONE);
+}
+
+/// O2
+#[test]
+fn nothing_happens_before_the_sweep() {
+    let mut lab = Lab::new(by_share(EVERY), 3);
+    lab.results(1, 0, 50);
+    lab.pass(INTERVAL - MS);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE);
+    lab.pass(MS);
+    lab.look();
+    assert_eq!(lab.ejected(), [1]);
+}
+
+/// O3
+#[test]
+fn each_sweep_counts_its_own_interval_alone() {
+    let mut lab = Lab::new(
+        by_share(FailurePercentageEjection {
+            request_volume: 10,
+            ..EVERY
+        }),
+        3,
+    );
+    for _ in 0..3 {
+        lab.results(1, 0, 9);
+        lab.pass(INTERVAL);
+        lab.look();
+    }
+    assert_eq!(lab.ejected(), NONE, "nine in each, 27 in all");
+}
+
+/// O4
+#[test]
+fn the_success_rate_is_compared_with_mean_and_deviation() {
+    // Rates 1, 1, 1, 1 and 0.9: the mean is 0.98, the deviation 0.04, the limit 0.904.
+    let ten = |failures| (100 - failures, failures);
+    let all = [ten(0), ten(0), ten(0), ten(0), ten(10)];
+    assert_eq!(
+        swept(by_rate(SuccessRateEjection::default()), &all).ejected(),
+        [4]
+    );
+    // A factor of 2.0 puts the limit at 0.9, and the rate is not below it. A little more than two
+    // keeps clear of rounding.
+    let wider = SuccessRateEjection {
+        stdev_factor: 2001,
+        ..Default::default()
+    };
+    assert_eq!(swept(by_rate(wider), &all).ejected(), NONE);
+}
+
+/// O5
+#[test]
+fn too_few_backends_with_enough_attempts_are_not_compared() {
+    let all = [(100, 0), (100, 0), (100, 0), (100, 0), (90, 9)];
+    let policy = by_rate(SuccessRateEjection::default());
+    assert_eq!(swept(policy.clone(), &all).ejected(), NONE, "99 attempts");
+    let all = [(100, 0), (100, 0), (100, 0), (90, 10)];
+    assert_eq!(swept(policy, &all).ejected(), NONE, "four backends");
+}
+
+/// O6
+#[test]
+fn one_with_too_few_attempts_is_neither_judged_nor_counted() {
+    let mut all = vec![(100, 0); 5];
+    all[2] = (0, 99);
+    all.push((90, 10));
+    let lab = swept(by_rate(SuccessRateEjection::default()), &all);
+    assert_eq!(
+        lab.ejected(),
+        [5],
+        "the one with 99 failures does not move the mean"
+    );
+}
+
+/// O7
+#[test]
+fn more_failures_than_the_threshold_eject() {
+    let lab = swept(by_share(EVERY), &[(15, 85), (100, 0), (100, 0)]);
+    assert_eq!(lab.ejected(), NONE, "85 percent are not more than 85");
+    let lab = swept(by_share(EVERY), &[(14, 86), (100, 0), (100, 0)]);
+    assert_eq!(lab.ejected(), [0]);
+    let five = FailurePercentageEjection::default();
+    let lab = swept(by_share(five), &[(0, 50), (50, 0), (50, 0), (50, 0)]);
+    assert_eq!(lab.ejected(), NONE, "four backends");
+    let lab = swept(
+        by_share(five),
+        &[(0, 49), (50, 0), (50, 0), (50, 0), (50, 0), (50, 0)],
+    );
+    assert_eq!(lab.ejected(), NONE, "49 attempts");
+}
+
+/// O8
+#[test]
+fn at_most_the_share_is_ejected_but_always_one() {
+    let all_fail = |percent, backends| {
+        let policy = by_share(EVERY).max_ejection_percent(percent);
+        swept(policy, &vec![(0, 10); backends]).ejected().len()
+    };
+    assert_eq!(all_fail(10, 3), 1);
+    assert_eq!(all_fail(10, 10), 1);
+    assert_eq!(all_fail(10, 11), 2);
+    assert_eq!(all_fail(50, 4), 2);
+    assert_eq!(all_fail(100, 4), 4);
+    assert_eq!(all_fail(0, 4), 0);
+}
+
+/// O9
+#[test]
+fn enforcement_is_a_chance_in_percent() {
+    let ejected_at = |roll, enforcement_percentage| {
+        let by = FailurePercentageEjection {
+            enforcement_percentage,
+            ..EVERY
+        };
+        let policy = by_share(by).randomness(crate::backoff::Randomness::Fixed(roll));
+        let pool = Pool::new(policy, 1, start());
+        let mut lab = Lab { pool, now: start() };
+        lab.results(0, 0, 10);
+        lab.pass(INTERVAL);
+        lab.look();
+        !lab.ejected().is_empty()
+    };
+    assert!(ejected_at(0.49, 50));
+    assert!(!ejected_at(0.5, 50));
+    assert!(!ejected_at(0.0, 0));
+    assert!(ejected_at(0.999, 100));
+}
+
+/// O10
+#[test]
+fn it_returns_with_the_sweep_after_its_time() {
+    let mut lab = swept(by_share(EVERY), &[(0, 10), (10, 0), (10, 0)]);
+    assert_eq!(lab.ejected(), [0]);
+    for _ in 0..3 {
+        lab.pass(INTERVAL);
+        lab.look();
+        assert_eq!(lab.ejected(), [0], "30 seconds are not more than 30");
+    }
+    lab.pass(INTERVAL);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE);
+}
+
+/// O10
+#[test]
+fn a_late_sweep_ejects_from_when_it_was_due() {
+    let mut lab = Lab::new(by_share(EVERY), 3);
+    lab.results(0, 0, 10);
+    lab.pass(INTERVAL + 25 * SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), [0]);
+    lab.pass(10 * SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE, "45 seconds after it began");
+
+    lab.results(0, 0, 10);
+    lab.pass(3600 * SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE, "results of an hour ago");
+    // Its multiplier went down meanwhile.
+    lab.results(0, 0, 10);
+    lab.pass(INTERVAL);
+    lab.look();
+    let time = lab.pool.status(lab.now)[0].ejected_for;
+    assert_eq!(time.map(|time| time.as_secs()), Some(30));
+}
+
+/// O11
+#[test]
+fn each_ejection_in_a_row_is_longer_up_to_the_maximum() {
+    let seconds = |times| {
+        let policy = HealthPolicy::a50();
+        policy.ejection_time(times).as_secs()
+    };
+    assert_eq!([1, 2, 9, 10, 11].map(seconds), [30, 60, 270, 300, 300]);
+    let long = HealthPolicy::a50().base_ejection_time(Duration::from_secs(400));
+    assert_eq!(
+        long.ejection_time(3).as_secs(),
+        400,
+        "the base counts if it is longer"
+    );
+    let short = long.max_ejection_time(Duration::from_secs(500));
+    assert_eq!(short.ejection_time(3).as_secs(), 500);
+    assert_eq!(short.ejection_time(u32::MAX).as_secs(), 500);
+
+    // Sweeps until the first backend returns, if its next ejection follows at once.
+    let mut lab = swept(by_share(EVERY), &[(0, 10), (10, 0), (10, 0)]);
+    let mut sweeps = Vec::new();
+    for _ in 0..2 {
+        let mut passed = 0;
+        while lab.ejected() == [0] {
+            lab.pass(INTERVAL);
+            lab.look();
+            passed += 1;
+        }
+        sweeps.push(passed);
+        lab.results(0, 0, 10);
+        lab.pass(INTERVAL);
+        lab.look();
+    }
+    assert_eq!(sweeps, [4, 7]);
+}
+
+/// O12
+#[test]
+fn each_sweep_without_an_ejection_lowers_the_multiplier() {
+    let mut lab = swept(by_share(EVERY), &[(0, 10), (10, 0), (10, 0)]);
+    let returns = |lab: &mut Lab| {
+        let mut passed = 0;
+        while lab.ejected() == [0] {
+            lab.pass(INTERVAL);
+            lab.look();
+            passed += 1;
+        }
+        passed
+    };
+    assert_eq!(returns(&mut lab), 4);
+    // Two sweeps that no attempt asked for count as well.
+    lab.pass(2 * INTERVAL);
+    lab.look();
+    lab.results(0, 0, 10);
+    lab.pass(INTERVAL);
+    lab.look();
+    assert_eq!(returns(&mut lab), 4, "as the first time");
+}
+
+/// O13
+#[test]
+fn a_changed_list_keeps_the_state_of_those_that_stay() {
+    let mut lab = swept(by_share(EVERY), &[(10, 0), (0, 10), (10, 0)]);
+    assert_eq!(lab.ejected(), [1]);
+    let old = lab.pool;
+    lab.pool = old.changed(&[Some(1), None, Some(2)], lab.now);
+    assert_eq!(lab.ejected(), [0]);
+    // What was sent before ends in the pool that it was sent from.
+    let sent = old.send(
+        lab.now,
+        Attempted {
+            tried: &[1, 2],
+            may_lose: false,
+        },
+    );
+    old.ended(sent.expect("a backend"), lab.now, Outcome::Success, None);
+    let list: Vec<_> = (0..3).map(|_| None).collect();
+    lab.pool = lab.pool.changed(&list, lab.now);
+    assert_eq!(lab.ejected(), NONE, "all are new");
+}
+
+/// O14
+#[test]
+fn one_dropped_after_a_short_time_is_not_counted() {
+    let mut lab = Lab::new(by_share(EVERY), 3);
+    lab.results(0, 1, 0);
+    for _ in 0..100 {
+        let sent = lab.send_to(0);
+        lab.pool
+            .ended(sent, lab.now + 4 * MS, Outcome::Dropped, None);
+    }
+    lab.pass(INTERVAL);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE);
+}
+
+/// O14
+#[test]
+fn one_dropped_after_a_long_silence_is_a_failure() {
+    let mut lab = Lab::new(by_share(EVERY), 3);
+    lab.shares(30);
+    for _ in 0..100 {
+        let sent = lab.send_to(0);
+        lab.pool
+            .ended(sent, lab.now + SECOND, Outcome::Dropped, None);
+    }
+    lab.pass(INTERVAL);
+    lab.look();
+    assert_eq!(lab.ejected(), [0]);
+}
+
+/// O15
+#[test]
+fn an_answer_to_the_request_is_no_failure_of_the_backend() {
+    use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
+    use crate::{Failure, Stage};
+    let failure = |reason| Failure::new(reason, Stage::Response);
+    for (verdict, outcome) in [
+        (Verdict::Success, Outcome::Success),
+        (Verdict::Committed, Outcome::Success),
+        (Verdict::Fatal(failure(UNKNOWN)), Outcome::Success),
+        (Verdict::Retry(failure(KV_NOT_MY_VBUCKET)), Outcome::Success),
+        (Verdict::Fatal(failure(KV_LOCKED)), Outcome::Failure),
+        (Verdict::Retry(failure(UNKNOWN)), Outcome::Failure),
+    ] {
+        assert_eq!(Outcome::of(&verdict), outcome, "{verdict:?}");
+    }
+}

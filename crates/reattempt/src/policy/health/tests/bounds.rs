@@ -1,0 +1,129 @@
+//! Whatever the order of outcomes, times and lists.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::health::member::Member;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Send {
+        tried: u8,
+        may_lose: bool,
+    },
+    End {
+        which: u8,
+        outcome: Outcome,
+        hold: bool,
+    },
+    Pass(u16),
+    Change {
+        keep: u8,
+        new: u8,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let outcome = prop::sample::select(vec![
+        Outcome::Success,
+        Outcome::Failure,
+        Outcome::Failure,
+        Outcome::Failure,
+        Outcome::Dropped,
+    ]);
+    prop_oneof![
+        6 => (any::<u8>(), any::<bool>())
+            .prop_map(|(tried, may_lose)| Step::Send { tried, may_lose }),
+        6 => (any::<u8>(), outcome, any::<bool>())
+            .prop_map(|(which, outcome, hold)| Step::End { which, outcome, hold }),
+        1 => (0_u16..3000).prop_map(Step::Pass),
+        1 => (any::<u8>(), 0_u8..4).prop_map(|(keep, new)| Step::Change { keep, new }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// O8
+    #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
+    fn the_ejected_share_is_bounded_and_in_flight_is_exact(
+        percent in 0_u32..=100,
+        failures in 1_u32..3,
+        steps in prop::collection::vec(step(), 0..400),
+    ) {
+        let policy = HealthPolicy::standard()
+            .max_ejection_percent(percent)
+            .consecutive_failures(failures)
+            .failure_percentage(FailurePercentageEjection {
+                threshold: 10,
+                enforcement_percentage: 100,
+                minimum_hosts: 1,
+                request_volume: 1,
+            });
+        let mut lab = Lab::new(policy, 5);
+        // Pools of earlier lists, with what was sent from each.
+        let mut pools: Vec<(Pool, Vec<Sent>)> = Vec::new();
+        let mut flying: Vec<Sent> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Send { tried, may_lose } => {
+                    let len = lab.pool.status(lab.now).len();
+                    let tried: Vec<_> =
+                        (0..len).filter(|at| tried >> (at % 8) & 1 == 1).collect();
+                    let sent = lab.try_send(&tried, may_lose);
+                    prop_assert_eq!(sent.is_none(), len == 0);
+                    let all_ejected = lab.ejected().len() == len;
+                    if let Some(sent) = sent {
+                        let ejected = lab.ejected().contains(&sent.at());
+                        prop_assert!(!ejected || sent.is_probe() || all_ejected);
+                        prop_assert!(!sent.is_probe() || may_lose);
+                        flying.push(sent);
+                    }
+                }
+                Step::End { which, outcome, hold } => {
+                    let hold = hold.then_some(SECOND);
+                    let earlier = pools.iter_mut().find(|(_, sent)| !sent.is_empty());
+                    if let Some((pool, sent)) = earlier.filter(|_| which % 2 == 0) {
+                        let sent = sent.swap_remove(usize::from(which) % sent.len());
+                        pool.ended(sent, lab.now, outcome, hold);
+                    } else if !flying.is_empty() {
+                        let sent = flying.swap_remove(usize::from(which) % flying.len());
+                        lab.pool.ended(sent, lab.now, outcome, hold);
+                    }
+                }
+                Step::Pass(ms) => lab.pass(u32::from(ms) * MS),
+                Step::Change { keep, new } => {
+                    let len = lab.pool.status(lab.now).len();
+                    let kept = (0..len).filter(|at| keep >> (at % 8) & 1 == 1).map(Some);
+                    let list: Vec<_> = kept.chain((0..new).map(|_| None)).take(12).collect();
+                    let pool = lab.pool.changed(&list, lab.now);
+                    let old = std::mem::replace(&mut lab.pool, pool);
+                    pools.push((old, std::mem::take(&mut flying)));
+                }
+            }
+            let (ejected, all) = (lab.ejected().len(), lab.pool.status(lab.now).len());
+            let most = (all * percent as usize).div_ceil(100);
+            prop_assert!(ejected <= most, "{} of {}", ejected, all);
+        }
+        for (pool, sent) in pools {
+            for sent in sent {
+                pool.ended(sent, lab.now, Outcome::Success, None);
+            }
+        }
+        for sent in flying {
+            lab.pool.ended(sent, lab.now, Outcome::Success, None);
+        }
+        let status = lab.pool.status(lab.now);
+        prop_assert!(status.iter().all(|one| one.in_flight == 0));
+    }
+}
+
+#[test]
+fn the_load_of_any_number_in_flight_is_no_overflow() {
+    let busy = Member::new(u64::MAX >> 28, 0);
+    // One below none: 2^32 - 1 in flight.
+    busy.over();
+    assert!(Member::new(1, 0).is_less_loaded_than(&busy));
+    assert!(!busy.is_less_loaded_than(&Member::new(1, 0)));
+}

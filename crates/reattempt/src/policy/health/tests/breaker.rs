@@ -1,0 +1,195 @@
+//! The circuit breaker: one backend, refused while it fails.
+
+use super::*;
+
+struct Circuit {
+    breaker: CircuitBreaker,
+    now: Instant,
+}
+
+fn policy() -> HealthPolicy {
+    HealthPolicy::standard()
+        .base_ejection_time(5 * SECOND)
+        .max_ejection_time(60 * SECOND)
+}
+
+impl Circuit {
+    fn new() -> Self {
+        let now = start();
+        Self {
+            breaker: CircuitBreaker::new(policy(), now),
+            now,
+        }
+    }
+
+    fn call(&mut self, outcome: Outcome) -> Result<(), CircuitState> {
+        let sent = self.breaker.admit(self.now)?;
+        self.now += MS;
+        self.breaker.ended(sent, self.now, outcome);
+        Ok(())
+    }
+
+    fn state(&self) -> CircuitState {
+        self.breaker.state(self.now)
+    }
+}
+
+#[test]
+fn it_opens_refuses_tries_once_and_closes() {
+    let mut circuit = Circuit::new();
+    for _ in 0..5 {
+        assert_eq!(circuit.state(), CircuitState::Closed);
+        circuit.call(Outcome::Failure).unwrap();
+    }
+    let open = CircuitState::Open(5 * SECOND);
+    assert_eq!(circuit.state(), open);
+    assert_eq!(circuit.call(Outcome::Success), Err(open));
+    circuit.now += 5 * SECOND;
+    assert_eq!(circuit.state(), CircuitState::HalfOpen);
+    let trial = circuit.breaker.admit(circuit.now).unwrap();
+    assert_eq!(
+        circuit.call(Outcome::Success),
+        Err(CircuitState::HalfOpen),
+        "one at a time"
+    );
+    circuit.breaker.ended(trial, circuit.now, Outcome::Success);
+    assert_eq!(circuit.state(), CircuitState::Closed);
+}
+
+#[test]
+fn a_failed_trial_opens_it_for_longer() {
+    let mut circuit = Circuit::new();
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    for seconds in [10, 15, 20] {
+        circuit.now += 60 * SECOND;
+        circuit.call(Outcome::Failure).unwrap();
+        assert_eq!(circuit.state(), CircuitState::Open(seconds * SECOND));
+    }
+}
+
+#[test]
+fn a_dropped_trial_leaves_it_to_the_next_call() {
+    let mut circuit = Circuit::new();
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    circuit.now += 5 * SECOND;
+    circuit.call(Outcome::Dropped).unwrap();
+    assert_eq!(circuit.state(), CircuitState::HalfOpen);
+    circuit.call(Outcome::Success).unwrap();
+    assert_eq!(circuit.state(), CircuitState::Closed);
+}
+
+#[test]
+fn a_trial_dropped_after_a_long_silence_opens_it_again() {
+    let mut circuit = Circuit::new();
+    circuit.call(Outcome::Success).unwrap();
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    circuit.now += 5 * SECOND;
+    let trial = circuit.breaker.admit(circuit.now).unwrap();
+    circuit.now += SECOND;
+    circuit.breaker.ended(trial, circuit.now, Outcome::Dropped);
+    assert_eq!(circuit.state(), CircuitState::Open(10 * SECOND));
+}
+
+#[test]
+fn a_trial_that_hangs_does_not_keep_it_half_open() {
+    let mut circuit = Circuit::new();
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    circuit.now += 5 * SECOND;
+    let hangs = circuit.breaker.admit(circuit.now).unwrap();
+    circuit.now += 5 * SECOND - MS;
+    assert_eq!(
+        circuit.call(Outcome::Success),
+        Err(CircuitState::HalfOpen),
+        "one opening's time"
+    );
+    circuit.now += MS;
+    let next = circuit.breaker.admit(circuit.now).unwrap();
+    assert!(circuit.breaker.admit(circuit.now).is_err(), "one at a time");
+    // The first one's failure says nothing of now.
+    circuit.breaker.ended(hangs, circuit.now, Outcome::Failure);
+    assert_eq!(circuit.state(), CircuitState::HalfOpen);
+    assert!(circuit.breaker.admit(circuit.now).is_err(), "one at a time");
+    circuit.breaker.ended(next, circuit.now, Outcome::Success);
+    assert_eq!(circuit.state(), CircuitState::Closed);
+}
+
+#[test]
+fn a_share_of_failures_opens_it() {
+    let mut circuit = Circuit::new();
+    for _ in 0..11 {
+        circuit.call(Outcome::Success).unwrap();
+        circuit.call(Outcome::Failure).unwrap();
+        circuit.call(Outcome::Failure).unwrap();
+    }
+    assert_eq!(circuit.state(), CircuitState::Closed);
+    circuit.now += SECOND;
+    assert!(circuit.call(Outcome::Success).is_err());
+}
+
+#[test]
+fn a_backend_that_never_answers_opens_it() {
+    let mut circuit = Circuit::new();
+    circuit.call(Outcome::Success).unwrap();
+    for _ in 0..5 {
+        let sent = circuit.breaker.admit(circuit.now).unwrap();
+        circuit.now += SECOND;
+        circuit.breaker.ended(sent, circuit.now, Outcome::Dropped);
+    }
+    assert!(matches!(circuit.state(), CircuitState::Open(_)));
+}
+
+#[test]
+fn a_backend_that_has_never_answered_opens_it() {
+    let mut circuit = Circuit::new();
+    for _ in 0..5 {
+        assert_eq!(circuit.state(), CircuitState::Closed);
+        let sent = circuit.breaker.admit(circuit.now).unwrap();
+        circuit.now += SECOND + MS;
+        circuit.breaker.ended(sent, circuit.now, Outcome::Dropped);
+    }
+    assert!(matches!(circuit.state(), CircuitState::Open(_)));
+}
+
+#[test]
+fn closed_by_hand_it_goes_on_deciding() {
+    let mut circuit = Circuit::new();
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    circuit.breaker.close();
+    circuit.call(Outcome::Success).unwrap();
+    circuit.breaker.automatic();
+    assert_eq!(circuit.state(), CircuitState::Closed, "it works again");
+
+    circuit.breaker.close();
+    for _ in 0..20 {
+        circuit.call(Outcome::Failure).unwrap();
+        circuit.call(Outcome::Failure).unwrap();
+        circuit.call(Outcome::Success).unwrap();
+    }
+    circuit.now += SECOND;
+    circuit.call(Outcome::Failure).unwrap();
+    circuit.breaker.automatic();
+    assert!(
+        matches!(circuit.state(), CircuitState::Open(_)),
+        "by the share of a second"
+    );
+}
+
+#[test]
+fn it_is_switched_from_outside() {
+    let mut circuit = Circuit::new();
+    circuit.breaker.open();
+    assert_eq!(
+        circuit.call(Outcome::Success),
+        Err(CircuitState::Open(Duration::MAX))
+    );
+    circuit.breaker.close();
+    for _ in 0..50 {
+        assert_eq!(circuit.call(Outcome::Failure), Ok(()));
+    }
+    assert_eq!(circuit.state(), CircuitState::Closed);
+    circuit.breaker.automatic();
+    assert!(
+        matches!(circuit.state(), CircuitState::Open(_)),
+        "it went on deciding"
+    );
+}

@@ -1,0 +1,351 @@
+//! Which backend is chosen, and how an ejected one returns.
+
+use super::*;
+
+fn after_failures(backends: usize, dead: usize) -> Lab {
+    let mut lab = Lab::new(HealthPolicy::standard(), backends);
+    lab.shares(100);
+    lab.results(dead, 0, 5);
+    assert_eq!(lab.ejected(), [dead]);
+    lab
+}
+
+#[test]
+fn equal_backends_get_equal_shares() {
+    let shares = Lab::new(HealthPolicy::standard(), 3).shares(3000);
+    assert!(
+        shares.iter().all(|share| (900..1100).contains(share)),
+        "{shares:?}"
+    );
+}
+
+#[test]
+fn the_less_loaded_of_two_is_chosen() {
+    let lab = Lab::new(HealthPolicy::standard(), 2);
+    let mut sent: Vec<_> = (0..100).map(|_| lab.send()).collect();
+    let at_first = sent.iter().filter(|sent| sent.at() == 0).count();
+    assert_eq!(at_first, 50, "nothing is known but what is in flight");
+    for sent in sent.drain(..).filter(|sent| sent.at() == 0) {
+        lab.pool.ended(sent, lab.now + MS, Outcome::Success, None);
+    }
+    for _ in 0..50 {
+        sent.push(lab.send());
+    }
+    assert!(sent.iter().all(|sent| sent.at() == 0));
+}
+
+#[test]
+fn a_backend_four_times_as_slow_gets_less() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 2);
+    for _ in 0..200 {
+        let sent = lab.send();
+        let time = if sent.at() == 0 { MS } else { 4 * MS };
+        lab.pass(time);
+        lab.pool.ended(sent, lab.now, Outcome::Success, None);
+    }
+    let slow = (0..100).filter(|_| {
+        let sent = lab.send();
+        let at = sent.at();
+        lab.pool.ended(sent, lab.now + MS, Outcome::Dropped, None);
+        at == 1
+    });
+    assert_eq!(slow.count(), 0);
+}
+
+#[test]
+fn a_backend_that_has_not_answered_is_not_the_fastest() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 2);
+    let (mut sent, mut to_silent) = (Vec::new(), 0);
+    for _ in 0..100 {
+        let one = lab.send();
+        lab.pass(MS);
+        if one.at() == 0 {
+            lab.pool.ended(one, lab.now, Outcome::Success, None);
+        } else {
+            to_silent += 1;
+            sent.push(one);
+        }
+    }
+    assert!(to_silent <= 2, "{to_silent} attempts hang");
+}
+
+#[test]
+fn further_attempts_go_to_untried_ones_and_then_round_again() {
+    let lab = Lab::new(HealthPolicy::standard(), 3);
+    let mut tried = Vec::new();
+    for round in 0..6 {
+        let sent = lab.try_send(&tried, false).unwrap();
+        assert_eq!(sent.untried(), round < 2);
+        if round < 3 {
+            assert!(!tried.contains(&sent.at()));
+        } else {
+            assert_eq!(sent.at(), tried[0], "the least recently used");
+        }
+        tried.retain(|at| *at != sent.at());
+        tried.push(sent.at());
+    }
+}
+
+#[test]
+fn failures_in_a_row_eject_at_once_and_an_answer_starts_anew() {
+    let lab = Lab::new(HealthPolicy::standard(), 3);
+    for _ in 0..10 {
+        lab.results(1, 1, 0);
+        lab.results(1, 0, 4);
+    }
+    assert_eq!(lab.ejected(), NONE);
+    lab.results(1, 0, 1);
+    assert_eq!(lab.ejected(), [1]);
+}
+
+#[test]
+fn long_silences_in_a_row_eject() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    let drops = |lab: &Lab, time| {
+        for _ in 0..5 {
+            let sent = lab.send_to(1);
+            lab.pool.ended(sent, lab.now + time, Outcome::Dropped, None);
+        }
+        lab.ejected()
+    };
+    assert_eq!(drops(&lab, SECOND), NONE, "what is usual is not known");
+    let mut lab2 = Lab::new(HealthPolicy::standard(), 3);
+    lab2.shares(100);
+    assert_eq!(drops(&lab2, 4 * MS), NONE);
+    assert_eq!(drops(&lab2, 50 * MS), [1]);
+    lab.shares(1);
+}
+
+#[test]
+fn one_that_hangs_more_often_than_it_answers_is_ejected() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    lab.shares(100);
+    lab.pass(SECOND);
+    lab.look();
+    for _ in 0..10 {
+        lab.results(1, 3, 0);
+        for _ in 0..4 {
+            let sent = lab.send_to(1);
+            lab.pool
+                .ended(sent, lab.now + 90 * MS, Outcome::Dropped, None);
+        }
+    }
+    assert_eq!(lab.ejected(), NONE);
+    lab.pass(SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), [1]);
+}
+
+#[test]
+fn an_ejected_backend_gets_no_call_while_there_are_others() {
+    let mut lab = after_failures(3, 1);
+    assert_eq!(lab.shares(500)[1], 0);
+    // Not as a further attempt either, as long as a healthy one is there.
+    let sent = lab.try_send(&[0, 2], false).unwrap();
+    assert_eq!((sent.at(), sent.untried()), (0, false));
+}
+
+#[test]
+fn of_three_one_is_ejected_at_most() {
+    let ejected = |backends| {
+        let lab = Lab::new(HealthPolicy::standard(), backends);
+        (0..backends).for_each(|at| lab.results(at, 0, 5));
+        lab.ejected().len()
+    };
+    assert_eq!([2, 3, 4, 6, 9].map(ejected), [1, 1, 2, 2, 3]);
+}
+
+#[test]
+fn if_all_are_ejected_all_are_used() {
+    let policy = HealthPolicy::standard().max_ejection_percent(100);
+    let mut lab = Lab::new(policy, 3);
+    (0..3).for_each(|at| lab.results(at, 0, 5));
+    assert_eq!(lab.ejected(), [0, 1, 2]);
+    let mut tried = Vec::new();
+    for round in 0..3 {
+        let sent = lab.try_send(&tried, false).unwrap();
+        assert_eq!(sent.untried(), round < 2);
+        tried.push(sent.at());
+        lab.pool.ended(sent, lab.now, Outcome::Dropped, None);
+    }
+    assert_eq!(lab.try_send(&tried, false).unwrap().at(), tried[0]);
+    // The first that answers is back.
+    let sent = lab.send();
+    let at = sent.at();
+    lab.pass(MS);
+    lab.pool.ended(sent, lab.now, Outcome::Success, None);
+    assert!(!lab.ejected().contains(&at));
+}
+
+#[test]
+fn only_an_attempt_that_may_lose_is_a_probe_and_one_at_a_time() {
+    let mut lab = after_failures(3, 1);
+    assert!(
+        !lab.try_send(&[], true).unwrap().is_probe(),
+        "not before its time"
+    );
+    lab.pass(SECOND + MS);
+    assert!(!lab.try_send(&[0], false).unwrap().is_probe());
+    assert!(
+        !lab.try_send(&[1], true).unwrap().is_probe(),
+        "the call tried it"
+    );
+    let probe = lab.try_send(&[0], true).unwrap();
+    assert_eq!(
+        (probe.at(), probe.is_probe(), probe.untried()),
+        (1, true, true)
+    );
+    assert!(
+        !lab.try_send(&[0], true).unwrap().is_probe(),
+        "one is in flight"
+    );
+    lab.pool.ended(probe, lab.now, Outcome::Failure, None);
+    assert_eq!(lab.ejected(), [1]);
+    assert!(
+        !lab.try_send(&[0], true).unwrap().is_probe(),
+        "not at once again"
+    );
+    lab.pass(SECOND);
+    let probe = lab.try_send(&[0], true).unwrap();
+    lab.pass(MS);
+    lab.pool.ended(probe, lab.now, Outcome::Success, None);
+    assert_eq!(lab.ejected(), NONE, "long before its time is over");
+}
+
+#[test]
+fn the_rescue_of_a_call_is_no_probe() {
+    let mut lab = after_failures(4, 1);
+    lab.pass(SECOND + MS);
+    lab.results(0, 0, 1);
+    assert!(!lab.try_send(&[0], true).unwrap().is_probe());
+    lab.results(0, 1, 0);
+    assert!(lab.try_send(&[0], true).unwrap().is_probe());
+}
+
+#[test]
+fn one_that_returns_gets_its_share_little_by_little() {
+    let mut lab = after_failures(3, 1);
+    lab.pass(SECOND + MS);
+    let probe = lab.try_send(&[0], true).unwrap();
+    lab.pool.ended(probe, lab.now + MS, Outcome::Success, None);
+    let by_second: Vec<_> = (0..7).map(|_| lab.shares(1000)[1]).collect();
+    assert!(by_second[0] < 120, "{by_second:?}");
+    assert!((100..300).contains(&by_second[2]), "{by_second:?}");
+    assert!(
+        by_second[5..]
+            .iter()
+            .all(|share| (280..390).contains(share)),
+        "{by_second:?}"
+    );
+}
+
+#[test]
+fn what_was_sent_before_it_returned_does_not_eject_it() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    lab.shares(100);
+    let old: Vec<_> = (0..50).map(|_| lab.send_to(1)).collect();
+    lab.results(1, 0, 5);
+    assert_eq!(lab.ejected(), [1]);
+    lab.pass(SECOND + MS);
+    let probe = lab.try_send(&[0], true).unwrap();
+    assert!(probe.is_probe());
+    lab.pass(MS);
+    lab.pool.ended(probe, lab.now, Outcome::Success, None);
+    assert_eq!(lab.ejected(), NONE);
+    lab.pass(MS);
+    for sent in old {
+        lab.pool.ended(sent, lab.now, Outcome::Failure, None);
+    }
+    assert_eq!(lab.ejected(), NONE);
+    lab.pass(SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE, "nor by their share");
+    let status = lab.pool.status(lab.now);
+    assert!(status.iter().all(|one| one.in_flight == 0));
+    lab.results(1, 0, 5);
+    assert_eq!(lab.ejected(), [1], "later ones do");
+}
+
+#[test]
+fn one_that_returns_by_time_is_ejected_by_its_first_failure() {
+    let mut lab = after_failures(3, 1);
+    lab.pass(7 * SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE);
+    lab.results(1, 0, 1);
+    assert_eq!(lab.ejected(), [1]);
+}
+
+#[test]
+fn pushback_keeps_load_away_as_long_as_it_says() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 2);
+    lab.shares(10);
+    let sent = lab.send_to(0);
+    lab.pool
+        .ended(sent, lab.now, Outcome::Success, Some(SECOND));
+    assert_eq!(lab.shares(900)[0], 0);
+    lab.pass(SECOND);
+    lab.look();
+    assert!(lab.shares(900)[0] > 300);
+    // No longer than a minute, and not at all if all ask for it.
+    for at in [0, 1] {
+        let sent = lab.send_to(at);
+        lab.pool
+            .ended(sent, lab.now, Outcome::Success, Some(Duration::MAX));
+    }
+    assert!(lab.shares(900)[0] > 300);
+    let sent = lab.send_to(0);
+    lab.pool
+        .ended(sent, lab.now, Outcome::Success, Some(Duration::MAX));
+    lab.pass(61 * SECOND);
+    lab.look();
+    assert!(lab.shares(900)[0] > 300);
+}
+
+#[test]
+fn the_only_one_without_pushback_gets_all() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 5);
+    for at in 0..4 {
+        for hold in [3 * SECOND, MS] {
+            let sent = lab.send_to(at);
+            lab.pool.ended(sent, lab.now, Outcome::Success, Some(hold));
+        }
+    }
+    lab.pass(SECOND);
+    assert_eq!(lab.shares(900), [0, 0, 0, 0, 900]);
+}
+
+#[test]
+fn an_estimate_that_nothing_renews_is_forgotten() {
+    let mut lab = Lab::new(HealthPolicy::standard().consecutive_failures(None), 2);
+    lab.shares(100);
+    let sent = lab.send_to(0);
+    lab.pool
+        .ended(sent, lab.now + SECOND, Outcome::Dropped, None);
+    assert_eq!(lab.shares(900)[0], 0);
+    for _ in 0..12 {
+        lab.pass(SECOND);
+        lab.look();
+        lab.shares(1);
+    }
+    assert!(lab.shares(900)[0] > 300);
+}
+
+#[test]
+fn an_empty_list_has_no_backend() {
+    let lab = Lab::new(HealthPolicy::standard(), 0);
+    assert!(lab.try_send(&[], false).is_none());
+    assert!(lab.try_send(&[3], true).is_none());
+}
+
+#[test]
+fn a_new_backend_joins_with_the_latency_of_the_others() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 2);
+    lab.shares(2000);
+    lab.pool = lab.pool.changed(&[Some(0), Some(1), None], lab.now);
+    let first = lab.shares(500)[2];
+    assert!((1..80).contains(&first), "{first}");
+    lab.pass(6 * SECOND);
+    let later = lab.shares(900)[2];
+    assert!((250..350).contains(&later), "{later}");
+}

@@ -1,0 +1,76 @@
+//! Whether slow attempts come in bursts, as they do where attempts wait for each other.
+
+#[cfg(test)]
+mod tests;
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Two slow attempts are close if at most this part of the usual number of attempts lies between
+/// them. Of independent ones 22 % are.
+const CLOSE: f32 = 0.25;
+/// Slow attempts after which older ones count three quarters.
+const ENOUGH: u32 = 32;
+
+/// Counts slow attempts, and those of them that follow another closely.
+#[derive(Debug)]
+pub(super) struct Bursts {
+    /// The number of the latest slow attempt among all.
+    last: AtomicU64,
+    slow: AtomicU32,
+    close: AtomicU32,
+    /// Attempts between two that are close.
+    gap: AtomicU64,
+    /// An `f32`; not a number while nothing is known.
+    share: AtomicU32,
+}
+
+impl Bursts {
+    pub(super) fn new() -> Self {
+        Self {
+            last: AtomicU64::new(0),
+            slow: AtomicU32::new(0),
+            close: AtomicU32::new(0),
+            gap: AtomicU64::new(0),
+            share: AtomicU32::new(f32::NAN.to_bits()),
+        }
+    }
+
+    /// This share of the attempts is slow from now on.
+    pub(super) fn of(&self, share: f32) {
+        self.gap.store((CLOSE / share) as u64, Ordering::Relaxed);
+    }
+
+    /// An attempt was slow, the latest of this many.
+    pub(super) fn slow(&self, counted: u64) {
+        let last = self.last.swap(counted, Ordering::Relaxed);
+        self.slow.fetch_add(1, Ordering::Relaxed);
+        if counted.saturating_sub(last) <= self.gap.load(Ordering::Relaxed) {
+            self.close.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Begins anew: what was slow no longer is.
+    pub(super) fn forget(&self) {
+        self.slow.store(0, Ordering::Relaxed);
+        self.close.store(0, Ordering::Relaxed);
+        self.share.store(f32::NAN.to_bits(), Ordering::Relaxed);
+    }
+
+    /// The share of slow attempts that follow another closely. Until enough were slow it is not a
+    /// number, neither above nor below any. One caller at a time.
+    pub(super) fn share(&self) -> f32 {
+        let slow = self.slow.load(Ordering::Relaxed);
+        if slow >= ENOUGH {
+            self.slow.store(0, Ordering::Relaxed);
+            let close = self.close.swap(0, Ordering::Relaxed) as f32 / slow as f32;
+            let before = f32::from_bits(self.share.load(Ordering::Relaxed));
+            let mean = if before.is_nan() {
+                close
+            } else {
+                (3.0 * before + close) / 4.0
+            };
+            self.share.store(mean.to_bits(), Ordering::Relaxed);
+        }
+        f32::from_bits(self.share.load(Ordering::Relaxed))
+    }
+}

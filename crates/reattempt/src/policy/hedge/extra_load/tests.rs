@@ -1,0 +1,147 @@
+use super::super::start;
+use super::*;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Feeds first attempts that end a millisecond apart.
+fn feed(delay: &ExtraLoad, from: u64, times: impl Iterator<Item = u64>) -> u64 {
+    let mut at = from;
+    for time in times {
+        at += 1;
+        let ended = start() + ms(at);
+        delay.ended(&EndedAttempt::new(
+            1,
+            ended,
+            ms(time),
+            AttemptEnd::Succeeded,
+        ));
+    }
+    at
+}
+
+fn view(at: u64) -> HedgeView<'static> {
+    HedgeView {
+        elapsed: ms(80),
+        ..HedgeView::new(start() + ms(at))
+    }
+}
+
+/// Eight of nine take 1 to 80 ms, one takes 200 to 280 ms, without an order.
+fn mixed() -> impl Iterator<Item = u64> {
+    let mut word = 1_u64;
+    std::iter::repeat_with(move || {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let ms = (word >> 40) % 90 + 1;
+        if ms > 80 { 200 + 8 * (ms - 81) } else { ms }
+    })
+}
+
+#[test]
+fn nothing_is_hedged_before_enough_is_known() {
+    let delay = ExtraLoad::percent(10.0).unwrap();
+    let at = feed(&delay, 0, 1..60);
+    assert_eq!(delay.delay(&view(at)), None);
+    let at = feed(&delay, at, 60..101);
+    assert!(delay.delay(&view(at)).is_some());
+}
+
+#[test]
+fn a_held_back_hedge_is_asked_about_later() {
+    let delay = ExtraLoad::percent(1.0).unwrap();
+    let at = feed(&delay, 0, (1..=100).cycle().take(200));
+    let answers: Vec<_> = (0..50).map(|_| delay.admit(&view(at))).collect();
+    let sent = answers
+        .iter()
+        .filter(|answer| **answer == HedgeAdmission::Send)
+        .count();
+    assert!((1..=4).contains(&sent), "{sent}");
+    assert_eq!(answers[49], HedgeAdmission::After(ms(10)));
+    let young = HedgeView::new(start() + ms(at));
+    assert_eq!(
+        delay.admit(&young),
+        HedgeAdmission::After(ms(1)),
+        "no busy loop"
+    );
+}
+
+#[test]
+fn what_was_not_spent_is_not_saved_for_ever() {
+    let delay = ExtraLoad::percent(5.0).unwrap();
+    let at = feed(&delay, 0, (1..=100).cycle().take(200_000));
+    // 10,000 hedges were never sent; the seconds after that are bounded all the same.
+    let sent = (0..5000).filter(|_| delay.admit(&view(at)) == HedgeAdmission::Send);
+    assert!(sent.count() <= 65);
+}
+
+#[test]
+fn hedges_that_never_win_cost_the_effort() {
+    let delay = ExtraLoad::percent(10.0).unwrap();
+    let mut times = mixed();
+    let mut at = feed(&delay, 0, times.by_ref().take(4096));
+    let before = load(&delay.effort);
+    delay.sent.fetch_add(10_000, Ordering::Relaxed);
+    for _ in 0..8 {
+        for _ in 0..20 {
+            delay.ended(&EndedAttempt::new(
+                2,
+                start() + ms(at),
+                ms(9),
+                AttemptEnd::Lost,
+            ));
+        }
+        at = feed(&delay, at, times.by_ref().take(512));
+    }
+    let after = load(&delay.effort);
+    assert!(before >= CAUTIOUS && after < before, "{before} {after}");
+}
+
+#[test]
+fn hedges_that_win_earn_the_whole_share() {
+    let delay = ExtraLoad::percent(10.0).unwrap();
+    let mut times = mixed();
+    let mut at = 0;
+    for _ in 0..24 {
+        at = feed(&delay, at, times.by_ref().take(512));
+        for _ in 0..20 {
+            delay.ended(&EndedAttempt::new(
+                2,
+                start() + ms(at),
+                ms(9),
+                AttemptEnd::Succeeded,
+            ));
+        }
+    }
+    assert_eq!(load(&delay.effort), 1.0);
+    let learned = delay.current().unwrap();
+    // The same attempts exceed 80 and 200 ms: the shorter delay helps more.
+    assert!((ms(75)..ms(85)).contains(&learned), "{learned:?}");
+}
+
+#[test]
+fn a_call_that_was_dropped_is_no_trial() {
+    let delay = ExtraLoad::percent(1.0).unwrap();
+    delay.ended(&EndedAttempt::new(2, start(), ms(9), AttemptEnd::Dropped));
+    assert_eq!(delay.lost.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn impossible_shares_are_refused() {
+    for wrong in [0.0, 0.09, 50.1, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(ExtraLoad::percent(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn hostile_times_neither_panic_nor_hedge_at_once() {
+    let delay = ExtraLoad::percent(1.0).unwrap();
+    for at in 0..3000_u64 {
+        let took = [Duration::ZERO, Duration::MAX, ms(1)][at as usize % 3];
+        let ended = start() + ms(3000 - at);
+        delay.ended(&EndedAttempt::new(1, ended, took, AttemptEnd::Lost));
+        delay.ended(&EndedAttempt::new(1, ended, took, AttemptEnd::Failed));
+        delay.admit(&view(at));
+    }
+    assert!(delay.current().is_some());
+}

@@ -1,0 +1,302 @@
+//! When an attempt is sent beside another.
+
+mod bursts;
+mod extra_load;
+mod fixed;
+mod percentile;
+mod survival;
+mod window;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use extra_load::{ExtraLoad, InvalidExtraLoad};
+pub use fixed::Fixed;
+pub use percentile::{InvalidPercentile, Percentile};
+
+use crate::info::Backend;
+use crate::sync::{AtomicU64, Ordering};
+use crate::{Idempotency, OnDeadline};
+
+/// What a hedge is decided on.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct HedgeView<'a> {
+    /// Now.
+    pub now: Instant,
+    /// The name of the call's [`RoutePolicy`](super::RoutePolicy); empty without one.
+    pub route: &'a str,
+    /// Where the first attempt was sent, if that was reported.
+    pub backend: Option<&'a Backend>,
+    /// The attempts of the call so far, the first included; a hedge that was refused counts.
+    pub attempts: u32,
+    /// Those of them that are in flight.
+    pub in_flight: u32,
+    /// The time since the first attempt was sent. Zero when the first hedge is planned.
+    pub elapsed: Duration,
+    /// It was asked about before, and [held back](HedgeAdmission::After).
+    pub again: bool,
+}
+
+impl<'a> HedgeView<'a> {
+    /// One attempt was sent now, on no route.
+    #[must_use]
+    pub const fn new(now: Instant) -> Self {
+        Self {
+            now,
+            route: "",
+            backend: None,
+            attempts: 1,
+            in_flight: 1,
+            elapsed: Duration::ZERO,
+            again: false,
+        }
+    }
+
+    /// Of a call on this route, whose first attempt went to this backend.
+    #[must_use]
+    pub const fn on(mut self, route: &'a str, backend: Option<&'a Backend>) -> Self {
+        self.route = route;
+        self.backend = backend;
+        self
+    }
+}
+
+impl From<Instant> for HedgeView<'_> {
+    fn from(now: Instant) -> Self {
+        Self::new(now)
+    }
+}
+
+/// Whether a hedge whose delay has passed is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HedgeAdmission {
+    /// Now.
+    Send,
+    /// Not before this much later, when it is asked again.
+    After(Duration),
+    /// Not for this call.
+    Never,
+}
+
+/// How an attempt of a hedged call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// It succeeded.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It was cancelled, because another attempt of the call ended the call.
+    Lost,
+    /// It was cancelled with its call: by the caller or a deadline.
+    Dropped,
+}
+
+/// An attempt of a hedged call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedAttempt {
+    ended: Instant,
+    nanos: u64,
+    number: u32,
+    end: AttemptEnd,
+}
+
+impl EndedAttempt {
+    /// Attempt `number` (from 1), which was sent `took` before `ended`.
+    #[must_use]
+    pub fn new(number: u32, ended: Instant, took: Duration, end: AttemptEnd) -> Self {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        Self::of_nanos(number, ended, nanos, end)
+    }
+
+    #[inline]
+    pub(crate) const fn of_nanos(number: u32, ended: Instant, nanos: u64, end: AttemptEnd) -> Self {
+        Self {
+            ended,
+            nanos,
+            number,
+            end,
+        }
+    }
+
+    /// Its number, from 1.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// When it was sent.
+    #[must_use]
+    pub fn sent(&self) -> Instant {
+        self.ended.checked_sub(self.took()).unwrap_or(self.ended)
+    }
+
+    /// When it ended.
+    #[must_use]
+    pub const fn ended(&self) -> Instant {
+        self.ended
+    }
+
+    /// How long it took; at least, if it was cancelled.
+    #[must_use]
+    pub const fn took(&self) -> Duration {
+        Duration::from_nanos(self.nanos)
+    }
+
+    /// How it ended.
+    #[must_use]
+    pub const fn end(&self) -> AttemptEnd {
+        self.end
+    }
+}
+
+/// When to send the next hedge. Shared by many calls; no method blocks.
+///
+/// [`Fixed`], [`ExtraLoad`] and [`Percentile`] are such delays.
+pub trait HedgeDelay: fmt::Debug + Send + Sync {
+    /// The delay from now until one more attempt, planned when the previous one was sent. `None`:
+    /// not now, so that none is sent beside those in flight.
+    fn delay(&self, view: &HedgeView<'_>) -> Option<Duration>;
+
+    /// The delay has passed and no attempt has ended the call: whether the hedge is sent. What it
+    /// answers [`HedgeAdmission::Send`] to may still be refused by the throttle.
+    fn admit(&self, view: &HedgeView<'_>) -> HedgeAdmission {
+        let _ = view;
+        HedgeAdmission::Send
+    }
+
+    /// The delay, if it is always the same.
+    fn fixed(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether it is fed. If not, no clock is read for it. Always the same answer.
+    fn learns(&self) -> bool {
+        false
+    }
+
+    /// An attempt of a call ended; every attempt that is sent ends once. Called only if it
+    /// [`learns`](Self::learns).
+    fn ended(&self, attempt: &EndedAttempt) {
+        let _ = attempt;
+    }
+}
+
+/// Sends several attempts of a call without waiting for a failure (A6, Hedging Policy).
+///
+/// The classifier decides which failures are fatal.
+#[derive(Clone, Debug)]
+pub struct HedgePolicy {
+    max_attempts: u32,
+    delay: Arc<dyn HedgeDelay>,
+    learns: bool,
+    on_deadline: OnDeadline,
+    only_idempotent: bool,
+}
+
+/// The maximum number of attempts of one hedged call, so that all of them can be in flight and
+/// still report.
+pub const MOST_HEDGED_ATTEMPTS: u32 = 16;
+
+impl HedgePolicy {
+    /// At most `max_attempts` in total, the first included (clamped to between 1 and
+    /// [`MOST_HEDGED_ATTEMPTS`]), each `delay` after the previous one. Hedges idempotent calls
+    /// only.
+    #[must_use]
+    pub fn new(max_attempts: u32, delay: Duration) -> Self {
+        Self::with_delay(max_attempts, Arc::new(Fixed(delay)))
+    }
+
+    /// Uses another hedge delay.
+    #[must_use]
+    pub fn with_delay(max_attempts: u32, delay: Arc<dyn HedgeDelay>) -> Self {
+        let max_attempts = max_attempts.clamp(1, MOST_HEDGED_ATTEMPTS);
+        Self {
+            max_attempts,
+            learns: delay.learns(),
+            delay,
+            on_deadline: OnDeadline::Cap,
+            only_idempotent: true,
+        }
+    }
+
+    /// The same policy with another hedge delay.
+    #[must_use]
+    pub fn delayed_by(self, delay: Arc<dyn HedgeDelay>) -> Self {
+        Self {
+            learns: delay.learns(),
+            delay,
+            ..self
+        }
+    }
+
+    /// What to do when all attempts have failed and the next does not fit before the deadline.
+    #[must_use]
+    pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
+        self.on_deadline = on_deadline;
+        self
+    }
+
+    /// Hedges non-idempotent calls too, as a service config's `hedgingPolicy` does: with it the
+    /// owner of the method states that it may be carried out several times (A6, Hedging Policy). By
+    /// default such a call has at most one attempt in flight, and another follows only after a
+    /// failure that is known to have had no effect.
+    #[must_use]
+    pub const fn hedge_non_idempotent(mut self) -> Self {
+        self.only_idempotent = false;
+        self
+    }
+
+    /// The maximum number of attempts, the first included.
+    #[must_use]
+    pub const fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// The delay between one attempt and the next.
+    #[must_use]
+    pub fn delay(&self) -> &Arc<dyn HedgeDelay> {
+        &self.delay
+    }
+
+    /// Whether the delay is fed: [`HedgeDelay::learns`].
+    #[must_use]
+    #[inline]
+    pub const fn learns(&self) -> bool {
+        self.learns
+    }
+
+    /// Whether several attempts of such a call may be in flight at once.
+    pub(crate) const fn hedges(&self, idempotency: Idempotency) -> bool {
+        !self.only_idempotent || idempotency.is_idempotent()
+    }
+
+    pub(crate) const fn deadline_choice(&self) -> OnDeadline {
+        self.on_deadline
+    }
+}
+
+/// The right to do what one caller at a time does. False if another has it: what is to be done is
+/// done by that one, or at the next mark.
+fn only_one(turn: &AtomicU64) -> bool {
+    let now = turn.load(Ordering::Relaxed);
+    // Acquire, with the release of `next_one`: what the last one wrote is seen.
+    now % 2 == 0
+        && turn
+            .compare_exchange(now, now + 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+}
+
+fn next_one(turn: &AtomicU64) {
+    turn.fetch_add(1, Ordering::Release);
+}
+
+/// A base for arithmetic in tests.
+#[cfg(test)]
+fn start() -> Instant {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    #[allow(clippy::disallowed_methods, reason = "the clock is virtual")]
+    *START.get_or_init(Instant::now)
+}

@@ -1,0 +1,368 @@
+//! A throttle that prices failures by what they say about the server.
+
+#[cfg(all(test, reattempt_loom))]
+mod models;
+#[cfg(feature = "config")]
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::Instant;
+
+use super::{RetryThrottle, Settled};
+use crate::Failure;
+use crate::failure::reason::ReasonClass;
+use crate::policy::ticks::Ticks;
+use crate::sync::{AtomicU64, Ordering};
+#[cfg(feature = "config")]
+pub use settings::GovernorSettings;
+
+const MILLI: u32 = 1000;
+/// So that the level, at most twice the burst, fits in 20 bits.
+const MOST_BURST: u32 = 500;
+
+/// A configuration that is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidGovernor {
+    /// The burst is outside of 1..=500 attempts.
+    #[error("the burst of a governor must be from 1 to 500 attempts, got {0}")]
+    Burst(u32),
+    /// The ratio is outside of 1..=1000 thousandths.
+    #[error("the ratio of a governor must be from 1 to 1000 thousandths, got {0}")]
+    Ratio(u32),
+}
+
+/// Allows further attempts while they help, and stops them while the server is overloaded.
+///
+/// It keeps two balances, both full at the start, and both fed only by first attempts that the
+/// server answers (a success, or a final answer such as "not found"), with `ratio` of a token each:
+///
+/// - The **level**, of at most `2 × burst`. Each failure lowers it by the price of its
+///   [class](Failure::class): 5 for an overload, 1 for a transient failure, 0.5 for one that never
+///   reached the server. It is a measure of the server: at a ratio of 0.7 it rises while less than
+///   about a third of the attempts fail in a transient way, or an eighth by an overload.
+/// - The **budget**, of at most `burst`. Each further attempt, a hedge too, pays one token.
+///
+/// A further attempt is allowed while the level is above half and the budget can pay. So in every
+/// window, whatever fails, in which order, and whatever callers cancel: further attempts ≤ `ratio`
+/// × first attempts that were answered + `burst` + 1, and one more for each lone failure. Attempts
+/// count when they are paid, first attempts when they end. A retry that was paid and is cancelled
+/// during its delay is not refunded: with a refund an adversary could save retries outside of a
+/// window and send them inside.
+///
+/// A **lone failure** is a first attempt that fails when for half a second no other did. It allows
+/// one retry in any state, so that a client with one call a second is never locked out for longer
+/// than that second. There are at most two a second. A client with many calls has almost none, and
+/// for it an outage means one attempt a call.
+///
+/// | what fails | [`TokenBucket`](super::TokenBucket) (100, 0.1) | `Governor::default()` |
+/// | --- | --- | --- |
+/// | each attempt fails with 25 %, four are allowed | refuses almost all retries | allows all: 99.6 % succeed |
+/// | each attempt fails with 50 % or more | refuses | refuses |
+/// | one call a second, after an outage | refuses for up to 500 s | allows one retry a call |
+///
+/// A success while both are full reads one word and writes nothing. Time is read after failures
+/// alone: tokio's with feature `tokio`, and the system's otherwise;
+/// [`with_clock`](Self::with_clock) sets another clock.
+///
+/// ```
+/// use reattempt::throttle::{Governor, RetryThrottle, Settled};
+/// use reattempt::{Failure, Stage, reason};
+///
+/// let governor = Governor::default();
+/// let busy = Failure::new(reason::KV_TEMPORARY_FAILURE, Stage::Response);
+/// assert!(governor.allows(Some(&busy)));
+/// (0..4).for_each(|_| governor.settled(Settled::Failure(&busy)));
+/// let refusal = governor.refusal(Some(&busy)).unwrap();
+/// assert_eq!(refusal.to_string(), "after overload: the level of 20 is not above 20");
+/// ```
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Governor {
+    /// Both balances and the configuration, so that they change together.
+    word: AtomicU64,
+    /// When the latest first attempt failed, in milliseconds from 1, and in the lowest bit whether
+    /// a lone failure has left a permit.
+    lone: AtomicU64,
+    ticks: Ticks,
+}
+
+/// What [`Governor::word`] holds: 20 bits for each balance and 10 for each setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    /// In thousandths of a token, as the next.
+    level: u32,
+    budget: u32,
+    /// In tokens.
+    burst: u32,
+    /// In thousandths of a token.
+    ratio: u32,
+}
+
+const BALANCE_BITS: u32 = 20;
+const BALANCES: u64 = (1 << (2 * BALANCE_BITS)) - 1;
+const SETTING_BITS: u32 = 10;
+
+impl Word {
+    #[inline(always)]
+    const fn unpack(word: u64) -> Self {
+        let (balance, setting) = ((1 << BALANCE_BITS) - 1, (1 << SETTING_BITS) - 1);
+        Self {
+            level: (word & balance) as u32,
+            budget: ((word >> BALANCE_BITS) & balance) as u32,
+            burst: ((word >> (2 * BALANCE_BITS)) & setting) as u32,
+            ratio: (word >> (2 * BALANCE_BITS + SETTING_BITS)) as u32,
+        }
+    }
+
+    const fn pack(self) -> u64 {
+        self.level as u64
+            | (self.budget as u64) << BALANCE_BITS
+            | (self.burst as u64) << (2 * BALANCE_BITS)
+            | (self.ratio as u64) << (2 * BALANCE_BITS + SETTING_BITS)
+    }
+
+    const fn full(burst: u32, ratio: u32) -> Self {
+        let most = burst * MILLI;
+        Self {
+            level: 2 * most,
+            budget: most,
+            burst,
+            ratio,
+        }
+    }
+
+    const fn checked(burst: u32, ratio: u32) -> Result<Self, InvalidGovernor> {
+        if burst == 0 || burst > MOST_BURST {
+            return Err(InvalidGovernor::Burst(burst));
+        }
+        if ratio == 0 || ratio > MILLI {
+            return Err(InvalidGovernor::Ratio(ratio));
+        }
+        Ok(Self::full(burst, ratio))
+    }
+
+    /// The level at which no further attempt is allowed.
+    const fn half(self) -> u32 {
+        self.burst * MILLI
+    }
+
+    fn earn(self) -> Self {
+        let most = Self::full(self.burst, self.ratio);
+        Self {
+            level: (self.level + self.ratio).min(most.level),
+            budget: (self.budget + self.ratio).min(most.budget),
+            ..self
+        }
+    }
+
+    /// With the price of a further attempt paid, if it is allowed.
+    fn pay(self) -> Option<Self> {
+        let budget = self.budget.checked_sub(MILLI)?;
+        (self.level > self.half()).then_some(Self { budget, ..self })
+    }
+}
+
+/// What a failure of this class lowers the level by, in thousandths.
+const fn price(class: ReasonClass) -> u32 {
+    match class {
+        ReasonClass::Overload => 5 * MILLI,
+        ReasonClass::Transient => MILLI,
+        ReasonClass::Unsent => MILLI / 2,
+    }
+}
+
+/// The shortest time without a failed first attempt before one that is a lone failure, in
+/// milliseconds.
+const LONE_AFTER: u64 = 500;
+
+/// Why a governor refuses a further attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// What the failure says about the server; `None` for a hedge that no failure led to.
+    pub class: Option<ReasonClass>,
+    /// The level, in thousandths of a token.
+    pub milli_level: u32,
+    /// The level that has to be exceeded.
+    pub milli_above: u32,
+    /// What the budget holds. A further attempt needs 1000.
+    pub milli_budget: u32,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tokens = |milli: u32| f64::from(milli) / f64::from(MILLI);
+        match self.class {
+            Some(class) => write!(f, "after {}: ", class.name())?,
+            None => f.write_str("hedge: ")?,
+        }
+        if self.milli_level <= self.milli_above {
+            let (level, above) = (tokens(self.milli_level), tokens(self.milli_above));
+            write!(f, "the level of {level} is not above {above}")
+        } else {
+            write!(f, "the budget of {} is below 1", tokens(self.milli_budget))
+        }
+    }
+}
+
+/// A burst of 20 attempts, and 0.7 for each success.
+impl Default for Governor {
+    fn default() -> Self {
+        Self::of(Word::full(Self::DEFAULT_BURST, Self::DEFAULT_RATIO))
+    }
+}
+
+impl Governor {
+    /// The burst of [`Governor::default`].
+    pub const DEFAULT_BURST: u32 = 20;
+    /// The ratio of [`Governor::default`]: 700 thousandths.
+    pub const DEFAULT_RATIO: u32 = 700;
+
+    fn of(word: Word) -> Self {
+        Self {
+            word: AtomicU64::new(word.pack()),
+            lone: AtomicU64::new(0),
+            ticks: Ticks::new(),
+        }
+    }
+
+    /// A governor that allows `burst` further attempts at once, and `ratio` thousandths of one for
+    /// each first attempt that succeeds.
+    ///
+    /// # Errors
+    /// If `burst` is not from 1 to 500, or `ratio` not from 1 to 1000.
+    pub fn new(burst: u32, ratio: u32) -> Result<Self, InvalidGovernor> {
+        Word::checked(burst, ratio).map(Self::of)
+    }
+
+    /// Reads the time from this clock, for simulators.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.ticks = Ticks::by(clock);
+        self
+    }
+
+    /// Changes the configuration and keeps the fill fractions.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new); then nothing changes.
+    pub fn reconfigure(&self, burst: u32, ratio: u32) -> Result<(), InvalidGovernor> {
+        let new = Word::checked(burst, ratio)?;
+        self.update(|old| {
+            let most = Word::full(old.burst, old.ratio);
+            let scaled =
+                |fill, of, most| (u64::from(fill) * u64::from(most) / u64::from(of)) as u32;
+            Some(Word {
+                level: scaled(old.level, most.level, new.level),
+                budget: scaled(old.budget, most.budget, new.budget),
+                ..new
+            })
+        });
+        Ok(())
+    }
+
+    /// Why a further attempt after this failure would be refused now; `None` if it is allowed.
+    #[must_use]
+    pub fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
+        let word = self.load();
+        let is_refused = word.pay().is_none() && !(failure.is_some() && self.has_permit());
+        is_refused.then(|| Refusal {
+            class: failure.map(Failure::class),
+            milli_level: word.level,
+            milli_above: word.half(),
+            milli_budget: word.budget,
+        })
+    }
+
+    /// The level as a share of its maximum, from 0 to 1; no further attempt is allowed up to 0.5.
+    #[must_use]
+    pub fn level(&self) -> f64 {
+        let word = self.load();
+        f64::from(word.level) / f64::from(2 * word.half())
+    }
+
+    #[inline(always)]
+    fn load(&self) -> Word {
+        Word::unpack(self.word.load(Ordering::Relaxed))
+    }
+
+    /// False if `change` refuses.
+    fn update(&self, change: impl Fn(Word) -> Option<Word>) -> bool {
+        // Relaxed: the word guards no other memory.
+        let relaxed = Ordering::Relaxed;
+        let updated = self.word.fetch_update(relaxed, relaxed, |word| {
+            change(Word::unpack(word)).map(Word::pack)
+        });
+        updated.is_ok()
+    }
+
+    /// A lone failure left a permit.
+    fn has_permit(&self) -> bool {
+        self.lone.load(Ordering::Relaxed) & 1 == 1
+    }
+
+    /// Uses up the permit that a lone failure left.
+    fn take_permit(&self) -> bool {
+        self.lone.fetch_and(!1, Ordering::Relaxed) & 1 == 1
+    }
+}
+
+impl RetryThrottle for Governor {
+    #[inline]
+    fn settled(&self, outcome: Settled<'_>) {
+        match outcome {
+            Settled::Success => {
+                let word = self.word.load(Ordering::Relaxed);
+                let Word { burst, ratio, .. } = Word::unpack(word);
+                // Usually both are full and nothing is written.
+                if (word ^ Word::full(burst, ratio).pack()) & BALANCES != 0 {
+                    self.update(|word| Some(word.earn()));
+                }
+            }
+            Settled::Failure(failure) => {
+                let price = price(failure.class());
+                self.update(|word| {
+                    let level = word.level.saturating_sub(price);
+                    Some(Word { level, ..word })
+                });
+            }
+        }
+    }
+
+    fn allows(&self, failure: Option<&Failure>) -> bool {
+        self.load().pay().is_some() || (failure.is_some() && self.has_permit())
+    }
+
+    fn spend(&self, failure: Option<&Failure>) -> bool {
+        self.update(Word::pay) || (failure.is_some() && self.take_permit())
+    }
+
+    /// Adds nothing: a call may earn only by its first attempt.
+    fn recovered(&self, _: Option<&Failure>) {}
+
+    fn first_answered(&self) {
+        self.settled(Settled::Success);
+    }
+
+    fn first_failed(&self) {
+        let passed = u64::try_from(self.ticks.elapsed().as_millis()).unwrap_or(u64::MAX);
+        // One more, because zero is "none so far".
+        let now = passed.saturating_add(1).min(u64::MAX >> 1);
+        let relaxed = Ordering::Relaxed;
+        let _ = self.lone.fetch_update(relaxed, relaxed, |lone| {
+            let (before, permit) = (lone >> 1, lone & 1);
+            let is_lone = before == 0 || now >= before.saturating_add(LONE_AFTER);
+            Some(now.max(before) << 1 | permit | u64::from(is_lone))
+        });
+    }
+
+    /// How many further attempts could be paid now, of which the level allows as many as it is
+    /// above half.
+    fn milli_tokens(&self) -> Option<u64> {
+        let word = self.load();
+        let above = word.level.saturating_sub(word.half());
+        Some(u64::from(above.min(word.budget)))
+    }
+}
