@@ -1,6 +1,7 @@
 //! What is left of a request that is out: its template, or only its context.
 
-use crate::{CallContext, HasCallContext, Replay};
+use crate::machine::Facts;
+use crate::{AttemptKind, CallContext, Failure, HasCallContext, NextAttempt, Replay};
 
 /// One context per call: a template carries it.
 pub(crate) enum Source<S, Req> {
@@ -48,6 +49,37 @@ impl<S, Req: HasCallContext> Source<S, Req> {
 }
 
 impl<S, Req: Replay> Source<S, Req> {
+    /// Whether the request could be sent once more after this attempt and its failure.
+    pub(crate) fn can_replay(
+        &self,
+        attempt: u32,
+        kind: AttemptKind,
+        after: Option<&Failure>,
+    ) -> bool {
+        let next = NextAttempt {
+            number: attempt + 1,
+            kind,
+            after,
+        };
+        matches!(self, Self::Template { request, .. } if request.can_replay(&next))
+    }
+
+    /// What the request knows of an attempt that failed: whether a further one of this kind could
+    /// be sent, and why the transport returned an error.
+    pub(crate) fn complete(
+        &self,
+        facts: &mut Facts,
+        kind: AttemptKind,
+        failure: Option<&Failure>,
+        is_error: bool,
+    ) {
+        facts.replayable = self.can_replay(facts.attempt, kind, failure);
+        if let (Self::Template { request, .. }, true) = (self, is_error) {
+            facts.cut_off = request.was_cut_off(facts.attempt);
+            facts.unread = request.was_unread(facts.attempt);
+        }
+    }
+
     /// The call has its outcome: a future that is held longer keeps nothing for
     /// another attempt.
     #[inline(always)]
