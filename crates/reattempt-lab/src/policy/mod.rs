@@ -3,6 +3,7 @@
 mod classes;
 mod kv;
 mod protocol;
+mod routes;
 mod simulated;
 mod stack;
 mod table;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 pub(crate) use classes::Classes;
 pub(crate) use protocol::{Outcome, Protocol};
+pub(crate) use routes::Routes;
 pub(crate) use simulated::{Clock, Simulated};
 pub(crate) use stack::{HedgeMaker, Stack};
 pub(crate) use table::{
@@ -89,8 +91,9 @@ impl PolicyText {
     /// The time limits of the routes with these names, in nanoseconds.
     pub(crate) fn timeouts_of(&self, routes: &[String]) -> Vec<Option<u64>> {
         let parsed = self.parse(&Simulated::fixed(0.5)).ok();
+        let by_name = parsed.as_ref().map(Routes::of);
         let timeout = |name: &String| {
-            let policy = table::route(parsed.as_ref()?, &CallKind::of_route(name))?;
+            let policy = by_name.as_ref()?.policy(&CallKind::of_route(name))?;
             u64::try_from(policy.timeout()?.as_nanos()).ok()
         };
         routes.iter().map(timeout).collect()
