@@ -1,5 +1,7 @@
 //! Reads a scenario document, strictly: unknown members are faults.
 
+use std::sync::OnceLock;
+
 use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, integer, one_of};
 
 use super::calls::{arrivals, calls};
@@ -125,6 +127,7 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>, others: &mut Others) -> Optio
         answers,
         stops: stops.unwrap_or(false),
         pick: pick.unwrap_or(Pick::Random),
+        inner_retries: OnceLock::new(),
     };
     if !place.has_faults() {
         codes(&scenario, others);

@@ -13,6 +13,7 @@ mod hedges;
 mod pick;
 mod serving;
 mod slab;
+mod tried;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
