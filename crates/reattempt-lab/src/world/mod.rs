@@ -166,15 +166,12 @@ impl<'a> World<'a> {
     pub(crate) fn run(mut self, left: &mut u64) -> Result<Counts, Stopped> {
         let mut events = 0_u64;
         loop {
-            let next = self.events.next_at();
-            if let Some(at) = self
-                .arrivals
-                .at()
-                .filter(|at| next.is_none_or(|next| *at <= next))
-            {
+            let next = self.events.next();
+            let arrives = self.arrivals.at();
+            if let Some(at) = arrives.filter(|at| next.is_none_or(|(next, _)| *at <= next)) {
                 self.is_now(at);
                 self.arrive().ok_or(Stopped::Policy)?;
-            } else if let Some(event) = self.events.pop() {
+            } else if let Some(event) = next.and_then(|(_, place)| self.events.pop(place)) {
                 self.is_now(event.at);
                 self.happen(&event).ok_or(Stopped::Policy)?;
             } else {
