@@ -98,7 +98,7 @@ where
         status.written
     }
 
-    async fn is_replayed_as_it_was(self, name: &str) {
+    async fn is_replayed_as_it_was(&self, name: &str) {
         let scratch = Scratch::new(name);
         let written = self.record(20, &scratch).await;
         let replay = scratch.read();
