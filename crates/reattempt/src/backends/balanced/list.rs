@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
-use crate::health::{HealthPolicy, Pool, Status};
+use crate::health::{HealthEvent, HealthPolicy, Pool, Status};
 use crate::{Backend, CallContext};
 
 /// The lock is held only to clone a service, so that it need not be `Sync`.
@@ -41,8 +41,8 @@ impl<S> List<S> {
     ) -> Self {
         let all = named(backends);
         let pool = Pool::new(policy, all.len(), clock::now());
-        let all = all.into();
-        Self { all, pool }
+        pool.on_event(HealthEvent::log);
+        Self::of(all, pool)
     }
 
     /// The list that takes its place.
@@ -52,8 +52,17 @@ impl<S> List<S> {
         let kept = all.iter().map(|(name, _)| places.get(name).copied());
         let kept: Vec<_> = kept.collect();
         let pool = self.pool.changed(&kept, clock::now());
-        let all = all.into();
-        Self { all, pool }
+        Self::of(all, pool)
+    }
+
+    fn of(all: Vec<(Backend, Shared<S>)>, pool: Pool) -> Self {
+        for (at, (name, _)) in all.iter().enumerate() {
+            pool.set_name(at, name.as_str());
+        }
+        Self {
+            all: all.into(),
+            pool,
+        }
     }
 
     /// All but the backend of this name.
