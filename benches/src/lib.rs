@@ -12,6 +12,7 @@ pub mod observed;
 pub mod peer;
 pub mod pushback;
 pub mod throttles;
+pub mod typical;
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -116,6 +117,7 @@ pub fn named(name: &str) -> Option<cases::Case> {
         .chain(pushback::all())
         .chain(balance::all())
         .chain(throttles::all())
+        .chain(typical::all())
         .chain([observed::counted()]);
     cases.find(|case| case.name == name)
 }

@@ -17,8 +17,9 @@ type ByText<T> = HashMap<Box<str>, T, FxBuildHasher>;
 
 /// The positions of a table's routes, by host and path.
 ///
-/// It excludes most routes and decides nothing: each candidate is checked by
-/// [`Matching::matches`]. So a request costs what the routes that share its host and path cost.
+/// It excludes most routes, and decides hosts' names and exact paths. What else a candidate asks is
+/// checked by [`Matching::matches_found`]. So a request costs what the routes that share its host
+/// and path cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     /// By host name in lower case.
@@ -54,18 +55,24 @@ impl Index {
         index
     }
 
-    /// The first position that `matches`, of those that may.
+    /// The first position that `matches`, of those that may. Its second argument is true if the
+    /// whole path was found.
     pub(super) fn first<B>(
         &self,
         request: &Request<B>,
-        matches: impl Fn(usize) -> bool,
+        matches: impl Fn(usize, bool) -> bool,
     ) -> Option<usize> {
+        let path = request.uri().path();
+        let (rooted, path) = match path.strip_prefix('/') {
+            Some(path) => (true, path),
+            // `*`, or a host and port alone.
+            None => (false, path),
+        };
         let mut search = Search {
             first: None,
+            rooted,
             matches,
         };
-        let path = request.uri().path();
-        let path = path.strip_prefix('/').unwrap_or(path);
         if !self.hosts.is_empty() {
             host::with_authority(request, |authority, _| {
                 // Mostly the name alone, in lower case.
@@ -122,17 +129,19 @@ impl Node {
 /// The search for the first route that matches.
 struct Search<M> {
     first: Option<usize>,
+    /// The request's path begins with a slash, as those of routes do.
+    rooted: bool,
     matches: M,
 }
 
-impl<M: Fn(usize) -> bool> Search<M> {
+impl<M: Fn(usize, bool) -> bool> Search<M> {
     /// `rest` is what follows the node's path and a slash.
     fn walk(&mut self, node: &Node, rest: Option<&str>) {
         if !node.below.is_empty() {
-            self.check(&node.below);
+            self.check(&node.below, false);
         }
         let Some(path) = rest else {
-            return self.check(&node.here);
+            return self.check(&node.here, self.rooted);
         };
         let (segment, after) = split(path);
         if let Some(next) = node.segments.get(segment) {
@@ -143,12 +152,12 @@ impl<M: Fn(usize) -> bool> Search<M> {
         }
     }
 
-    fn check(&mut self, positions: &[usize]) {
+    fn check(&mut self, positions: &[usize], is_whole: bool) {
         for &at in positions {
             if self.first.is_some_and(|first| first <= at) {
                 return;
             }
-            if (self.matches)(at) {
+            if (self.matches)(at, is_whole) {
                 self.first = Some(at);
                 return;
             }

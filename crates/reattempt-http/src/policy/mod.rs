@@ -330,7 +330,7 @@ impl HttpPolicies {
 
 impl<B> Route<Request<B>> for HttpPolicies {
     fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
-        let matches = |at: usize| self.routes[at].0.matches(request);
+        let matches = |at: usize, is_whole| self.routes[at].0.matches_found(request, is_whole);
         let matching = self.index.first(request, matches);
         matching
             .map(|at| &self.routes[at].1)

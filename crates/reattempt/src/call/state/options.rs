@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use super::CallState;
 use crate::call::context::Watch;
 use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 
@@ -39,5 +40,43 @@ impl fmt::Debug for CallerOptions {
             .field("policy", &self.policy)
             .field("data", &self.data.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl CallState {
+    /// The state of a call that has not begun. A call that the caller watches has another one,
+    /// without options.
+    pub(crate) fn with(options: Options) -> Self {
+        let caller = options.caller.as_ref();
+        let is_watched = caller.is_some_and(|own| own.watch.is_some());
+        Self {
+            of: is_watched.then(Arc::default),
+            options,
+            ..Self::default()
+        }
+    }
+
+    /// Other options for an attempt of this call.
+    pub(crate) fn beside(call: Arc<Self>, options: Options) -> Self {
+        Self {
+            of: Some(call),
+            options,
+            ..Self::default()
+        }
+    }
+
+    /// From now on these are only the options of that call.
+    pub(crate) fn stand_beside(&mut self, call: Arc<Self>) {
+        self.of = Some(call);
+    }
+
+    /// The same, as its own handle.
+    pub(crate) fn shared_by(state: &Arc<Self>) -> Arc<Self> {
+        Arc::clone(state.of.as_ref().unwrap_or(state))
+    }
+
+    /// These are no longer the options of an attempt. Returns its call.
+    pub(crate) fn leave_call(&mut self) -> Option<Arc<Self>> {
+        self.of.take()
     }
 }

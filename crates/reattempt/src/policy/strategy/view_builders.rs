@@ -1,42 +1,10 @@
-//! What a strategy sees of a failed attempt and its call.
+//! Views of failures that did not happen, for unit tests of strategies.
 
-use std::any::{Any, TypeId};
-use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use super::{CallView, RetryView};
 use crate::info::Backend;
-use crate::{CallDeadline, Failure, RetryInfo};
-
-/// The input of a strategy. Strategies are shared by many calls and keep no state of a single call.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct RetryView<'a> {
-    /// Why the attempt failed.
-    pub failure: &'a Failure,
-    /// When it failed.
-    pub now: Instant,
-    /// Retries already made; transparent retries are not counted.
-    pub retries: u32,
-    /// Retries made since the last server pushback (A6: the back-off restarts after one); equal to
-    /// `retries` if there was none.
-    pub retries_since_pushback: u32,
-    /// Consecutive failures with this code (or, without codes, this reason), this one included.
-    pub streak: u32,
-    /// When the first failure of this streak arrived.
-    pub streak_since: Instant,
-    /// When the first failure of the call arrived.
-    pub failing_since: Instant,
-    /// The delay before the failed attempt; `None` before the first retry.
-    pub previous_delay: Option<Duration>,
-    /// Where the attempt was sent, if the transport reported it.
-    pub backend: Option<&'a Backend>,
-    /// Whether the request may take effect twice.
-    pub idempotent: bool,
-    /// The time limit of the call.
-    pub limit: Option<CallDeadline>,
-    /// The call's history and its user data: see [`info`](Self::info) and [`data`](Self::data).
-    pub call: &'a dyn CallView,
-}
+use crate::{CallDeadline, Failure};
 
 /// Builders for unit tests of a strategy.
 ///
@@ -136,39 +104,5 @@ impl<'a> RetryView<'a> {
     pub const fn call(mut self, call: &'a dyn CallView) -> Self {
         self.call = call;
         self
-    }
-}
-
-impl<'a> RetryView<'a> {
-    /// What happened in the call before this failure.
-    #[must_use]
-    pub fn info(&self) -> RetryInfo {
-        self.call.info()
-    }
-
-    /// The user data of this type.
-    #[must_use]
-    pub fn data<T: Any + Send + Sync>(&self) -> Option<&'a T> {
-        self.call.data(TypeId::of::<T>())?.downcast_ref()
-    }
-}
-
-/// What a strategy may ask about its call. Implemented for [`CallContext`](crate::CallContext), and
-/// for `()`, which has no history and no data.
-pub trait CallView: Debug {
-    /// What happened in the call before the failure.
-    fn info(&self) -> RetryInfo;
-
-    /// The user data of the type with this id.
-    fn data(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)>;
-}
-
-impl CallView for () {
-    fn info(&self) -> RetryInfo {
-        RetryInfo::default()
-    }
-
-    fn data(&self, _: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        None
     }
 }

@@ -3,28 +3,61 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use super::{CallState, TIMED};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The instant at which a call first had to wait, or at which its first attempt was sent if that is
 /// measured, in nanoseconds. Read only if the state says that this call wrote it.
 #[derive(Debug, Default)]
-pub(crate) struct Began(AtomicU64);
+pub(super) struct Began(AtomicU64);
 
 impl Began {
     #[inline]
-    pub(crate) fn note(&self, now: Instant) {
+    fn note(&self, now: Instant) {
         self.0.store(nanos(now), Ordering::Relaxed);
     }
 
     /// The time from then to `now` in nanoseconds.
     #[inline]
-    pub(crate) fn nanos(&self, now: Instant) -> u64 {
+    fn nanos(&self, now: Instant) -> u64 {
         nanos(now).wrapping_sub(self.0.load(Ordering::Relaxed))
     }
 
     /// The time from then to `now`.
-    pub(crate) fn took(&self, now: Instant) -> Duration {
+    fn took(&self, now: Instant) -> Duration {
         Duration::from_nanos(self.nanos(now))
+    }
+}
+
+impl CallState {
+    /// The call has to wait: for its log, this is when it began.
+    pub(crate) fn waits(&self, now: impl FnOnce() -> Instant) {
+        if self.progress() & TIMED == 0 {
+            self.began.note(now());
+            self.progress.fetch_or(TIMED, Ordering::Relaxed);
+        }
+    }
+
+    /// The first attempt is sent now, for a hedge delay that learns.
+    #[inline]
+    pub(crate) fn begins(&self, now: Instant) {
+        self.began.note(now);
+        self.progress.fetch_or(TIMED, Ordering::Relaxed);
+    }
+
+    /// The nanoseconds up to `now` since [`CallState::begins`].
+    #[inline]
+    pub(crate) fn took_nanos(&self, now: Instant) -> u64 {
+        self.began.nanos(now)
+    }
+
+    /// How long the call took up to `now`. A call that never had to wait took no time.
+    pub(crate) fn took(&self, now: Instant) -> Duration {
+        if self.progress() & TIMED != 0 {
+            self.began.took(now)
+        } else {
+            Duration::ZERO
+        }
     }
 }
 
