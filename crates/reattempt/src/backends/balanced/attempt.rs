@@ -12,7 +12,7 @@ use super::Judge;
 use super::list::List;
 use crate::backends::BackendsFuture;
 use crate::clock;
-use crate::health::{Attempted, Outcome, Sent};
+use crate::health::{Outcome, Sent};
 use crate::{CallContext, Classify, HasCallContext, ReadPushback, ServerPushback};
 
 /// An attempt in flight. Dropped without an outcome, it took at least as long as it lasted.
@@ -52,17 +52,9 @@ where
     S: Service<Req> + Clone,
     Req: HasCallContext,
 {
-    /// Sends the request to a backend of this list; returns it if the list is empty.
-    pub(super) fn send(list: &Arc<List<S>>, request: Req) -> Result<Self, Req> {
-        let context = request.context();
-        let tried = context.map_or_else(Vec::new, |context| list.tried(context));
-        let attempt = Attempted {
-            tried: &tried,
-            may_lose: context.is_some_and(CallContext::may_lose),
-        };
-        let Some(sent) = list.pool().send(clock::now(), attempt) else {
-            return Err(request);
-        };
+    /// Sends the request to the backend that was chosen for it.
+    #[inline(always)]
+    pub(super) fn send(list: &Arc<List<S>>, sent: Sent, request: Req) -> Self {
         let (at, untried) = (sent.at(), sent.untried());
         // From here on it ends also by a panic, of a service's `clone` for example.
         let flight = Flight {
@@ -70,17 +62,18 @@ where
             sent: Some(sent),
         };
         let (backend, service) = list.at(at);
+        let context = request.context();
         if let Some(context) = context {
             let reporter = context.reporter();
             reporter.backend(backend);
             reporter.untried_backend(untried);
         }
         let context = context.map(CallContext::share);
-        Ok(Self {
+        Self {
             inner: BackendsFuture::new(service, request),
             flight,
             context,
-        })
+        }
     }
 }
 

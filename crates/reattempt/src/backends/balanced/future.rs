@@ -57,6 +57,7 @@ pin_project! {
 }
 
 impl<S: Service<Req>, C, P, Req> BalancedFuture<S, C, P, Req> {
+    #[inline(always)]
     pub(super) const fn sent(attempt: Attempt<S, Req>, judge: Arc<Judge<C, P>>) -> Self {
         let state = State::Sent { attempt };
         Self { state, judge }
@@ -105,9 +106,11 @@ where
                 changes, request, ..
             } = this.state.as_mut().project_replace(State::Done)
             {
-                this.state.set(match Attempt::send(&list, request) {
-                    Ok(attempt) => State::Sent { attempt },
-                    Err(request) => State::waiting(changes, request),
+                this.state.set(match list.choose(request.context()) {
+                    Some(sent) => State::Sent {
+                        attempt: Attempt::send(&list, sent, request),
+                    },
+                    None => State::waiting(changes, request),
                 });
             }
         }

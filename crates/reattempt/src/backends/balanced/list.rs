@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
-use crate::health::{HealthEvent, HealthPolicy, Pool, Status};
+use crate::health::{Attempted, HealthEvent, HealthPolicy, Pool, Sent, Status};
 use crate::{Backend, CallContext};
 
 /// The lock is held only to clone a service, so that it need not be `Sync`.
@@ -83,10 +83,27 @@ impl<S> List<S> {
         self.all.is_empty()
     }
 
-    /// The places of the backends that the call has tried, least recently used first.
-    pub(super) fn tried(&self, context: &CallContext) -> Vec<usize> {
-        let tried = context.backends_tried();
+    /// The places of these backends, in the same order.
+    #[cold]
+    fn places(&self, tried: &[Backend]) -> Vec<usize> {
         tried.iter().filter_map(|name| self.place(name)).collect()
+    }
+
+    /// The backend for an attempt that is sent now; `None` if the list is empty.
+    #[inline(always)]
+    pub(super) fn choose(&self, context: Option<&CallContext>) -> Option<Sent> {
+        // A first attempt has none, and allocates nothing for them.
+        let tried = context.map_or_else(Vec::new, CallContext::backends_tried);
+        let tried = if tried.is_empty() {
+            Vec::new()
+        } else {
+            self.places(&tried)
+        };
+        let attempt = Attempted {
+            tried: &tried,
+            may_lose: context.is_some_and(CallContext::may_lose),
+        };
+        self.pool.send(clock::now(), attempt)
     }
 
     pub(super) fn status(&self) -> Vec<(Backend, Status)> {

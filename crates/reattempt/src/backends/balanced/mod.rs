@@ -232,9 +232,10 @@ where
 
     fn call(&mut self, request: Req) -> Self::Future {
         let judge = Arc::clone(&self.judge);
-        match Attempt::send(self.list(), request) {
-            Ok(attempt) => BalancedFuture::sent(attempt, judge),
-            Err(request) => BalancedFuture::waiting(self.changed.clone(), request, judge),
+        let list = self.list();
+        match list.choose(request.context()) {
+            Some(sent) => BalancedFuture::sent(Attempt::send(list, sent, request), judge),
+            None => BalancedFuture::waiting(self.changed.clone(), request, judge),
         }
     }
 }
