@@ -93,6 +93,9 @@ impl<R> GrpcClientLayer<R> {
     }
 }
 
+/// The circuit breaker of a client.
+type Breaker = CircuitBreakerLayer<GrpcClassifier, AsGrpcStatus>;
+
 impl<R, C, A> GrpcClientLayer<R, C, A> {
     /// Limits every call, also where neither the config nor the caller does.
     #[must_use]
@@ -262,11 +265,7 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
     pub fn circuit_breaker(
         self,
         breaker: Arc<CircuitBreaker>,
-    ) -> GrpcClientLayer<
-        R,
-        Stack<C, Identity>,
-        Stack<A, CircuitBreakerLayer<GrpcClassifier, AsGrpcStatus>>,
-    > {
+    ) -> GrpcClientLayer<R, Stack<C, Identity>, Stack<A, Breaker>> {
         let mut layer = CircuitBreakerLayer::new(breaker, self.classifier).on_open(AsGrpcStatus);
         if let Some(observer) = &self.observer {
             layer = layer.observer(Arc::clone(observer));

@@ -193,7 +193,7 @@ pub struct HttpPolicies {
     /// By the names of their routes.
     own_quotas: HashMap<String, Arc<AwsQuota>>,
     admission: Arc<Admission>,
-    health: Option<HealthPolicy>,
+    health: Option<Arc<HealthPolicy>>,
     options: Options,
 }
 
@@ -308,8 +308,8 @@ impl HttpPolicies {
     /// [`HttpClientLayer::backends`]: crate::HttpClientLayer::backends
     /// [`HttpClientLayer::circuit_breakers`]: crate::HttpClientLayer::circuit_breakers
     #[must_use]
-    pub const fn health(&self) -> Option<&HealthPolicy> {
-        self.health.as_ref()
+    pub fn health(&self) -> Option<&HealthPolicy> {
+        self.health.as_deref()
     }
 
     /// The retry budget with this name.

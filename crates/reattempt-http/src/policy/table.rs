@@ -69,7 +69,7 @@ impl Document {
         let mut carried = Carried::with_clock(old.options.clock.clone());
         let mut table = HttpPolicies {
             options: old.options.clone(),
-            health: self.health,
+            health: self.health.map(Arc::new),
             ..HttpPolicies::default()
         };
         table.admission = carried.admission(self.admission, &old.admission);
