@@ -255,7 +255,7 @@ impl Policy<Get, u64, BoxError> for WithBudget {
 fn tower(server: Server, two: bool) -> impl Service<Get, Response = u64, Error = BoxError> {
     let policy = WithBudget {
         // Two retries a call, without an end.
-        budget: Arc::new(TpsBudget::new(LIMIT, 0, 1000.0)),
+        budget: Arc::new(TpsBudget::new(LIMIT, 1_000_000, 1000.0)),
         left: 2,
     };
     ServiceBuilder::new()

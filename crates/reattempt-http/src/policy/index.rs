@@ -12,9 +12,6 @@ use super::matching::{Matching, Path};
 /// recursion is.
 const MOST_SEGMENTS: usize = 16;
 
-/// Keys come from the operator's table only, so a request cannot choose keys that collide.
-type ByText<T> = HashMap<Box<str>, T, FxBuildHasher>;
-
 /// The positions of a table's routes, by host and path.
 ///
 /// It excludes most routes, and decides hosts' names and exact paths. What else a candidate asks is
@@ -23,14 +20,15 @@ type ByText<T> = HashMap<Box<str>, T, FxBuildHasher>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     /// By host name in lower case.
-    hosts: ByText<Node>,
-    any_host: Node,
+    hosts: Names<Node>,
+    /// Of routes for any host, if there are such.
+    any_host: Option<Node>,
 }
 
 /// The routes of one path and of what is below it, by the next segment.
 #[derive(Clone, Debug, Default)]
 struct Node {
-    segments: ByText<Node>,
+    segments: Names<Node>,
     /// Below a segment that is a parameter.
     parameter: Option<Box<Node>>,
     /// Routes for this path, by ascending position.
@@ -39,16 +37,62 @@ struct Node {
     below: Vec<usize>,
 }
 
+/// Values by name: a few are compared in turn, many are hashed.
+#[derive(Clone, Debug)]
+struct Names<T> {
+    few: Vec<(Box<str>, T)>,
+    /// Keys come from the operator's table only, so a request cannot choose keys that collide.
+    many: HashMap<Box<str>, T, FxBuildHasher>,
+}
+
+/// A comparison costs a third of hashing.
+const FEW: usize = 3;
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Self {
+            few: Vec::new(),
+            many: HashMap::default(),
+        }
+    }
+}
+
+impl<T: Default> Names<T> {
+    fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many.is_empty()
+    }
+
+    fn get(&self, name: &str) -> Option<&T> {
+        if self.many.is_empty() {
+            let found = self.few.iter().find(|(other, _)| **other == *name);
+            return found.map(|(_, value)| value);
+        }
+        self.many.get(name)
+    }
+
+    fn entry(&mut self, name: &str) -> &mut T {
+        if self.many.is_empty() && self.few.len() == FEW && self.get(name).is_none() {
+            self.many.extend(self.few.drain(..));
+        }
+        if !self.many.is_empty() {
+            return self.many.entry(name.into()).or_default();
+        }
+        let at = self.few.iter().position(|(other, _)| **other == *name);
+        let at = at.unwrap_or_else(|| {
+            self.few.push((name.into(), T::default()));
+            self.few.len() - 1
+        });
+        &mut self.few[at].1
+    }
+}
+
 impl Index {
     pub(super) fn new<'a>(routes: impl IntoIterator<Item = &'a Matching>) -> Self {
         let mut index = Self::default();
         for (at, matching) in routes.into_iter().enumerate() {
             let root = match matching.host() {
-                Some(host) => index
-                    .hosts
-                    .entry(host.name().to_ascii_lowercase().into())
-                    .or_default(),
-                None => &mut index.any_host,
+                Some(host) => index.hosts.entry(&host.name().to_ascii_lowercase()),
+                None => index.any_host.get_or_insert_default(),
             };
             root.insert(matching.path(), at);
         }
@@ -86,7 +130,9 @@ impl Index {
                 }
             });
         }
-        search.walk(&self.any_host, Some(path));
+        if let Some(root) = &self.any_host {
+            search.walk(root, Some(path));
+        }
         search.first
     }
 }
@@ -118,7 +164,7 @@ impl Node {
             } else if is_pattern && segment.contains(['{', '}']) {
                 node.parameter.get_or_insert_default()
             } else {
-                node.segments.entry(segment.into()).or_default()
+                node.segments.entry(segment)
             };
             rest = after;
         }

@@ -1,4 +1,4 @@
-//! Reuses the states of successful calls for later calls on the same thread.
+//! Reuses the states of calls for later calls on the same thread.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +9,8 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::call::state::CallState;
 
-/// The maximum number of states kept per thread, about 14 kB.
+/// The maximum number of states kept per thread: about 14 kB, and up to 80 kB after calls that
+/// failed.
 const MOST_KEPT: usize = 64;
 
 thread_local! {
@@ -68,7 +69,7 @@ fn make() -> Arc<CallState> {
 }
 
 /// A context or handle of a call is dropped: the last one leaves the state to a later call, unless
-/// the call left a log or options of the caller.
+/// it has options of the caller.
 #[inline(never)]
 pub(crate) fn give_back(state: Arc<CallState>) {
     // There are no weak handles: a strong count of 1 means that no other handle can appear. If two
@@ -101,12 +102,14 @@ fn keep(state: Arc<CallState>) {
     });
 }
 
-/// Keeps the options of an attempt rather than those of its call, which has fewer.
+/// Empties the log. Of an attempt with options of its own, keeps these rather than those of its
+/// call, which has fewer.
 #[cold]
 #[inline(never)]
 fn emptied(mut state: Arc<CallState>) {
-    if let Some(call) = Arc::get_mut(&mut state).and_then(CallState::leave_call) {
-        drop(call);
+    if let Some(unshared) = Arc::get_mut(&mut state) {
+        drop(unshared.leave_call());
+        unshared.clear_log();
         if state.is_reusable() {
             keep(state);
         }

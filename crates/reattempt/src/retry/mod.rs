@@ -153,7 +153,11 @@ where
         let sent = self
             .config
             .take_up::<S::Response, S::Error>(request.context_mut(), natural);
-        if let First::Sent { observed } = sent {
+        if let First::Sent {
+            may_follow: true,
+            observed,
+        } = sent
+        {
             if let Some(copy) = request.replay(&FIRST) {
                 let future = self.inner.call(with_context(copy, &mut request));
                 // The ready instance has been called; its clone is used for further attempts.
@@ -183,10 +187,13 @@ enum First {
     Claimed,
     /// A recovery layer below has to act: the policy hedges.
     Left,
-    /// This layer sends it, and another may follow. `observed`: its success is looked at too.
-    Sent { observed: bool },
-    /// This layer sends it, and no other can follow.
-    Last,
+    /// This layer sends it.
+    Sent {
+        /// Whether another attempt could follow.
+        may_follow: bool,
+        /// Its success is looked at too.
+        observed: bool,
+    },
 }
 
 impl<S, C> Retry<S, C> {
@@ -206,7 +213,7 @@ impl<S, C> Retry<S, C> {
         let context = context.share();
         let sent = match first {
             First::Claimed | First::Left => Sent::Passed,
-            First::Sent { .. } | First::Last => {
+            First::Sent { .. } => {
                 let service = self.config.settings.service;
                 context.describe(|| request.subject().of_service(service));
                 Sent::Observed
@@ -246,19 +253,22 @@ impl<C> Config<C> {
         }
         context.claim_first();
         if plain && self.is_simple {
-            return First::Sent { observed: false };
+            return First::Sent {
+                may_follow: true,
+                observed: false,
+            };
         }
         if self.settings.sees_sent {
             self.sent(context.clone());
         }
-        if !self.settings.classifier.may_force() && !may_follow(self.strategy(context)) {
-            return First::Last;
-        }
         // A policy's limit of one attempt is enforced by a layer below: after the attempt it is
         // checked whether there is one.
         let limits_attempts = |policy: &Arc<RoutePolicy>| policy.attempt_timeout().is_some();
+        let observed = context.policy().is_some_and(limits_attempts);
+        let may_follow = self.settings.classifier.may_force() || may_follow(self.strategy(context));
         First::Sent {
-            observed: context.policy().is_some_and(limits_attempts),
+            may_follow,
+            observed,
         }
     }
 

@@ -1,11 +1,12 @@
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
+use crate::failure::reason::KV_LOCKED;
 use crate::info::StopReason;
 use crate::policy::throttle::Settled;
 use crate::{
-    AttemptKind, AttemptReport, CallContext, Failure, RetryInfo, RetryThrottle, ServerPushback,
-    TokenBucket,
+    AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, Backend, CallContext, CallSubject,
+    ConfigWaiter, Failure, RetryInfo, RetryThrottle, ServerPushback, Stage, TokenBucket,
 };
 
 fn kept() -> usize {
@@ -65,17 +66,72 @@ fn a_state_that_is_still_referenced_is_not_reused() {
 }
 
 #[test]
-fn states_with_a_log_or_user_data_are_not_kept() {
-    let mut context = CallContext::default();
-    context.claim_first();
-    let waiter = Box::pin(std::future::pending());
-    context.reporter().config_coming(waiter);
-    drop(context);
+fn a_state_with_user_data_is_not_kept() {
     let mut context = CallContext::default();
     context.set_data(1_u8);
     drop(context.begin());
     drop(context);
     assert_eq!(kept(), 0);
+}
+
+/// A call that failed this often, with a waiter that was left and a backend for each attempt.
+fn failed(attempts: u32, waiter: ConfigWaiter) -> *const CallState {
+    let mut context = CallContext::default();
+    context.claim_first();
+    context.reporter().config_coming(waiter);
+    for attempt in 1..=attempts {
+        context.start_attempt(attempt, AttemptKind::Retry);
+        context.reporter().backend(Backend::new("a"));
+        let state = context.shared().unwrap();
+        let mut record = AttemptRecord::new(attempt, AttemptKind::Retry, AttemptOutcome::Retry);
+        record.failure = Some(Failure::new(KV_LOCKED, Stage::Response));
+        state.record(record, Some(KV_LOCKED));
+        state.permitted(&Failure::new(KV_LOCKED, Stage::Response));
+        state.refused(StopReason::Throttled);
+        state.describe(CallSubject::default);
+    }
+    assert_eq!(context.backends_tried().len(), 1);
+    context.shared().unwrap().stop(StopReason::Attempts);
+    state_of(&context)
+}
+
+#[test]
+fn a_failed_calls_state_is_kept_without_its_log() {
+    let dropped = Arc::new(());
+    let held = Arc::clone(&dropped);
+    let waiter = Box::pin(async move {
+        drop(held);
+        true
+    });
+    let state = failed(2, waiter);
+    assert_eq!((kept(), Arc::strong_count(&dropped)), (1, 1));
+    let mut next = CallContext::default();
+    let handle = next.begin();
+    assert!(std::ptr::eq(state_of(&next), state));
+    next.claim_first();
+    assert_eq!(next.info().records().len(), 0);
+    assert!(next.info().reasons().next().is_none() && next.info().refusals().next().is_none());
+    assert_eq!((next.info().stopped(), next.info().attempts()), (None, 1));
+    assert!(next.backends_tried().is_empty() && next.call_id().is_none());
+    assert_eq!(next.shared().unwrap().last_permitted(), None);
+    assert!(next.take_config_waiter().is_none() && next.subject().is_none());
+    assert!(!handle.is_copied());
+}
+
+#[test]
+fn failing_calls_allocate_their_log_once() {
+    let waiter = || -> ConfigWaiter { Box::pin(std::future::ready(true)) };
+    let log_of = |attempts| {
+        failed(attempts, waiter());
+        let state = fresh();
+        let log = state.log_address();
+        give_back(state);
+        log
+    };
+    let few = log_of(2);
+    assert!(few.is_some());
+    assert_eq!(log_of(4), few, "the same memory");
+    assert_eq!(log_of(5), None, "a long log is freed");
 }
 
 #[test]

@@ -12,6 +12,9 @@ use crate::{Failure, RetryReason, StopReason};
 /// The maximum number of distinct reasons counted per call.
 const MOST_REASONS: usize = 16;
 
+/// The most entries of each list for which a log's memory is kept.
+const FEW: usize = 4;
+
 #[derive(Default)]
 pub(super) struct CallLog {
     pub(super) info: RetryInfo,
@@ -23,7 +26,42 @@ pub(super) struct CallLog {
     pub(super) waiters: Vec<(u32, ConfigWaiter)>,
 }
 
+impl CallLog {
+    /// Empties it for another call. False if it has grown: then its memory is freed.
+    fn clear(&mut self) -> bool {
+        let Self {
+            info,
+            identity,
+            permitted,
+            backends,
+            waiters,
+        } = self;
+        (*identity, *permitted) = (None, None);
+        backends.clear();
+        waiters.clear();
+        info.clear();
+        let info = info.records.capacity().max(info.reasons.capacity());
+        info.max(backends.capacity()) <= FEW && waiters.capacity() <= FEW
+    }
+}
+
 impl RetryInfo {
+    fn clear(&mut self) {
+        let Self {
+            attempts,
+            transparent,
+            reasons,
+            refused,
+            records,
+            dropped,
+            stopped,
+        } = self;
+        (*attempts, *transparent, *dropped, *stopped) = (0, 0, 0, None);
+        reasons.clear();
+        refused.clear();
+        records.clear();
+    }
+
     pub(crate) fn count_reason(&mut self, reason: RetryReason) {
         if let Some(seen) = self.reasons.iter_mut().find(|(r, _)| *r == reason) {
             seen.1 = seen.1.saturating_add(1);
@@ -69,6 +107,20 @@ impl CallState {
     pub(super) fn read<T>(&self, read: impl FnOnce(&CallLog) -> T) -> Option<T> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.as_deref().map(read)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn log_address(&self) -> Option<usize> {
+        self.read(|log| std::ptr::from_ref(log).addr())
+    }
+
+    /// Empties the log for another call, and keeps its memory, unless it has grown.
+    pub(crate) fn clear_log(&mut self) {
+        let log = self.log.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !log.as_mut().is_some_and(|log| log.clear()) {
+            *log = None;
+        }
+        self.flags.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
