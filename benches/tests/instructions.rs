@@ -82,7 +82,7 @@ const BALANCE_PINS: [(&str, u64); 5] = [
     ("pick", 118),
     ("pick+end", 223),
     ("backends", 118),
-    ("balanced", 487),
+    ("balanced", 613),
 ];
 
 /// The most instructions of a choice, without what belongs to reading a clock.

@@ -42,7 +42,7 @@ pub enum PolicyText {
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
     Grpc(ServiceConfig),
-    Http(HttpPolicies),
+    Http(Box<HttpPolicies>),
     Kv(Arc<dyn RetryStrategy>),
 }
 
@@ -149,7 +149,7 @@ impl PolicyText {
                 let options = http_policy::Options::new()
                     .randomness(by.randomness.clone())
                     .clock(move || clock.now());
-                Parsed::Http(HttpPolicies::parse_with(text, &options)?.policies)
+                Parsed::Http(Box::new(HttpPolicies::parse_with(text, &options)?.policies))
             }
             Self::Kv(strategy) => Parsed::Kv(kv::make(*strategy)),
         })

@@ -131,6 +131,24 @@ async fn attempts_count_by_kind_outcome_reason_and_stage() {
     assert_eq!(kept.of("reattempt.stopped"), expected);
 }
 
+#[test]
+fn changes_of_health_count_by_change_and_cause() {
+    let (kept, metrics) = metrics();
+    let policy = crate::health::HealthPolicy::standard();
+    let now = tokio::time::Instant::now().into_std();
+    let breaker = Arc::new(crate::health::CircuitBreaker::new(policy, now));
+    breaker.on_event(move |event| crate::Observer::health_changed(&metrics, event));
+    for _ in 0..2 {
+        breaker.open();
+        breaker.automatic();
+    }
+    let expected = rows([
+        ("change=closed,cause=by_hand", 2),
+        ("change=opened,cause=by_hand", 2),
+    ]);
+    assert_eq!(kept.of("reattempt.health.changes"), expected);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_admitted_counts() {
     use crate::admission::{Admission, Criticality};

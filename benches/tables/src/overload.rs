@@ -1,12 +1,9 @@
-//! Prints what each policy does to a server in trouble, in virtual time: the figures of
-//! `docs/overload.md`.
-//!
-//! `cargo run --release -p reattempt-lab --example overload`
+//! What each throttle does to a server in trouble: the figures of `docs/overload.md`.
 
 use reattempt_lab::{Limits, Outcome, Scenario};
 use serde_json::Value;
 
-#[path = "../tests/lab/overload/worlds.rs"]
+#[path = "../../../crates/reattempt-lab/tests/lab/overload/worlds.rs"]
 mod worlds;
 
 use worlds::{CAPACITY, TRIGGERS};
@@ -30,7 +27,8 @@ fn table(title: &str, columns: &str, world: Value, row: impl Fn(&Outcome) -> Str
     }
 }
 
-fn main() {
+/// All of it.
+pub(crate) fn print() {
     for share in [0.05, 0.25, 0.5, 1.0] {
         table(
             &format!("each attempt fails with {share}"),
