@@ -78,7 +78,7 @@ async fn told(bakery: &Bakery, question: Question) -> (Result<usize, Failed>, Re
         Ok(found) => println!("{question:?}: {found} documents"),
         Err(Failed::Transport(driver)) => println!("{question:?}: {}", driver.kind),
         Err(Failed::Elapsed(elapsed)) => println!("{question:?}: {elapsed}"),
-        Err(Failed::Refused(refused)) => println!("{question:?}: {refused}"),
+        Err(not_sent) => println!("{question:?}: {not_sent}"),
     }
     for record in info.records() {
         print!("  attempt {}: {}", record.number, record.outcome.name());

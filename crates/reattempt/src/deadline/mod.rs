@@ -3,8 +3,8 @@
 //! Above the recovery layer it bounds the whole call; below it, each attempt, where
 //! [`AttemptDeadlineLayer`] is the name for it: it is the only per-attempt timeout. A response at
 //! the instant of the deadline wins. An [`OnElapsed`] makes the outcome for the caller: by default
-//! an error from [`Elapsed`], which holds attempts, reasons, and whether the request may have been
-//! carried out.
+//! an error from [`Elapsed`](crate::Elapsed), which holds attempts, reasons, and whether the
+//! request may have been carried out.
 //!
 //! ```
 //! use std::time::Duration;

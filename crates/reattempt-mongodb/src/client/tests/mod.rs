@@ -120,6 +120,7 @@ where
         ClientError::Transport(error) => format!("{error:?}"),
         ClientError::Elapsed(elapsed) => format!("{elapsed}; ambiguous: {}", elapsed.ambiguous),
         ClientError::Refused(refused) => refused.to_string(),
+        ClientError::CircuitOpen(open) => open.to_string(),
     });
     (seen, handle.info(), began.elapsed())
 }

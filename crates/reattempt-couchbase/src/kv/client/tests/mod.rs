@@ -122,6 +122,7 @@ where
         ClientError::Transport(lost) => format!("{lost:?}"),
         ClientError::Elapsed(elapsed) => format!("{elapsed}; ambiguous: {}", elapsed.ambiguous),
         ClientError::Refused(refused) => refused.to_string(),
+        ClientError::CircuitOpen(open) => open.to_string(),
     });
     (seen, handle.info(), began.elapsed())
 }
