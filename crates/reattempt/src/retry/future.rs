@@ -204,10 +204,9 @@ where
                         return Poll::Pending;
                     };
                     if passed {
-                        this.config
-                            .settings
-                            .passed(outcome.as_ref(), this.source.context_mut());
                         this.state.set(State::Done);
+                        let context = this.source.context_mut();
+                        this.config.settings.passed(outcome.as_ref(), context);
                         return Poll::Ready(outcome);
                     }
                     self.as_mut().settle(outcome)
