@@ -296,11 +296,11 @@ impl<R, B> HttpClientLayer<R, B> {
     /// # use bytes::Bytes;
     /// # use http_body_util::Full;
     /// # type Sent = http::Request<reattempt_http::body::ReplayBody<Full<Bytes>>>;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// # let connect = |_: &str| tower::service_fn(|_: Sent| async {
     /// #     Ok::<_, std::io::Error>(http::Response::new(Full::<Bytes>::default()))
     /// # });
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let replicas = ["10.0.0.1:80", "10.0.0.2:80"].map(|address| (address, connect(address)));
     /// let layer = HttpClientLayer::standard();
     /// let backends = layer.backends(replicas, HealthPolicy::standard());
