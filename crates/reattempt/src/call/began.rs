@@ -1,12 +1,12 @@
-//! When a call began, for the log and for hedge delays that learn.
+//! When a call began, for the log.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The instant at which a call first had to wait, or at which its first attempt was sent if that is
-/// measured, in nanoseconds. Read only if the state says that this call wrote it.
+/// The instant at which a call first had to wait, in nanoseconds. Read only if the state says that
+/// this call wrote it.
 #[derive(Debug, Default)]
 pub(crate) struct Began(AtomicU64);
 
@@ -16,15 +16,9 @@ impl Began {
         self.0.store(nanos(now), Ordering::Relaxed);
     }
 
-    /// The time from then to `now` in nanoseconds.
-    #[inline]
-    pub(crate) fn nanos(&self, now: Instant) -> u64 {
-        nanos(now).wrapping_sub(self.0.load(Ordering::Relaxed))
-    }
-
     /// The time from then to `now`.
     pub(crate) fn took(&self, now: Instant) -> Duration {
-        Duration::from_nanos(self.nanos(now))
+        Duration::from_nanos(nanos(now).wrapping_sub(self.0.load(Ordering::Relaxed)))
     }
 }
 

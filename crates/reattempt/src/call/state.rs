@@ -465,19 +465,6 @@ impl CallState {
         }
     }
 
-    /// The first attempt is sent now, for a hedge delay that learns.
-    #[inline]
-    pub(crate) fn begins(&self, now: Instant) {
-        self.began.note(now);
-        self.progress.fetch_or(TIMED, Ordering::Relaxed);
-    }
-
-    /// The nanoseconds up to `now` since [`CallState::begins`].
-    #[inline]
-    pub(crate) fn took_nanos(&self, now: Instant) -> u64 {
-        self.began.nanos(now)
-    }
-
     /// How long the call took up to `now`. A call that never had to wait took no time.
     pub(crate) fn took(&self, now: Instant) -> Duration {
         if self.progress() & TIMED != 0 {

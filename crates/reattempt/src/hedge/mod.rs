@@ -8,8 +8,7 @@
 //! attempt can succeed, unless it is fatal.
 //!
 //! The delay is fixed, or learned from how long attempts take: [`ExtraLoad`], [`Percentile`], or a
-//! [`HedgeDelay`] of your own. Only one that learns has a clock read for a call that succeeds at
-//! once.
+//! [`HedgeDelay`] of your own. No clock is read for a call that succeeds at once.
 //!
 //! In a stack with a `RetryLayer` the route's policy decides which of the two acts.
 //!
@@ -51,7 +50,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::clock;
 use crate::driver::Effects;
 use crate::{
     AttemptKind, CallContext, Classify, HasCallContext, Idempotency, NextAttempt, Observer,
@@ -188,9 +186,6 @@ where
             warning.warn_if_unlimited("HedgeLayer", context);
         }
         context.claim_first();
-        if policy.learns() {
-            context.begins(clock::now());
-        }
         if self.config.sees_sent {
             self.config.observer.attempt_sent(context);
         }
