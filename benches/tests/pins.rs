@@ -1,7 +1,9 @@
 //! Allocations per call and the size of each case's future, pinned to the byte: neither depends on
 //! the load of the machine.
 
-use reattempt_benches::{allocations_per_call, balance, cases, kv, throttles, with_timers};
+use reattempt_benches::{
+    allocations_per_call, balance, cases, kv, learned, throttles, with_timers,
+};
 
 /// Tokio's timer, inline in a deadline's future; its size depends on tokio's features, which other
 /// packages of a build may enable.
@@ -62,6 +64,11 @@ fn allocations_and_future_sizes_are_as_pinned() {
     assert_eq!(found(cases::all()), PINS);
     assert_eq!(found(kv::all()), KV_PINS);
     assert_eq!(found(balance::all()), BALANCE_PINS);
+    for (name, allocations, _) in found(learned::all()) {
+        // The hedge machine, and the timer once.
+        let pin = if name.ends_with("pending") { 2 } else { 0 };
+        assert_eq!(allocations, pin, "{name}");
+    }
     // A throttle and an admission allocate nothing for a call that succeeds.
     for (name, allocations, _) in found(throttles::all()) {
         assert_eq!(allocations, 0, "{name}");
