@@ -152,11 +152,21 @@ pub fn all() -> Vec<Kept> {
     const HEDGE: &str = r#""hedgingPolicy":{"maxAttempts":3,"hedgingDelay":"30s"}"#;
     const ALL_AT_ONCE: &str = r#""hedgingPolicy":{"maxAttempts":3}"#;
     vec![
-        measure("no layers", Transport { answers: false }),
-        stacked("no policy", r#""waitForReady":false"#, false),
-        stacked("retried, attempt out", RETRY, false),
-        stacked("retried, in back-off", RETRY, true),
-        stacked("hedged, 1 attempt out", HEDGE, false),
-        stacked("hedged, 3 attempts out", ALL_AT_ONCE, false),
+        alone(|| measure("no layers", Transport { answers: false })),
+        alone(|| stacked("no policy", r#""waitForReady":false"#, false)),
+        alone(|| stacked("retried, attempt out", RETRY, false)),
+        alone(|| stacked("retried, in back-off", RETRY, true)),
+        alone(|| stacked("hedged, 1 attempt out", HEDGE, false)),
+        alone(|| stacked("hedged, 3 attempts out", ALL_AT_ONCE, false)),
     ]
+}
+
+/// On a thread of its own, which has kept no state of an earlier call.
+fn alone(measured: fn() -> Kept) -> Kept {
+    let runtime = tokio::runtime::Handle::current();
+    let thread = std::thread::spawn(move || {
+        let _guard = runtime.enter();
+        measured()
+    });
+    thread.join().expect("a measured case")
 }

@@ -13,6 +13,7 @@ pub mod observed;
 pub mod peer;
 pub mod pushback;
 pub mod throttles;
+pub mod typical;
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -118,6 +119,7 @@ pub fn named(name: &str) -> Option<cases::Case> {
         .chain(balance::all())
         .chain(throttles::all())
         .chain(learned::all())
+        .chain(typical::all())
         .chain([observed::counted()]);
     cases.find(|case| case.name == name)
 }

@@ -1,6 +1,6 @@
 //! Prints what each case allocates per call, and the size of its future.
 
-use reattempt_benches::{allocations_per_call, cases, kv, with_timers};
+use reattempt_benches::{allocations_per_call, cases, kv, typical, with_timers};
 
 fn main() {
     println!(
@@ -8,7 +8,8 @@ fn main() {
         "case", "allocations", "bytes", "future"
     );
     with_timers(|| {
-        for case in cases::all().into_iter().chain(kv::all()) {
+        let cases = cases::all().into_iter().chain(kv::all());
+        for case in cases.chain(typical::all()) {
             let (count, bytes) = allocations_per_call(case.run);
             println!(
                 "{:<26} {:>12} {:>12} {:>12}",

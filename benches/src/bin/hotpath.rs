@@ -4,7 +4,7 @@
 //! the median of rounds in which each case runs once. `hotpath CASE N` sends N calls and prints
 //! nothing.
 
-use reattempt_benches::{balance, cases, kv, learned, observed, with_timers};
+use reattempt_benches::{balance, cases, kv, learned, observed, typical, with_timers};
 
 const ROUNDS: usize = 31;
 const CALLS: u64 = 20_000;
@@ -32,6 +32,7 @@ fn table() {
     cases.extend(learned::all());
     cases.extend(kv::all());
     cases.extend(balance::all());
+    cases.extend(typical::all());
     let mut times = vec![Vec::with_capacity(ROUNDS); cases.len()];
     for _ in 0..ROUNDS {
         for (case, times) in cases.iter().zip(&mut times) {

@@ -21,9 +21,10 @@ struct Arguments {
     command: Command,
 }
 
-/// The library's log of calls that failed is off: the waterfall shows them. Its target,
-/// `reattempt::call`, is also the path of this program's own module, whose warnings are on.
-const LOG: &str = "warn,reattempt::call=off,reattempt::call::document=warn,\
+/// The library's log of calls that failed is off, because the waterfall shows them, and so is that
+/// of health, of which the demo has a table. The target of calls, `reattempt::call`, is also the
+/// path of this program's own module, whose warnings are on.
+const LOG: &str = "warn,reattempt::health=off,reattempt::call=off,reattempt::call::document=warn,\
     reattempt::call::grpc=warn,reattempt::call::http=warn,reattempt::call::mongodb=warn";
 
 #[derive(Debug, Subcommand)]

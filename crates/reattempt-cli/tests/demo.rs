@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 const PROTOCOLS: [&str; 4] = ["gRPC", "HTTP", "KV", "MongoDB"];
+const CAPABILITIES: [&str; 3] = ["Hedging that learns", "Overload", "Backends with health"];
 
 /// One demo at a time: each one loads the machine.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -54,7 +55,14 @@ fn the_stack_carries_more_calls_through_the_same_trouble() {
     assert_eq!(problem, "", "no terminal, no progress bar");
 
     let sections = sections(&text);
-    assert_eq!(sections.len(), PROTOCOLS.len(), "{text}");
+    assert_eq!(
+        sections.len(),
+        PROTOCOLS.len() + CAPABILITIES.len(),
+        "{text}"
+    );
+    for (section, capability) in sections[PROTOCOLS.len()..].iter().zip(CAPABILITIES) {
+        assert!(section.starts_with(capability), "{section}");
+    }
     for (section, protocol) in sections.iter().zip(PROTOCOLS) {
         assert!(section.starts_with(protocol), "{section}");
         let [without, with] = success(section);
@@ -105,6 +113,54 @@ fn one_protocol_can_be_chosen_and_a_seed_repeats_its_trouble() {
         };
         assert_eq!(rates(&one), rates(&other), "{phase}");
     }
+}
+
+/// The figures of a row, without their units.
+fn row(section: &str, label: &str) -> Vec<f64> {
+    let line = section.lines().find(|line| line.starts_with(label));
+    let line = line.unwrap_or_else(|| panic!("no {label} in {section}"));
+    let words = line[label.len()..].split_whitespace();
+    words
+        .map_while(|word| match word {
+            "%" | "x" | "ms" => Some(None),
+            word => word.parse().ok().map(Some),
+        })
+        .flatten()
+        .collect()
+}
+
+/// Issue 16: a phase for each. Counts, and no times, which depend on the machine's load.
+#[test]
+fn each_capability_shows_what_it_gains() {
+    let output = demo(&[
+        "--quick",
+        "--capability",
+        "overload",
+        "--capability",
+        "backends",
+        "--capability",
+        "hedging",
+    ]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let sections = sections(&text);
+    assert_eq!(sections.len(), CAPABILITIES.len(), "{text}");
+
+    let requests = row(sections[0], "requests per call");
+    assert_eq!(requests.len(), 2, "{text}");
+    assert!(requests[0] == 1.0 && requests[1] <= 1.12, "{text}");
+
+    let arrived = row(sections[1], "requests arrived");
+    assert_eq!(arrived.len(), 4, "{text}");
+    let [_, retries, governor, admission] = arrived[..] else {
+        panic!("{text}")
+    };
+    assert!(retries > 2.0 * governor, "{text}");
+    assert!(governor > admission, "{text}");
+
+    let asked = row(sections[2], "requests sent to it");
+    assert!(asked[0] > 50.0 && asked[1] < asked[0] / 4.0, "{text}");
+    assert_eq!(row(sections[2], "success"), [100.0; 2], "none is lost");
 }
 
 #[test]

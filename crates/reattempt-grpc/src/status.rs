@@ -3,6 +3,7 @@
 use http::{HeaderMap, Response};
 use reattempt::Elapsed;
 use reattempt::admission::{OnRefused, Refused};
+use reattempt::circuit_breaker::{CircuitOpen, OnOpen};
 use reattempt::deadline::OnElapsed;
 use reattempt_http::body::OnBodyElapsed;
 
@@ -74,6 +75,16 @@ impl<B: Default, E> OnElapsed<Response<B>, E> for AsGrpcStatus {
 /// [`Refused`] in the extensions.
 impl<B: Default, E> OnRefused<Response<B>, E> for AsGrpcStatus {
     fn on_refused(&self, refused: Refused) -> Result<Response<B>, E> {
+        let mut response = trailers_only(Code::Unavailable, &refused.to_string());
+        response.extensions_mut().insert(refused);
+        Ok(response)
+    }
+}
+
+/// An attempt that a circuit breaker refused is UNAVAILABLE, as one to a server that is down; with
+/// [`CircuitOpen`] in the extensions.
+impl<B: Default, E> OnOpen<Response<B>, E> for AsGrpcStatus {
+    fn on_open(&self, refused: CircuitOpen) -> Result<Response<B>, E> {
         let mut response = trailers_only(Code::Unavailable, &refused.to_string());
         response.extensions_mut().insert(refused);
         Ok(response)

@@ -115,7 +115,7 @@ pub use {
 // Of the layers that may be outermost.
 #[cfg(feature = "tokio")]
 reattempt::explain_services! {
-    [S, R] client::HttpClient<S, R>,
+    [S, R, I] client::HttpClient<S, R, I>,
     [S] idempotency_key::IdempotencyKey<S>,
     [S] info::ExposeInfo<S>,
     [S, M] body::DeadlineBodyService<S, M>,

@@ -42,8 +42,8 @@ gallery! {
         "Retries at another server hide a restart. A throttle has to leave room for a quarter of failures.";
     "herd", "two thousand calls arrive within a quarter of a second after an outage",
         "Calls that fail together and wait for the same time fail together again. Jitter spreads them over what the servers can do.";
-    "two-tiers", "the inner servers fail, and both tiers retry",
-        "Attempts multiply at every hop. Retry at one hop, or throttle the outer one.";
+    "two-tiers", "the inner servers have one worker of ten for ten seconds, and both tiers retry",
+        "Attempts multiply at every hop: twelve a call keep the inner servers overloaded when all their workers are back. Retry at one hop, or throttle the outer one.";
     "hedge-everything", "all servers are three times slower for 20 seconds",
         "When all are slow, every call is hedged: without a budget the hedges are the overload.";
 }

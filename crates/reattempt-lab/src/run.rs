@@ -14,8 +14,8 @@ use crate::world::{MOST_IN_FLIGHT, Stopped, World};
 /// What a run may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most events of one policy's run; a billion by default. A policy that retries without a
-    /// limit against a server that never recovers has no other end.
+    /// The most events of one policy's run, and of a whole search; a billion by default. A policy
+    /// that retries without a limit against a server that never recovers has no other end.
     pub max_events: u64,
 }
 
@@ -57,7 +57,7 @@ impl Scenario {
     /// The same without findings.
     pub(crate) fn simulate(&self, limits: &Limits) -> Result<Report, Faults> {
         let policies = self.policies.iter().map(|(name, policy)| {
-            let outcome = self.run_policy(policy, limits);
+            let outcome = self.run_policy(policy, &mut limits.max_events.clone());
             let outcome = outcome.map_err(|stopped| {
                 let path = format!("$.policies.{name}");
                 Faults::new(
@@ -72,9 +72,10 @@ impl Scenario {
         })
     }
 
-    fn run_policy(&self, policy: &Stack, limits: &Limits) -> Result<Outcome, Stopped> {
+    /// `left` is how many events the run may take, and then how many it did not.
+    pub(crate) fn run_policy(&self, policy: &Stack, left: &mut u64) -> Result<Outcome, Stopped> {
         let world = World::new(self, policy, None).ok_or(Stopped::Policy)?;
-        let counts = world.run(limits.max_events)?;
+        let counts = world.run(left)?;
         Ok(counts.outcome(self))
     }
 }

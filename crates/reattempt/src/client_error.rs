@@ -36,9 +36,11 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::Elapsed;
+use crate::circuit_breaker::CircuitOpen;
 use crate::policy::admission::Refused;
 
-/// Why a call has no response: the transport failed, the deadline passed, or it was not admitted.
+/// Why a call has no response: the transport failed, the deadline passed, it was not admitted, or
+/// the circuit breaker of its backend is open.
 ///
 /// It is an [`Error`](std::error::Error) if the transport's own is one, which a `Box<dyn Error>`
 /// (of tower's `Buffer`, for example) is not: for HTTP put `.map_err(AnyTransportError::new)` of
@@ -55,6 +57,9 @@ pub enum ClientError<E> {
     /// An `AdmissionLayer` refused the call: nothing was sent.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// A `CircuitBreakerLayer` refused the last attempt: it was not sent.
+    #[error(transparent)]
+    CircuitOpen(#[from] CircuitOpen),
 }
 
 impl<E> ClientError<E> {
@@ -63,7 +68,7 @@ impl<E> ClientError<E> {
     pub const fn transport(&self) -> Option<&E> {
         match self {
             Self::Transport(error) => Some(error),
-            Self::Elapsed(_) | Self::Refused(_) => None,
+            Self::Elapsed(_) | Self::Refused(_) | Self::CircuitOpen(_) => None,
         }
     }
 
@@ -72,7 +77,7 @@ impl<E> ClientError<E> {
     pub const fn elapsed(&self) -> Option<&Elapsed> {
         match self {
             Self::Elapsed(elapsed) => Some(elapsed),
-            Self::Transport(_) | Self::Refused(_) => None,
+            Self::Transport(_) | Self::Refused(_) | Self::CircuitOpen(_) => None,
         }
     }
 }

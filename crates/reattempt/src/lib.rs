@@ -124,6 +124,8 @@ mod poll;
 #[cfg(feature = "tokio")]
 pub mod pushback;
 #[cfg(feature = "tokio")]
+mod recovery;
+#[cfg(feature = "tokio")]
 pub mod retry;
 #[cfg(feature = "tokio")]
 pub mod retry_fn;

@@ -278,7 +278,9 @@ impl Caller for MongoCaller {
                         failed = Some(error);
                         (Ending::Failure, Some(text))
                     }
-                    Ok(ClientError::Refused(_)) | Err(_) => (Ending::Failure, Some(text)),
+                    Ok(ClientError::Refused(_) | ClientError::CircuitOpen(_)) | Err(_) => {
+                        (Ending::Failure, Some(text))
+                    }
                 }
             }
         };

@@ -72,10 +72,10 @@ pub(crate) async fn run(
         .layer(layer)
         .layer(JournalLayer)
         .service(client());
-    drive(plan, Through { stack, address }, &mut scene, progress).await
+    drive(plan, Through::new(stack, address), &mut scene, progress).await
 }
 
-fn client<B>() -> Client<HttpConnector, B>
+pub(crate) fn client<B>() -> Client<HttpConnector, B>
 where
     B: Body<Data: Send> + Send + 'static,
 {
@@ -191,10 +191,17 @@ impl Target for Bare {
     }
 }
 
+/// Calls of a stack.
 #[derive(Clone)]
-struct Through<S> {
+pub(crate) struct Through<S> {
     stack: S,
     address: SocketAddr,
+}
+
+impl<S> Through<S> {
+    pub(crate) const fn new(stack: S, address: SocketAddr) -> Self {
+        Self { stack, address }
+    }
 }
 
 impl<S, B> Target for Through<S>

@@ -89,7 +89,7 @@ pub(crate) trait Scene {
 }
 
 /// The times at which calls are due.
-struct Pace {
+pub(crate) struct Pace {
     period: Duration,
     due: Instant,
 }
@@ -98,14 +98,14 @@ impl Pace {
     /// The maximum delay that is caught up. More would turn a pause of the machine into a burst.
     const MOST_LATE: Duration = Duration::from_millis(20);
 
-    fn new(rate: u32) -> Self {
+    pub(crate) fn new(rate: u32) -> Self {
         Self {
             period: Duration::from_secs(1) / rate,
             due: Instant::now(),
         }
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         sleep_until(self.due).await;
         let late = self.due.elapsed();
         self.due += self.period + late.saturating_sub(Self::MOST_LATE);

@@ -1,6 +1,7 @@
 //! `reattempt demo`: the same load without and with the stack, through scripted failures, on
-//! embedded servers over real sockets, for four protocols.
+//! embedded servers over real sockets: for four protocols, and for what else the stack can do.
 
+mod capability;
 mod comparison;
 mod grpc;
 mod html;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use capability::{Capability, Scale};
 use comparison::Comparison;
 use load::Plan;
 use protocol::Protocol;
@@ -46,6 +48,9 @@ pub(crate) struct DemoArgs {
     /// Only these protocols; may be given several times
     #[arg(long, value_enum, value_name = "NAME")]
     protocol: Vec<Protocol>,
+    /// Only these capabilities; may be given several times
+    #[arg(long, value_enum, value_name = "NAME")]
+    capability: Vec<Capability>,
     /// Also writes the results, with plots, as one self-contained page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -61,6 +66,8 @@ pub(crate) enum DemoError {
     Io(#[from] io::Error),
     #[error("cannot write the results: {0}")]
     Output(io::Error),
+    #[error(transparent)]
+    Backends(#[from] reattempt::backends::NoBackends),
     #[error("a call of the load broke off: {0}")]
     Call(#[from] tokio::task::JoinError),
     #[error("tower's retry cannot be built: {0}")]
@@ -103,18 +110,33 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
         limit: LIMIT,
     };
     let mut chosen = Protocol::ALL.to_vec();
-    chosen.retain(|protocol| args.protocol.is_empty() || args.protocol.contains(protocol));
+    let mut capabilities = Capability::ALL.to_vec();
+    if !(args.protocol.is_empty() && args.capability.is_empty()) {
+        chosen.retain(|protocol| args.protocol.contains(protocol));
+        capabilities.retain(|capability| args.capability.contains(capability));
+    }
+    let scale = Scale {
+        seed: args.seed,
+        quick: args.quick,
+    };
     let style = style::Style {
         colour: io::stdout().is_terminal(),
     };
     let runs = chosen.iter().map(|protocol| protocol.runs()).sum();
-    let progress = progress(plan.calls * runs);
-    progress.suspend(|| print(&table::heading(&plan, runs, style)))?;
+    let others: usize = capabilities.iter().map(|one| one.calls(scale)).sum();
+    let progress = progress(plan.calls * runs + others);
+    if runs > 0 {
+        progress.suspend(|| print(&table::heading(&plan, runs, style)))?;
+    }
     let mut comparisons = Vec::new();
     for protocol in chosen {
         let comparison = Comparison::make(protocol, &plan, &progress).await?;
         progress.suspend(|| print(&table::draw(&comparison, style)))?;
         comparisons.push(comparison);
+    }
+    for capability in capabilities {
+        let shown = capability.show(scale, style, &progress).await?;
+        progress.suspend(|| print(&shown))?;
     }
     progress.finish_and_clear();
     if let Some(path) = args.html {

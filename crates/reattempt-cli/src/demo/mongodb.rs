@@ -172,7 +172,7 @@ where
                 Ok(answer) => seen(Ok(answer)),
                 Err(Failed::Transport(error)) => seen(Err(error)),
                 Err(Failed::Elapsed(_)) => Err("timeout".into()),
-                Err(Failed::Refused(_)) => Err("not admitted".into()),
+                Err(Failed::Refused(_) | Failed::CircuitOpen(_)) => Err("not sent".into()),
             }
         })
         .await

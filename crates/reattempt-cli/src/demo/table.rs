@@ -14,7 +14,7 @@ use super::waterfall;
 /// The maximum line width.
 pub(crate) const WIDTH: usize = 98;
 /// The width of the first column.
-const LABEL: usize = 22;
+pub(crate) const LABEL: usize = 22;
 /// The width of the first column of the phases.
 pub(crate) const PHASE: usize = 18;
 
@@ -40,7 +40,8 @@ pub(crate) fn heading(plan: &Plan, runs: usize, style: Style) -> String {
 /// One protocol's results.
 pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
     let mut out = String::new();
-    title(&mut out, comparison, style);
+    let protocol = comparison.protocol;
+    title(&mut out, protocol.name(), protocol.about(), style);
     figures(&mut out, comparison, style);
     phases(&mut out, comparison, style);
     lists(&mut out, comparison, style);
@@ -49,9 +50,8 @@ pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
     out
 }
 
-fn title(out: &mut String, comparison: &Comparison, style: Style) {
-    let name = comparison.protocol.name();
-    let about = comparison.protocol.about();
+/// The first line of a section.
+pub(crate) fn title(out: &mut String, name: &str, about: &str, style: Style) {
     let used = 4 + name.len() + 2 + about.chars().count() + 1;
     let _ = writeln!(
         out,

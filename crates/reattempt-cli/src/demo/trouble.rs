@@ -183,7 +183,7 @@ pub(crate) fn node_move(phases: &[Phase]) -> Move {
 }
 
 /// A pseudo-random number determined by its arguments (SplitMix64's mixing).
-fn roll(seed: u64, call: usize, salt: u64) -> u64 {
+pub(crate) fn roll(seed: u64, call: usize, salt: u64) -> u64 {
     let mut z = seed
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add((call as u64).wrapping_mul(0xd1b5_4a32_d192_ed03))

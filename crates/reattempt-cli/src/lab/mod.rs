@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// The seed, instead of the document's
     #[arg(long)]
     seed: Option<u64>,
-    /// Ends a policy's run with a fault after this many events
+    /// Ends a policy's run, with --tune the whole search, with a fault after this many events
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_events)]
     max_events: u64,
 }

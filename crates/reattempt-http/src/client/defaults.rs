@@ -32,7 +32,7 @@ impl ClientThrottle {
     pub(super) fn per_origin(
         make: impl Fn() -> Arc<dyn RetryThrottle> + Send + Sync + 'static,
     ) -> Self {
-        Self::PerOrigin(Arc::new(PerOrigin::new(Box::new(make))))
+        Self::PerOrigin(Arc::new(PerOrigin::new(Box::new(move |_| make()))))
     }
 
     fn of<B>(&self, request: &Request<B>) -> Option<Arc<dyn RetryThrottle>> {
@@ -57,7 +57,7 @@ pub struct OriginAdmissions(Option<(Arc<Admission>, Arc<PerOrigin<Admission>>)>)
 impl OriginAdmissions {
     pub(super) fn like(settings: Arc<Admission>) -> Self {
         let model = Arc::clone(&settings);
-        let origins = PerOrigin::new(Box::new(move || Arc::new(model.another())));
+        let origins = PerOrigin::new(Box::new(move |_| Arc::new(model.another())));
         Self(Some((settings, Arc::new(origins))))
     }
 }

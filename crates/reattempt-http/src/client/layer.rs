@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::admission::{Admission, OfContext};
+use reattempt::backends::Balanced;
 use reattempt::deadline::AsError;
+use reattempt::health::HealthPolicy;
 use reattempt::{
-    AdmissionLayer, AttemptDeadlineLayer, ClientErrorLayer, DeadlineLayer, Observer, PushbackLayer,
-    RetryStrategy, RetryThrottle, Route, RouteLayer, RoutePolicy,
+    AdmissionLayer, AttemptDeadlineLayer, CircuitBreakerLayer, ClientErrorLayer, DeadlineLayer,
+    Observer, PushbackLayer, RetryStrategy, RetryThrottle, Route, RouteLayer, RoutePolicy,
 };
 use tower_layer::Layer;
 
-use super::HttpClient;
+use super::breakers::{NoBreakers, OriginBreakers};
 use super::defaults::{CallDefaultsLayer, ClientThrottle, OriginAdmissions};
 use super::recovery::RecoveryLayers;
+use super::{HttpClient, WithBreakers};
 use crate::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
 use crate::retry_after::BeyondCap;
 use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies};
@@ -61,7 +64,7 @@ use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies}
 /// # let _ = layer;
 /// ```
 #[derive(Clone)]
-pub struct HttpClientLayer<R = NoRoutes> {
+pub struct HttpClientLayer<R = NoRoutes, B = NoBreakers> {
     admission: AdmissionLayer<AsError, OfContext, OriginAdmissions>,
     routes: RouteLayer<R>,
     deadline: DeadlineLayer,
@@ -72,6 +75,7 @@ pub struct HttpClientLayer<R = NoRoutes> {
     recovery: RecoveryLayers,
     attempt: AttemptDeadlineLayer,
     pushback: HttpPushback,
+    breakers: B,
 }
 
 /// The routes of a client that has none.
@@ -105,6 +109,7 @@ impl HttpClientLayer {
             pushback: HttpPushback::new()
                 .cap(MOST_RETRY_AFTER, BeyondCap::Stop)
                 .spread(RETRY_AFTER_SPREAD),
+            breakers: NoBreakers,
         }
     }
 
@@ -134,7 +139,7 @@ impl HttpClientLayer {
     }
 }
 
-impl<R> HttpClientLayer<R> {
+impl<R, B> HttpClientLayer<R, B> {
     /// Finds the policy of each request: a closure, [`LiveHttpPolicies`], or any [`Route`].
     ///
     /// ```
@@ -151,7 +156,7 @@ impl<R> HttpClientLayer<R> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn route<N>(self, routes: N) -> HttpClientLayer<N> {
+    pub fn route<N>(self, routes: N) -> HttpClientLayer<N, B> {
         HttpClientLayer {
             admission: self.admission,
             routes: RouteLayer::new(routes),
@@ -163,6 +168,7 @@ impl<R> HttpClientLayer<R> {
             recovery: self.recovery,
             attempt: self.attempt,
             pushback: self.pushback,
+            breakers: self.breakers,
         }
     }
 
@@ -278,6 +284,78 @@ impl<R> HttpClientLayer<R> {
         self
     }
 
+    /// These services, one for each backend, with health: the innermost service of the client. A
+    /// backend that fails is ejected for a time, each attempt goes to the less loaded of two, and a
+    /// further one to a backend that the call has not tried. It has this layer's classifier,
+    /// pushback and observers; keep a clone to change the list and to see its state.
+    ///
+    /// ```
+    /// use reattempt::health::HealthPolicy;
+    /// use reattempt_http::HttpClientLayer;
+    /// use tower::ServiceBuilder;
+    /// # use bytes::Bytes;
+    /// # use http_body_util::Full;
+    /// # type Sent = http::Request<reattempt_http::body::ReplayBody<Full<Bytes>>>;
+    /// # let connect = |_: &str| tower::service_fn(|_: Sent| async {
+    /// #     Ok::<_, std::io::Error>(http::Response::new(Full::<Bytes>::default()))
+    /// # });
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let replicas = ["10.0.0.1:80", "10.0.0.2:80"].map(|address| (address, connect(address)));
+    /// let layer = HttpClientLayer::standard();
+    /// let backends = layer.backends(replicas, HealthPolicy::standard());
+    /// let client = ServiceBuilder::new().layer(layer).service(backends.clone());
+    ///
+    /// backends.insert("10.0.0.3:80", connect("10.0.0.3:80"));
+    /// assert!(backends.status().iter().all(|(_, status)| !status.is_ejected()));
+    /// # let request = http::Request::new(Full::<Bytes>::default());
+    /// # assert!(tower::ServiceExt::oneshot(client, request).await.is_ok());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn backends<N: Into<Arc<str>>, S: Send + 'static>(
+        &self,
+        services: impl IntoIterator<Item = (N, S)>,
+        policy: HealthPolicy,
+    ) -> Balanced<S, HttpClassifier, HttpPushback> {
+        let classifier = self.recovery.known_classifier();
+        let backends = Balanced::new(services, policy, classifier).pushback(self.pushback.clone());
+        match self.recovery.known_observer() {
+            Some(observer) => backends.observer(observer),
+            None => backends,
+        }
+    }
+
+    /// Refuses attempts at an origin while it fails, by a circuit breaker for each: nothing is
+    /// sent, and the call ends at once with
+    /// [`ClientError::CircuitOpen`](reattempt::ClientError::CircuitOpen). For a service with one
+    /// address; over several [`backends`](Self::backends) their health goes elsewhere instead. The
+    /// observers that were added before get its openings and closings; the log has them anyway.
+    ///
+    /// ```
+    /// use reattempt::health::HealthPolicy;
+    /// use reattempt_http::HttpClientLayer;
+    ///
+    /// let layer = HttpClientLayer::standard().circuit_breakers(HealthPolicy::standard());
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn circuit_breakers(self, policy: HealthPolicy) -> HttpClientLayer<R, OriginBreakers> {
+        HttpClientLayer {
+            breakers: OriginBreakers::new(policy, self.recovery.known_observer()),
+            admission: self.admission,
+            routes: self.routes,
+            deadline: self.deadline,
+            body: self.body,
+            keys: self.keys,
+            defaults: self.defaults,
+            replay: self.replay,
+            recovery: self.recovery,
+            attempt: self.attempt,
+            pushback: self.pushback,
+        }
+    }
+
     /// Uses no throttle but the route's and the caller's.
     #[must_use]
     pub fn no_throttle(mut self) -> Self {
@@ -316,7 +394,7 @@ impl Default for HttpClientLayer {
     }
 }
 
-impl<R> fmt::Debug for HttpClientLayer<R> {
+impl<R, B> fmt::Debug for HttpClientLayer<R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpClientLayer")
             .field("deadline", &self.deadline)
@@ -329,20 +407,34 @@ impl<R> fmt::Debug for HttpClientLayer<R> {
     }
 }
 
-impl<S, R: Clone> Layer<S> for HttpClientLayer<R> {
-    type Service = HttpClient<S, R>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        let attempt =
-            PushbackLayer::new(self.pushback.clone()).layer(ClientErrorLayer.layer(inner));
+impl<R: Clone, B> HttpClientLayer<R, B> {
+    /// All layers but the innermost ones.
+    fn around<S, I>(&self, innermost: I) -> HttpClient<S, R, I> {
+        let attempt = PushbackLayer::new(self.pushback.clone()).layer(innermost);
         let recovery = self.recovery.layer(self.attempt.layer(attempt));
         let call = self
             .deadline
             .layer(self.body.layer(self.replay.layer(recovery)));
         // Above the deadline, which tells by the idempotency whether a timeout is ambiguous.
         let call = self.keys.layer(self.defaults.layer(call));
-        HttpClient {
-            stack: self.admission.layer(self.routes.layer(call)),
-        }
+        HttpClient::new(self.admission.layer(self.routes.layer(call)))
+    }
+}
+
+impl<S, R: Clone> Layer<S> for HttpClientLayer<R> {
+    type Service = HttpClient<S, R>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        self.around(ClientErrorLayer.layer(inner))
+    }
+}
+
+impl<S, R: Clone> Layer<S> for HttpClientLayer<R, OriginBreakers> {
+    type Service = HttpClient<S, R, WithBreakers<S>>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let classifier = self.recovery.known_classifier();
+        let breakers = CircuitBreakerLayer::new(self.breakers.clone(), classifier);
+        self.around(breakers.layer(ClientErrorLayer.layer(inner)))
     }
 }

@@ -28,6 +28,7 @@
 //! # Ok(()) }
 //! ```
 
+mod breakers;
 mod defaults;
 mod layer;
 mod origin;
@@ -38,11 +39,13 @@ mod service_builder;
 mod tests;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
 use reattempt::admission::{Admit, OfContext};
+use reattempt::circuit_breaker::Circuit;
 use reattempt::client_error::WithClientError;
 use reattempt::deadline::{AsError, Deadline};
 use reattempt::hedge::Hedge;
@@ -54,39 +57,59 @@ use tower_service::Service;
 
 use crate::body::{DeadlineBody, DeadlineBodyService, ReplayBody, ReplayBodyService};
 use crate::{HttpClassifier, HttpPushback, IdempotencyKey, TransportError, TransportFault};
+pub use breakers::{NoBreakers, OriginBreakers};
 use defaults::{CallDefaults, OriginAdmissions};
 pub use layer::{HttpClientLayer, NoRoutes};
 pub use origin::MOST_ORIGINS;
 pub use service_builder::HttpServiceBuilderExt;
 
 /// The single layers of a client, from the outside in.
-type Stack<S, R> = Admit<Routes<S, R>, AsError, OfContext, OriginAdmissions>;
+type Stack<I, R> = Admit<Routes<I, R>, AsError, OfContext, OriginAdmissions>;
 /// From the policy of a request on.
-type Routes<S, R> = Routed<IdempotencyKey<CallDefaults<Deadline<PerCall<S>>>>, R>;
+type Routes<I, R> = Routed<IdempotencyKey<CallDefaults<Deadline<PerCall<I>>>>, R>;
 /// From the body's limit to the recovery layers, which send [`PerAttempt`]s.
-type PerCall<S> = DeadlineBodyService<ReplayBodyService<Recovery<PerAttempt<S>>>>;
+type PerCall<I> = DeadlineBodyService<ReplayBodyService<Recovery<PerAttempt<I>>>>;
 type Recovery<S> = Retry<Hedge<S, HttpClassifier>, HttpClassifier>;
-type PerAttempt<S> = Deadline<Pushback<WithClientError<S>, HttpPushback>>;
+type PerAttempt<I> = Deadline<Pushback<I, HttpPushback>>;
+/// What a client with circuit breakers has around its transport.
+pub type WithBreakers<S> = Circuit<WithClientError<S>, HttpClassifier, AsError, OriginBreakers>;
 
-/// An HTTP client that retries. Made by [`HttpClientLayer`].
+/// An HTTP client that retries. Made by [`HttpClientLayer`]: `S` is the transport, `R` are the
+/// routes, and `I` is what it has around the transport, [`WithBreakers`] with circuit breakers.
 ///
 /// Its response body is a [`DeadlineBody`], which bounds the time of the body where a limit was
 /// set, and passes it through otherwise. Its error is a [`ClientError`] with the transport's own.
-#[derive(Clone)]
-pub struct HttpClient<S, R = NoRoutes> {
-    stack: Stack<S, R>,
+pub struct HttpClient<S, R = NoRoutes, I = WithClientError<S>> {
+    stack: Stack<I, R>,
+    transport: PhantomData<fn() -> S>,
 }
 
-impl<S, R> fmt::Debug for HttpClient<S, R> {
+impl<S, R, I> HttpClient<S, R, I> {
+    const fn new(stack: Stack<I, R>) -> Self {
+        Self {
+            stack,
+            transport: PhantomData,
+        }
+    }
+}
+
+impl<S, R: Clone, I: Clone> Clone for HttpClient<S, R, I> {
+    fn clone(&self) -> Self {
+        Self::new(self.stack.clone())
+    }
+}
+
+impl<S, R, I> fmt::Debug for HttpClient<S, R, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpClient").finish_non_exhaustive()
     }
 }
 
-impl<S, R, B, A> Service<Request<B>> for HttpClient<S, R>
+impl<S, R, I, B, A> Service<Request<B>> for HttpClient<S, R, I>
 where
-    S: Service<Request<ReplayBody<B>>, Response = Response<A>> + Clone,
-    S::Error: TransportError,
+    S: Service<Request<ReplayBody<B>>, Error: TransportError>,
+    I: Service<Request<ReplayBody<B>>, Response = Response<A>, Error = ClientError<S::Error>>
+        + Clone,
     R: Route<Request<B>>,
     B: Body + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -94,7 +117,7 @@ where
 {
     type Response = Response<DeadlineBody<A>>;
     type Error = ClientError<S::Error>;
-    type Future = <Stack<S, R> as Service<Request<B>>>::Future;
+    type Future = <Stack<I, R> as Service<Request<B>>>::Future;
 
     #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -113,7 +136,8 @@ impl<E: TransportError> TransportError for ClientError<E> {
         match self {
             Self::Transport(error) => error.fault(),
             Self::Elapsed(_) => TransportFault::Timeout,
-            Self::Refused(_) => TransportFault::Shed,
+            // The breaker itself reports what its refusal is.
+            Self::Refused(_) | Self::CircuitOpen(_) => TransportFault::Shed,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A throttle or an admission for each origin, so that one dead host does not use up the retries of
-//! the others, and refuses none of their calls.
+//! A throttle, an admission or a circuit breaker for each origin, so that one dead host does not
+//! use up the retries of the others, and refuses none of their calls.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,14 +11,14 @@ use http::header::HOST;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Uri};
 
-/// The maximum number of origins with a throttle or an admission of their own. Beyond it the one
-/// that was idle for longest is dropped, and starts anew with its next call.
+/// The maximum number of origins with a throttle, an admission or a circuit breaker of their own.
+/// Beyond it the one that was idle for longest is dropped, and starts anew with its next call.
 pub const MOST_ORIGINS: usize = 1024;
 
 /// Makes what an origin has that has none yet.
-type Make<T> = dyn Fn() -> Arc<T> + Send + Sync;
+type Make<T> = dyn Fn(&Origin) -> Arc<T> + Send + Sync;
 
-/// The throttles of a bounded number of origins, or the admissions.
+/// The throttles of a bounded number of origins, or the admissions or circuit breakers.
 pub(super) struct PerOrigin<T: ?Sized> {
     make: Box<Make<T>>,
     hasher: RandomState,
@@ -46,7 +46,8 @@ impl<T: ?Sized> PerOrigin<T> {
 
     /// What the origin of this request has.
     pub(super) fn of(&self, uri: &Uri, headers: &HeaderMap) -> Arc<T> {
-        let origin = self.hasher.hash_one(Origin::of(uri, headers));
+        let named = Origin::of(uri, headers);
+        let origin = self.hasher.hash_one(&named);
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(&origin) {
@@ -54,13 +55,13 @@ impl<T: ?Sized> PerOrigin<T> {
             return Arc::clone(&known.own);
         }
         drop(known);
-        self.insert(origin, call)
+        self.insert(&named, origin, call)
     }
 
     #[cold]
-    fn insert(&self, origin: u64, call: u64) -> Arc<T> {
+    fn insert(&self, named: &Origin, origin: u64, call: u64) -> Arc<T> {
         // User code: not called inside the lock.
-        let new = (self.make)();
+        let new = (self.make)(named);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut dropped = None;
         if known.len() >= MOST_ORIGINS && !known.contains_key(&origin) {
@@ -93,7 +94,7 @@ impl<T: ?Sized> fmt::Debug for PerOrigin<T> {
 /// Scheme, host and port (RFC 6454): of the URI, or of the `Host` header where the URI has only a
 /// path.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Origin {
+pub(super) struct Origin {
     is_https: bool,
     /// In lower case as an [`Authority`] hashes it; `None` where the request names no host.
     host: Option<Host>,
@@ -122,6 +123,14 @@ impl std::hash::Hash for Host {
     }
 }
 
+/// Host and port, for the log.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.host.as_ref().map_or("", |host| host.0.host());
+        write!(f, "{}:{}", host.to_ascii_lowercase(), self.port)
+    }
+}
+
 impl Origin {
     fn of(uri: &Uri, headers: &HeaderMap) -> Self {
         let is_https = uri.scheme() == Some(&Scheme::HTTPS);
@@ -145,7 +154,7 @@ mod tests {
     type Throttles = PerOrigin<dyn RetryThrottle>;
 
     fn throttles() -> Throttles {
-        Throttles::new(Box::new(|| Arc::new(TokenBucket::default())))
+        Throttles::new(Box::new(|_| Arc::new(TokenBucket::default())))
     }
 
     fn of(throttles: &Throttles, uri: &str, host: Option<&str>) -> Arc<dyn RetryThrottle> {

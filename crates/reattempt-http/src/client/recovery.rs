@@ -50,6 +50,14 @@ impl RecoveryLayers {
         Self::of(self.classifier, strategy, self.observer)
     }
 
+    pub(super) const fn known_classifier(&self) -> HttpClassifier {
+        self.classifier
+    }
+
+    pub(super) fn known_observer(&self) -> Option<Arc<dyn Observer>> {
+        self.observer.clone()
+    }
+
     /// The log stays, and so do earlier observers.
     pub(super) fn observer(self, observer: Arc<dyn Observer>) -> Self {
         let observer = with_observer(self.observer, observer);

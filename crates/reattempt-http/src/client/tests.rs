@@ -1,4 +1,5 @@
 mod admission;
+mod health;
 mod routes;
 
 use std::collections::VecDeque;

@@ -44,6 +44,11 @@ impl Host {
         with_authority(request, |authority, scheme| self.matches(authority, scheme)) == Some(true)
     }
 
+    /// Whether a request for this name is for its port too.
+    pub(super) fn has_port_of<B>(&self, request: &Request<B>) -> bool {
+        self.port.is_none() || self.is_of(request)
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -12,24 +12,23 @@ use super::matching::{Matching, Path};
 /// recursion is.
 const MOST_SEGMENTS: usize = 16;
 
-/// Keys come from the operator's table only, so a request cannot choose keys that collide.
-type ByText<T> = HashMap<Box<str>, T, FxBuildHasher>;
-
 /// The positions of a table's routes, by host and path.
 ///
-/// It excludes most routes and decides nothing: each candidate is checked by
-/// [`Matching::matches`]. So a request costs what the routes that share its host and path cost.
+/// It excludes most routes, and decides hosts' names and exact paths. What else a candidate asks is
+/// checked by [`Matching::matches_found`]. So a request costs what the routes that share its host
+/// and path cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     /// By host name in lower case.
-    hosts: ByText<Node>,
-    any_host: Node,
+    hosts: Names<Node>,
+    /// Of routes for any host, if there are such.
+    any_host: Option<Node>,
 }
 
 /// The routes of one path and of what is below it, by the next segment.
 #[derive(Clone, Debug, Default)]
 struct Node {
-    segments: ByText<Node>,
+    segments: Names<Node>,
     /// Below a segment that is a parameter.
     parameter: Option<Box<Node>>,
     /// Routes for this path, by ascending position.
@@ -38,34 +37,86 @@ struct Node {
     below: Vec<usize>,
 }
 
+/// Values by name: a few are compared in turn, many are hashed.
+#[derive(Clone, Debug)]
+struct Names<T> {
+    few: Vec<(Box<str>, T)>,
+    /// Keys come from the operator's table only, so a request cannot choose keys that collide.
+    many: HashMap<Box<str>, T, FxBuildHasher>,
+}
+
+/// A comparison costs a third of hashing.
+const FEW: usize = 3;
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Self {
+            few: Vec::new(),
+            many: HashMap::default(),
+        }
+    }
+}
+
+impl<T: Default> Names<T> {
+    fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many.is_empty()
+    }
+
+    fn get(&self, name: &str) -> Option<&T> {
+        if self.many.is_empty() {
+            let found = self.few.iter().find(|(other, _)| **other == *name);
+            return found.map(|(_, value)| value);
+        }
+        self.many.get(name)
+    }
+
+    fn entry(&mut self, name: &str) -> &mut T {
+        if self.many.is_empty() && self.few.len() == FEW && self.get(name).is_none() {
+            self.many.extend(self.few.drain(..));
+        }
+        if !self.many.is_empty() {
+            return self.many.entry(name.into()).or_default();
+        }
+        let at = self.few.iter().position(|(other, _)| **other == *name);
+        let at = at.unwrap_or_else(|| {
+            self.few.push((name.into(), T::default()));
+            self.few.len() - 1
+        });
+        &mut self.few[at].1
+    }
+}
+
 impl Index {
     pub(super) fn new<'a>(routes: impl IntoIterator<Item = &'a Matching>) -> Self {
         let mut index = Self::default();
         for (at, matching) in routes.into_iter().enumerate() {
             let root = match matching.host() {
-                Some(host) => index
-                    .hosts
-                    .entry(host.name().to_ascii_lowercase().into())
-                    .or_default(),
-                None => &mut index.any_host,
+                Some(host) => index.hosts.entry(&host.name().to_ascii_lowercase()),
+                None => index.any_host.get_or_insert_default(),
             };
             root.insert(matching.path(), at);
         }
         index
     }
 
-    /// The first position that `matches`, of those that may.
+    /// The first position that `matches`, of those that may. Its second argument is true if the
+    /// whole path was found.
     pub(super) fn first<B>(
         &self,
         request: &Request<B>,
-        matches: impl Fn(usize) -> bool,
+        matches: impl Fn(usize, bool) -> bool,
     ) -> Option<usize> {
+        let path = request.uri().path();
+        let (rooted, path) = match path.strip_prefix('/') {
+            Some(path) => (true, path),
+            // `*`, or a host and port alone.
+            None => (false, path),
+        };
         let mut search = Search {
             first: None,
+            rooted,
             matches,
         };
-        let path = request.uri().path();
-        let path = path.strip_prefix('/').unwrap_or(path);
         if !self.hosts.is_empty() {
             host::with_authority(request, |authority, _| {
                 // Mostly the name alone, in lower case.
@@ -79,7 +130,9 @@ impl Index {
                 }
             });
         }
-        search.walk(&self.any_host, Some(path));
+        if let Some(root) = &self.any_host {
+            search.walk(root, Some(path));
+        }
         search.first
     }
 }
@@ -111,7 +164,7 @@ impl Node {
             } else if is_pattern && segment.contains(['{', '}']) {
                 node.parameter.get_or_insert_default()
             } else {
-                node.segments.entry(segment.into()).or_default()
+                node.segments.entry(segment)
             };
             rest = after;
         }
@@ -122,17 +175,19 @@ impl Node {
 /// The search for the first route that matches.
 struct Search<M> {
     first: Option<usize>,
+    /// The request's path begins with a slash, as those of routes do.
+    rooted: bool,
     matches: M,
 }
 
-impl<M: Fn(usize) -> bool> Search<M> {
+impl<M: Fn(usize, bool) -> bool> Search<M> {
     /// `rest` is what follows the node's path and a slash.
     fn walk(&mut self, node: &Node, rest: Option<&str>) {
         if !node.below.is_empty() {
-            self.check(&node.below);
+            self.check(&node.below, false);
         }
         let Some(path) = rest else {
-            return self.check(&node.here);
+            return self.check(&node.here, self.rooted);
         };
         let (segment, after) = split(path);
         if let Some(next) = node.segments.get(segment) {
@@ -143,12 +198,12 @@ impl<M: Fn(usize) -> bool> Search<M> {
         }
     }
 
-    fn check(&mut self, positions: &[usize]) {
+    fn check(&mut self, positions: &[usize], is_whole: bool) {
         for &at in positions {
             if self.first.is_some_and(|first| first <= at) {
                 return;
             }
-            if (self.matches)(at) {
+            if (self.matches)(at, is_whole) {
                 self.first = Some(at);
                 return;
             }

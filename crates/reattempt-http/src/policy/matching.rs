@@ -95,11 +95,28 @@ impl Matching {
         self.host.as_ref()
     }
 
+    /// Whether the request matches all conditions.
+    #[cfg(test)]
     pub(super) fn matches<B>(&self, request: &Request<B>) -> bool {
-        self.may_have(request.method())
-            && self.path.matches(request.uri().path())
-            && self.has_query(request.uri().query().unwrap_or_default())
+        self.path.matches(request.uri().path())
             && self.host.as_ref().is_none_or(|host| host.is_of(request))
+            && self.matches_found(request, true)
+    }
+
+    /// Whether a request matches for whose host and path the index found this route. `is_whole`:
+    /// its path was found segment by segment, which decides an exact one.
+    pub(super) fn matches_found<B>(&self, request: &Request<B>, is_whole: bool) -> bool {
+        let has_path = || match self.path {
+            Path::Exact(_) if is_whole => true,
+            _ => self.path.matches(request.uri().path()),
+        };
+        self.may_have(request.method())
+            && has_path()
+            && (self.query.is_empty() || self.has_query(request.uri().query().unwrap_or_default()))
+            && self
+                .host
+                .as_ref()
+                .is_none_or(|host| host.has_port_of(request))
     }
 
     fn has_query(&self, query: &str) -> bool {

@@ -1,7 +1,14 @@
 //! The members of each object in a table. The parser knows no others, and
 //! `docs/policy-reference.md` has all of them: a test compares the two.
 
-pub(super) const TABLE: &[&str] = &["routes", "default", "throttles", "budgets", "admission"];
+pub(super) const TABLE: &[&str] = &[
+    "routes",
+    "default",
+    "throttles",
+    "budgets",
+    "admission",
+    "health",
+];
 
 /// Of a route, besides [`SETTINGS`].
 pub(super) const ROUTE: &[&str] = &["name", "match"];

@@ -59,7 +59,8 @@
 //! `docs/policy-reference.md`; a test holds that page against this parser.
 //!
 //! - **Table**: `routes`, tried in order; `default`, for calls that no route matches; `throttles`
-//!   and `budgets`, which routes share by name; `admission`, for first attempts of all calls.
+//!   and `budgets`, which routes share by name; `admission`, for first attempts of all calls;
+//!   `health`, for backends and circuit breakers.
 //! - **Route**: `name`, `match`, and its settings: `retry` or `hedge`, `retryAfter`, `refused`,
 //!   `timeout`, `attemptTimeout`, `bodyTimeout`, `bodyLimit`, `idempotencyKey`, `throttle`.
 //!   Settings that are absent stay as the layers were built; a route with neither `retry` nor
@@ -161,6 +162,7 @@ use std::sync::Arc;
 use http::Request;
 use reattempt::admission::Admission;
 use reattempt::config::{Fault, Faults, Form};
+use reattempt::health::HealthPolicy;
 use reattempt::throttle::{Governor, HedgeBudget, RatioBudget};
 use reattempt::{HedgeDelay, Route, RoutePolicy, TokenBucket};
 
@@ -191,6 +193,7 @@ pub struct HttpPolicies {
     /// By the names of their routes.
     own_quotas: HashMap<String, Arc<AwsQuota>>,
     admission: Arc<Admission>,
+    health: Option<Arc<HealthPolicy>>,
     options: Options,
 }
 
@@ -207,6 +210,7 @@ impl Default for HttpPolicies {
             own_delays: HashMap::new(),
             own_quotas: HashMap::new(),
             admission: Arc::new(Admission::off()),
+            health: None,
             options: Options::default(),
         }
     }
@@ -297,6 +301,17 @@ impl HttpPolicies {
         &self.admission
     }
 
+    /// When backends are ejected, for [`HttpClientLayer::backends`], and circuits opened, for
+    /// [`HttpClientLayer::circuit_breakers`]; `None` where the document does not say. Both keep the
+    /// policy that they were made with: a table that replaces this one does not change it.
+    ///
+    /// [`HttpClientLayer::backends`]: crate::HttpClientLayer::backends
+    /// [`HttpClientLayer::circuit_breakers`]: crate::HttpClientLayer::circuit_breakers
+    #[must_use]
+    pub fn health(&self) -> Option<&HealthPolicy> {
+        self.health.as_deref()
+    }
+
     /// The retry budget with this name.
     #[must_use]
     pub fn ratio_budget(&self, name: &str) -> Option<&Arc<RatioBudget>> {
@@ -330,7 +345,7 @@ impl HttpPolicies {
 
 impl<B> Route<Request<B>> for HttpPolicies {
     fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
-        let matches = |at: usize| self.routes[at].0.matches(request);
+        let matches = |at: usize, is_whole| self.routes[at].0.matches_found(request, is_whole);
         let matching = self.index.first(request, matches);
         matching
             .map(|at| &self.routes[at].1)

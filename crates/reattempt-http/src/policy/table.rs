@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use reattempt::admission::AdmissionSettings;
 use reattempt::config::{self, Json, Members, Place};
+use reattempt::health::HealthPolicy;
 use reattempt::{HedgeDelay, Recovery, RoutePolicy};
 
 use super::entry::Entry;
@@ -23,6 +24,7 @@ pub(super) struct Document {
     /// In thousandths.
     budgets: Vec<(String, u32)>,
     admission: Option<AdmissionSettings>,
+    health: Option<HealthPolicy>,
 }
 
 impl Document {
@@ -51,8 +53,10 @@ impl Document {
             read_all(place, named, &shared.budgets, budget)
         });
         let admission = members.optional(place, "admission", AdmissionSettings::read);
+        let health = members.optional(place, "health", HealthPolicy::read);
         Some(Self {
             admission,
+            health,
             entries: entries.unwrap_or_default(),
             default,
             throttles: throttles.unwrap_or_default(),
@@ -65,6 +69,7 @@ impl Document {
         let mut carried = Carried::with_clock(old.options.clock.clone());
         let mut table = HttpPolicies {
             options: old.options.clone(),
+            health: self.health.map(Arc::new),
             ..HttpPolicies::default()
         };
         table.admission = carried.admission(self.admission, &old.admission);

@@ -4,23 +4,17 @@
 mod rate_limit;
 #[cfg(test)]
 mod tests;
+mod value;
+mod words;
 
 use std::time::{Duration, SystemTime};
 
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
 use reattempt::backoff::Randomness;
 use reattempt::{FoundPushback, ServerPushback};
 
 pub(crate) use rate_limit::remaining;
-
-static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
-/// Milliseconds; sent by AWS services.
-static AMZ_RETRY_AFTER: HeaderName = HeaderName::from_static("x-amz-retry-after");
-static RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
-static X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-/// The maximum back-off of 20 s plus the 5 s that the SDKs wait at most beyond theirs.
-const MOST_AMZ: Duration = Duration::from_secs(25);
+use words::Word;
 
 /// What to do if the server asks for more than the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,64 +77,6 @@ pub struct HttpPushback {
     cap: Option<(Duration, BeyondCap)>,
     spread: Option<Duration>,
     randomness: Randomness,
-}
-
-/// The combined value of some headers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Word {
-    #[default]
-    Nothing,
-    /// Present, but no value is valid.
-    Unreadable,
-    After(Duration),
-}
-
-/// What the headers say that are read, by name.
-#[derive(Default)]
-struct Words {
-    amz: Word,
-    milliseconds: Word,
-    seconds: Word,
-    reset: Word,
-    x_reset: Word,
-}
-
-impl Word {
-    /// One more value of the same header: the longest valid one counts.
-    fn add(&mut self, value: &HeaderValue, read: impl Fn(&[u8]) -> Option<Duration>) {
-        let read = read(value.as_bytes().trim_ascii());
-        *self = match (*self, read) {
-            (Self::After(one), Some(other)) => Self::After(one.max(other)),
-            (Self::After(one), None) | (_, Some(one)) => Self::After(one),
-            (_, None) => Self::Unreadable,
-        };
-    }
-
-    /// This value, unless it has no valid one.
-    fn or(self, other: impl FnOnce() -> Self) -> Self {
-        match self {
-            Self::After(_) => self,
-            Self::Nothing => other(),
-            Self::Unreadable => match other() {
-                Self::Nothing => self,
-                other => other,
-            },
-        }
-    }
-
-    const fn delay(self) -> Option<Duration> {
-        match self {
-            Self::After(delay) => Some(delay),
-            Self::Nothing | Self::Unreadable => None,
-        }
-    }
-}
-
-impl Words {
-    fn of_retry_after(&self) -> Word {
-        let milliseconds = || self.milliseconds;
-        self.amz.or(milliseconds).or(|| self.seconds)
-    }
 }
 
 impl HttpPushback {
@@ -273,40 +209,6 @@ impl HttpPushback {
         self.words(headers, false).of_retry_after().delay()
     }
 
-    /// Reads all headers in one pass: a look-up of each name hashes it, which costs more than the
-    /// pass over the few headers of a response.
-    fn words(&self, headers: &HeaderMap, rate_limits: bool) -> Words {
-        let milliseconds = |text: &[u8]| digits(text).map(Duration::from_millis);
-        let mut words = Words::default();
-        for (name, value) in headers {
-            // Names are compared as such: their text would have to be found first.
-            if *name == RETRY_AFTER {
-                if self.seconds != Some(false) {
-                    words.seconds.add(value, |text| {
-                        let seconds = digits(text).map(Duration::from_secs);
-                        seconds.or_else(|| until_date(text, self.wall_clock))
-                    });
-                }
-            } else if *name == RETRY_AFTER_MS {
-                if self.milliseconds != Some(false) {
-                    words.milliseconds.add(value, milliseconds);
-                }
-            } else if *name == AMZ_RETRY_AFTER {
-                if self.amz == Some(true) {
-                    let amz = |text: &[u8]| milliseconds(text).map(|asked| asked.min(MOST_AMZ));
-                    words.amz.add(value, amz);
-                }
-            } else if rate_limits && *name == RATE_LIMIT_RESET {
-                let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
-                words.reset.add(value, until);
-            } else if rate_limits && *name == X_RATE_LIMIT_RESET {
-                let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
-                words.x_reset.add(value, until);
-            }
-        }
-        words
-    }
-
     /// What the response asks for.
     fn word<B>(&self, response: &http::Response<B>) -> Word {
         if self.honoured == Some(false) || !may_push_back(response) {
@@ -379,37 +281,4 @@ impl Default for HttpPushback {
 /// A success may state when its limits are reset, and asks for no delay.
 pub(crate) fn may_push_back<B>(response: &http::Response<B>) -> bool {
     response.status().as_u16() >= 300
-}
-
-/// `1*DIGIT`, saturating.
-fn digits(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |number, digit| {
-        let digit = digit.is_ascii_digit().then_some(u64::from(digit & 0xf))?;
-        Some(number.saturating_mul(10).saturating_add(digit))
-    })
-}
-
-/// The time until this HTTP date; a date in the past means now.
-fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
-    let text = std::str::from_utf8(text).ok()?;
-    match httpdate::parse_http_date(text) {
-        Ok(date) => Some(date.duration_since(now()).unwrap_or_default()),
-        Err(_) => is_before_1970(text).then_some(Duration::ZERO),
-    }
-}
-
-/// Whether text that the date parser rejects is a date before 1970: the parser knows none. The
-/// Gregorian calendar repeats every 400 years, including weekdays, and so every 2000.
-fn is_before_1970(text: &str) -> bool {
-    // The position of the year in the two formats with a four-digit year.
-    let at = if text.ends_with(" GMT") { 12 } else { 20 };
-    let year = text.get(at..at + 4);
-    let Some(year) = year.and_then(|year| digits(year.as_bytes())) else {
-        return false;
-    };
-    let later = format!("{}{}{}", &text[..at], year + 2000, &text[at + 4..]);
-    httpdate::parse_http_date(&later).is_ok()
 }

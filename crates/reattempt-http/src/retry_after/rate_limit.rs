@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName};
 
-use super::{digits, until_date};
+use super::value::{digits, until_date};
 
 static REMAINING: [HeaderName; 2] = [
     HeaderName::from_static("ratelimit-remaining"),

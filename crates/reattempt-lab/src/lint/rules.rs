@@ -154,11 +154,13 @@ fn resends(probes: &[Probe]) -> bool {
 fn retries_multiply(probe: &Probe, scenario: Option<&Scenario>) -> Found {
     let scenario = scenario?;
     let most = probe.retries()?;
-    let mut inner = scenario.tiers.iter().skip(1);
-    // A tier without a policy of its own has the one under test.
-    let both = inner.any(|tier| {
-        let policy = tier.policy.as_ref();
-        policy.is_none_or(|policy| resends(&Probe::all(policy)))
+    let both = scenario.inner_retries.get_or_init(|| {
+        let mut inner = scenario.tiers.iter().skip(1);
+        // A tier without a policy of its own has the one under test.
+        inner.any(|tier| {
+            let policy = tier.policy.as_ref();
+            policy.is_none_or(|policy| resends(&Probe::all(policy)))
+        })
     });
     if !both || probe.throttle().is_some() {
         return None;

@@ -3,8 +3,7 @@
 use reattempt::record::Entry;
 use reattempt::{CallContext, Stage, Transparent, Verdict};
 
-use super::table::route;
-use super::{Outcome, Parsed, PolicyText, Protocol};
+use super::{Outcome, PolicyText, Protocol, Routes};
 use crate::scenario::CallKind;
 
 /// The classes of one route: which codes are retried depends on its policy.
@@ -15,9 +14,9 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
-    pub(crate) fn new(text: &PolicyText, parsed: &Parsed, kind: &CallKind) -> Self {
+    pub(crate) fn new(text: &PolicyText, routes: &Routes<'_>, kind: &CallKind) -> Self {
         let mut context = CallContext::default();
-        if let Some(policy) = route(parsed, kind) {
+        if let Some(policy) = routes.policy(kind) {
             context.stamp_policy(policy);
         }
         Self {

@@ -3,6 +3,7 @@
 mod classes;
 mod kv;
 mod protocol;
+mod routes;
 mod simulated;
 mod stack;
 mod table;
@@ -10,7 +11,7 @@ mod table;
 use std::sync::Arc;
 
 use crate::scenario::CallKind;
-use reattempt::config::{Fault, Faults, Form, Json, Members, Place};
+use reattempt::config::{Faults, Form, Json, Members, Place};
 use reattempt::{OnDeadline, RetryStrategy};
 pub use reattempt_couchbase::KvStrategy;
 use reattempt_grpc::service_config::{self, ServiceConfig};
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 pub(crate) use classes::Classes;
 pub(crate) use protocol::{Outcome, Protocol};
+pub(crate) use routes::Routes;
 pub(crate) use simulated::{Clock, Simulated};
 pub(crate) use stack::{HedgeMaker, Stack};
 pub(crate) use table::{
@@ -40,7 +42,7 @@ pub enum PolicyText {
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
     Grpc(ServiceConfig),
-    Http(HttpPolicies),
+    Http(Box<HttpPolicies>),
     Kv(Arc<dyn RetryStrategy>),
 }
 
@@ -89,8 +91,9 @@ impl PolicyText {
     /// The time limits of the routes with these names, in nanoseconds.
     pub(crate) fn timeouts_of(&self, routes: &[String]) -> Vec<Option<u64>> {
         let parsed = self.parse(&Simulated::fixed(0.5)).ok();
+        let by_name = parsed.as_ref().map(Routes::of);
         let timeout = |name: &String| {
-            let policy = table::route(parsed.as_ref()?, &CallKind::of_route(name))?;
+            let policy = by_name.as_ref()?.policy(&CallKind::of_route(name))?;
             u64::try_from(policy.timeout()?.as_nanos()).ok()
         };
         routes.iter().map(timeout).collect()
@@ -102,26 +105,11 @@ impl PolicyText {
     /// All its faults, each with its path.
     pub fn of_document(text: &str) -> Result<Self, Faults> {
         const FORM: Form = Form::new("the policy");
-        let mut others = Vec::new();
-        let read = FORM.read(text.as_bytes(), |place, json| {
-            Self::read(place, json, &mut others)
-        });
-        let refused = match read {
-            Ok((policy, _)) if others.is_empty() => return Ok(policy),
-            Ok(_) => Vec::new(),
-            Err(refused) => refused.faults().to_vec(),
-        };
-        others.extend(refused);
-        Err(Faults::new(FORM.subject, others))
+        Ok(FORM.read(text, Self::read)?.0)
     }
 
-    /// Reads `{"service_config": …}` and its likes. Faults of the policy itself are added to
-    /// `others`.
-    pub(crate) fn read(
-        place: &mut Place<'_>,
-        json: Json<'_>,
-        others: &mut Vec<Fault>,
-    ) -> Option<Self> {
+    /// Reads `{"service_config": …}` and its likes.
+    pub(crate) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
         let [config, policy, kv] = Self::FORMS;
         let members = Members::of(place, json, &[config, policy, kv, "with"])?;
         let forms = Self::FORMS.map(|form| members.get(form).is_some());
@@ -138,12 +126,10 @@ impl PolicyText {
             (policy, Self::HttpPolicy)
         };
         let text = made(members.get(name)?.text().to_owned());
-        let place = place.field(name);
         match text.parse(&Simulated::fixed(0.5)) {
             Ok(_) => Some(text),
-            Err(faults) => {
-                let faults = faults.faults().iter().cloned();
-                others.extend(faults.map(|fault| fault.below(&place.path())));
+            Err(refused) => {
+                place.field(name).include(&refused);
                 None
             }
         }
@@ -163,7 +149,7 @@ impl PolicyText {
                 let options = http_policy::Options::new()
                     .randomness(by.randomness.clone())
                     .clock(move || clock.now());
-                Parsed::Http(HttpPolicies::parse_with(text, &options)?.policies)
+                Parsed::Http(Box::new(HttpPolicies::parse_with(text, &options)?.policies))
             }
             Self::Kv(strategy) => Parsed::Kv(kv::make(*strategy)),
         })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use reattempt::admission::{Admission, AdmissionSettings};
-use reattempt::config::{Fault, Json, Members, Place, boolean};
+use reattempt::config::{Json, Members, Place, boolean};
 use reattempt::health::{HealthPolicy, Pool};
 use reattempt::throttle::{Both, GovernorSettings};
 use reattempt::{HedgePolicy, RetryThrottle};
@@ -114,12 +114,8 @@ impl Stack {
     }
 
     /// Reads a policy with its member `with`.
-    pub(crate) fn read(
-        place: &mut Place<'_>,
-        json: Json<'_>,
-        others: &mut Vec<Fault>,
-    ) -> Option<Self> {
-        let policy = PolicyText::read(place, json, others);
+    pub(crate) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
+        let policy = PolicyText::read(place, json);
         let (mut marks, mut governor, mut admission, mut health) = (false, None, None, None);
         if let Some(json) = json.get("with").filter(|json| !json.is_null()) {
             let mut place = place.field("with");

@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
-use http::Request;
 use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::strategy::{MaxAttempts, NeverRetry};
 use reattempt::throttle::HedgeBudget;
 use reattempt::{
     CallContext, HasCallContext, HedgePolicy, Idempotency, OnDeadline, Recovery, RetryStrategy,
-    RetryThrottle, Route, RoutePolicy, ServerPushback, Verdict,
+    RetryThrottle, RoutePolicy, ServerPushback, Verdict,
 };
 use reattempt_couchbase::kv::Opcode;
 
 use super::protocol::{Outcome, Protocol};
-use super::{Parsed, PolicyText, Simulated};
+use super::routes::{Routes, request};
+use super::{Parsed, Simulated};
 use crate::scenario::{CallKind, Scenario};
 
 /// Outcomes by number: these, then the scenario's answers, then what a tier answers for a failure
@@ -72,44 +72,10 @@ pub(crate) enum Way {
     Hedge(Arc<HedgePolicy>),
 }
 
-/// The policy of the route that a call takes.
-pub(super) fn route(parsed: &Parsed, kind: &CallKind) -> Option<Arc<RoutePolicy>> {
-    let request = request(kind);
-    match (parsed, &kind.route) {
-        (Parsed::Grpc(config), None) => config.route(&request),
-        (Parsed::Http(policies), None) => policies.route(&request),
-        (Parsed::Grpc(config), Some(name)) => {
-            // The name of an entry is that of a method, or of a service.
-            let method = config.method(name);
-            let is_it = method.policy.name() == name;
-            let service = || config.method(&format!("{name}/"));
-            let config = if is_it { method } else { service() };
-            Some(Arc::clone(&config.policy))
-        }
-        (Parsed::Http(policies), Some(name)) => {
-            let default = || {
-                policies
-                    .iter()
-                    .last()
-                    .filter(|last| last.name() == "default")
-            };
-            let named = policies.iter().find(|policy| policy.name() == name);
-            named.or_else(default).cloned()
-        }
-        (Parsed::Kv(_), _) => None,
-    }
-}
-
-fn request(kind: &CallKind) -> Request<()> {
-    let request = Request::builder().method(&*kind.method).uri(&*kind.path);
-    // Both were checked when the scenario was read.
-    request.body(()).unwrap_or_default()
-}
-
 impl Own {
     /// Of a process with this policy.
-    pub(crate) fn new(parsed: &Parsed, kind: &CallKind, by: &Simulated) -> Self {
-        let policy = route(parsed, kind);
+    pub(crate) fn new(routes: &Routes<'_>, kind: &CallKind, by: &Simulated) -> Self {
+        let (parsed, policy) = (routes.parsed, routes.policy(kind));
         let layer: Arc<dyn RetryStrategy> = match parsed {
             // The stacks of `reattempt call`.
             Parsed::Grpc(_) => Arc::new(NeverRetry),
@@ -149,15 +115,13 @@ impl Table {
     /// deadline but the policy's. `outer`: the protocol of the calls that the server serves.
     pub(crate) fn new(
         scenario: &Scenario,
-        text: &PolicyText,
+        routes: &Routes<'_>,
+        protocol: Protocol,
         kind: &CallKind,
-        by: &Simulated,
         outer: Option<Protocol>,
     ) -> Option<Self> {
-        let parsed = text.parse(by).ok()?;
-        let protocol = text.protocol();
         let outcomes = outcomes(scenario, protocol)?;
-        let policy = route(&parsed, kind);
+        let policy = routes.policy(kind);
         let mut context = CallContext::default();
         let timeouts = policy.as_deref().map(|policy| {
             let nanos = |limit: std::time::Duration| u64::try_from(limit.as_nanos()).ok();

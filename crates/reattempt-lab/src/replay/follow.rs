@@ -17,7 +17,7 @@ use super::facts::{facts, limit, same_delay, says, verdict};
 use super::fitting::{Fitting, Roll};
 use super::traffic::{Happened, Recorded, Traffic};
 use super::{Decisions, Difference};
-use crate::policy::{Classes, Clock, Own, PolicyText, Simulated, Way};
+use crate::policy::{Classes, Clock, Own, PolicyText, Routes, Simulated, Way};
 use crate::scenario::CallKind;
 
 /// What one route has under the policy.
@@ -77,14 +77,15 @@ impl<'a> Follower<'a> {
             clock: Clock::new(),
         };
         let parsed = policy.parse(&by).ok()?;
+        let by_name = Routes::of(&parsed);
         let route = |name: &String| {
             let kind = CallKind::of_route(name);
-            let Own { way, throttle, .. } = Own::new(&parsed, &kind, &by);
+            let Own { way, throttle, .. } = Own::new(&by_name, &kind, &by);
             let way = match way {
                 Way::Retry(strategy) => RouteWay::Retry(Fitting::new(strategy, roll.clone())),
                 Way::Hedge(hedge) => RouteWay::Hedge(hedge),
             };
-            let classes = (!own).then(|| Classes::new(policy, &parsed, &kind));
+            let classes = (!own).then(|| Classes::new(policy, &by_name, &kind));
             Route {
                 way,
                 throttle,

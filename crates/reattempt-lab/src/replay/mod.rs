@@ -3,7 +3,8 @@
 //! Two questions, two answers. [`Replay::decisions`] follows the record: the policy's machines get
 //! what the recorded attempts came to, in the recorded order and at the recorded times, and each
 //! decision is compared with the recorded one. Under the policy that the calls ran under all are
-//! the same.
+//! the same. [`Replay::what_if`] runs the calls again, as a scenario does, among servers that
+//! answer as they did.
 
 mod effects;
 mod facts;
@@ -139,6 +140,7 @@ impl Replay {
         let follower = Follower::new(&self.recording, &self.traffic, &checked, own);
         Ok(follower.map(Follower::run).unwrap_or_default())
     }
+
     /// What was recorded, counted as a run is.
     #[must_use]
     pub fn recorded(&self) -> Outcome {
@@ -170,7 +172,7 @@ impl Replay {
             seed,
         );
         let world = World::new(&scenario, &policy, Some(&past)).ok_or(Stopped::Policy);
-        let counts = world.and_then(|world| world.run(limits.max_events));
+        let counts = world.and_then(|world| world.run(&mut limits.max_events.clone()));
         let counts = counts.map_err(|stopped| {
             let fault = reattempt::config::Fault::new("$", message(stopped, limits));
             Faults::new("the replay", vec![fault])

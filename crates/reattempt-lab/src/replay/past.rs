@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use reattempt::record::{Entry, Recording, Timed, What};
 use reattempt::{AttemptOutcome, ServerPushback, Stage, StopReason};
@@ -231,6 +232,7 @@ fn scenario(seed: u64) -> Scenario {
         }],
         stops: false,
         pick: Pick::Random,
+        inner_retries: OnceLock::new(),
     }
 }
 

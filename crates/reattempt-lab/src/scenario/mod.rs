@@ -6,6 +6,8 @@ mod number;
 mod read;
 mod servers;
 
+use std::sync::OnceLock;
+
 use reattempt::config::Faults;
 
 pub use latency::Latency;
@@ -36,6 +38,8 @@ pub struct Scenario {
     pub(crate) answers: Vec<Answer>,
     pub(crate) stops: bool,
     pub(crate) pick: Pick,
+    /// Whether a tier after the first retries too: found when the lint asks.
+    pub(crate) inner_retries: OnceLock<bool>,
 }
 
 /// A kind of call.

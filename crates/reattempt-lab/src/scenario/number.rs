@@ -14,7 +14,8 @@ pub(super) fn number(
 ) -> Option<f64> {
     let number = json.as_number().and_then(|text| text.parse::<f64>().ok());
     match number.filter(|number| (least..=most).contains(number)) {
-        Some(number) => Some(number),
+        // A negative zero is a zero: what is divided by it must not become negative.
+        Some(number) => Some(number + 0.0),
         None => wrong(place, must, json),
     }
 }

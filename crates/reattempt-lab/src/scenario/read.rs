@@ -1,5 +1,7 @@
 //! Reads a scenario document, strictly: unknown members are faults.
 
+use std::sync::OnceLock;
+
 use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, integer, one_of};
 
 use super::calls::{arrivals, calls};
@@ -14,24 +16,16 @@ const FORM: Form = Form {
     ..Form::new("the scenario")
 };
 
-/// Faults that parsers of parts found.
-type Others = Vec<Fault>;
-
 pub(super) fn read(text: &[u8]) -> Result<Scenario, Faults> {
-    let mut others = Others::new();
-    let read = FORM.read(text, |place, json| scenario(place, json, &mut others));
-    let (scenario, faults) = match read {
-        Ok((scenario, unknown)) => (Some(scenario), unknown),
+    let faults = match FORM.read(text, scenario) {
+        Ok((scenario, unknown)) if unknown.is_empty() => return Ok(scenario),
+        Ok((_, unknown)) => unknown,
         Err(refused) => {
             let faults = refused.faults().iter().chain(refused.warnings());
-            (None, faults.cloned().collect())
+            faults.cloned().collect()
         }
     };
-    let faults: Vec<Fault> = faults.into_iter().chain(others).collect();
-    match scenario.filter(|_| faults.is_empty()) {
-        Some(scenario) => Ok(scenario),
-        None => Err(Faults::new(FORM.subject, faults)),
-    }
+    Err(Faults::new(FORM.subject, faults))
 }
 
 const KNOWN: [&str; 13] = [
@@ -50,7 +44,7 @@ const KNOWN: [&str; 13] = [
     "pick",
 ];
 
-fn scenario(place: &mut Place<'_>, json: Json<'_>, others: &mut Others) -> Option<Scenario> {
+fn scenario(place: &mut Place<'_>, json: Json<'_>) -> Option<Scenario> {
     let members = Members::of(place, json, &KNOWN)?;
     let mut answers = Vec::new();
     let seed = members.optional(place, "seed", |place, json| {
@@ -71,11 +65,9 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>, others: &mut Others) -> Optio
         Some(json) => calls(&mut place.field("call"), json),
         None => Some(vec![CallKind::get()]),
     };
-    let policies = members.required(place, "policies", "an object", |place, json| {
-        policies(place, json, others)
-    });
+    let policies = members.required(place, "policies", "an object", policies);
     let rtt = members.optional(place, "rtt_ms", millis_as_nanos);
-    let tiers = tiers(place, &members, others, &mut answers);
+    let tiers = tiers(place, &members, &mut answers);
     let overload = match members.get("overload") {
         Some(json) => {
             let mut place = place.field("overload");
@@ -125,19 +117,16 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>, others: &mut Others) -> Optio
         answers,
         stops: stops.unwrap_or(false),
         pick: pick.unwrap_or(Pick::Random),
+        inner_retries: OnceLock::new(),
     };
     if !place.has_faults() {
-        codes(&scenario, others);
-        processes(&scenario, others);
+        codes(place, &scenario);
+        processes(&mut place.field("clients"), &scenario);
     }
     Some(scenario)
 }
 
-fn policies(
-    place: &mut Place<'_>,
-    json: Json<'_>,
-    others: &mut Others,
-) -> Option<Vec<(String, Stack)>> {
+fn policies(place: &mut Place<'_>, json: Json<'_>) -> Option<Vec<(String, Stack)>> {
     let members = Members::any(place, json)?;
     let named: Vec<_> = members.iter().collect();
     if named.is_empty() {
@@ -150,7 +139,7 @@ fn policies(
     let policies: Vec<_> = named
         .into_iter()
         .map(|(name, json)| {
-            let policy = Stack::read(&mut place.field(name), json, others)?;
+            let policy = Stack::read(&mut place.field(name), json)?;
             Some((name.to_owned(), policy))
         })
         .collect();
@@ -160,7 +149,6 @@ fn policies(
 fn tiers(
     place: &mut Place<'_>,
     members: &Members<'_>,
-    others: &mut Others,
     answers: &mut Vec<Answer>,
 ) -> Option<Vec<Tier>> {
     let mut backends = |place: &mut Place<'_>, json: Json<'_>| {
@@ -190,7 +178,7 @@ fn tiers(
                 let members = Members::of(place, json, &["policy", "backends"])?;
                 let policy = members
                     .get("policy")
-                    .map(|json| Stack::read(&mut place.field("policy"), json, others));
+                    .map(|json| Stack::read(&mut place.field("policy"), json));
                 let backends = members.required(place, "backends", "a list", &mut backends);
                 Some(Tier {
                     policy: match policy {
@@ -221,7 +209,7 @@ fn tiers(
 const MOST_POLICY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Each process reads its policy for itself, because throttles and budgets are its own.
-fn processes(scenario: &Scenario, others: &mut Others) {
+fn processes(place: &mut Place<'_>, scenario: &Scenario) {
     let servers = scenario.tiers.iter().map(|tier| tier.backends.len());
     let count = scenario.clients as usize + servers.sum::<usize>();
     let named = scenario.policies.iter().map(|(_, policy)| policy);
@@ -237,15 +225,14 @@ fn processes(scenario: &Scenario, others: &mut Others) {
     let each = longest + 64 * scenario.calls.len();
     if count.saturating_mul(each) > MOST_POLICY_BYTES {
         let most = MOST_POLICY_BYTES / each;
-        let what = format!(
+        place.wrong(format_args!(
             "must be fewer: with policies of {longest} bytes at most {most} clients and backends can be simulated"
-        );
-        others.push(Fault::new("$.clients", what));
+        ));
     }
 }
 
 /// Every code has to be one of every protocol that a policy has.
-fn codes(scenario: &Scenario, others: &mut Others) {
+fn codes(root: &mut Place<'_>, scenario: &Scenario) {
     let named = scenario.policies.iter().map(|(_, policy)| policy);
     let of_tiers = scenario
         .tiers
@@ -261,7 +248,8 @@ fn codes(scenario: &Scenario, others: &mut Others) {
         for protocol in &protocols {
             if let Err(must) = protocol.code(answer.code.as_ref()) {
                 let path = format!("{}.code", answer.path);
-                others.push(Fault::new(path, format!("must be {must}")));
+                let fault = Fault::new(path, format_args!("must be {must}"));
+                root.include(&Faults::new(FORM.subject, vec![fault]));
             }
         }
     }

@@ -12,13 +12,15 @@ use serde_json::Value;
 pub use knob::{Knob, Range};
 
 use crate::policy::{PolicyText, Stack};
-use crate::run::Limits;
+use crate::run::{Limits, message};
 use crate::scenario::Scenario;
+use crate::world::Stopped;
 
 /// The most combinations of a search.
 pub const MOST_POINTS: usize = 1000;
 /// The most seeds of a search.
 pub const MOST_SEEDS: u32 = 100;
+
 /// A policy of the frontier.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
@@ -43,7 +45,7 @@ fn fault(path: impl Into<String>, what: impl Into<String>) -> Faults {
 ///
 /// # Errors
 /// There is no such policy, it does not have the knob, there are more than [`MOST_POINTS`] points,
-/// a value is none that the policy can have, or a run needs more events than it may.
+/// a value is none that the policy can have, or all runs together need more events than they may.
 pub fn tune(
     scenario: &Scenario,
     name: &str,
@@ -79,41 +81,50 @@ pub fn tune(
         };
         settings = values.iter().flat_map(with).collect();
     }
+    let mut left = limits.max_events;
     let points = settings.into_iter().map(|settings| {
         let mut document = policy.document();
         for (knob, value) in &settings {
             knob.set(&mut document, *value);
         }
-        let tested = PolicyText::of_document(&document.to_string())?;
+        let tested = PolicyText::of_document(&document.to_string()).map_err(|refused| {
+            let faults = refused.faults().iter().cloned();
+            let below = faults.map(|fault| fault.below(&path)).collect();
+            Faults::new("the search", below)
+        })?;
         let tested = policy.around(tested);
-        point(scenario, tested, seeds, limits, settings, document)
+        point(scenario, &tested, seeds, &mut left, settings, document).map_err(|stopped| {
+            let what = match stopped {
+                Stopped::Events => format!(
+                    "the search was ended after {} events: ask for fewer combinations or seeds, or for more --max-events",
+                    limits.max_events
+                ),
+                stopped => message(stopped, limits),
+            };
+            fault(path.clone(), what)
+        })
     });
     Ok(frontier(points.collect::<Result<_, Faults>>()?))
 }
 
 fn point(
     scenario: &Scenario,
-    tested: Stack,
+    tested: &Stack,
     seeds: u32,
-    limits: &Limits,
+    left: &mut u64,
     settings: Vec<(Knob, f64)>,
     policy: Value,
-) -> Result<Point, Faults> {
-    let mut one = scenario.clone();
-    one.policies = vec![("tested".to_owned(), tested)];
+) -> Result<Point, Stopped> {
     let (mut success, mut load, mut tail, mut tails) = (0.0, 0.0, 0.0, 0.0);
+    let mut seeded = scenario.clone();
     for nth in 0..seeds {
-        let seeded = one
-            .clone()
-            .with_seed(scenario.seed.wrapping_add(nth.into()));
-        let report = seeded.simulate(limits)?;
-        for (_, outcome) in &report.policies {
-            success += outcome.success;
-            load += outcome.amplification;
-            if let Some(p99) = outcome.latency_ms.p99 {
-                tail += p99;
-                tails += 1.0;
-            }
+        seeded.seed = scenario.seed.wrapping_add(nth.into());
+        let outcome = seeded.run_policy(tested, left)?;
+        success += outcome.success;
+        load += outcome.amplification;
+        if let Some(p99) = outcome.latency_ms.p99 {
+            tail += p99;
+            tails += 1.0;
         }
     }
     let seeds = f64::from(seeds);

@@ -108,26 +108,30 @@ impl World<'_> {
 
     /// What the end of an attempt says of its backend.
     fn learn(&mut self, attempt: u32, answered: bool) {
-        let now = self.instant(self.now);
         let Some(ended) = self.attempts.get_mut(attempt) else {
             return;
         };
-        let tier = &self.tiers[usize::from(ended.tier)];
-        let process = tier.processes[ended.process as usize].as_deref();
-        let pool = process.and_then(|process| process.pool.as_ref());
-        let (Some(pool), Some(sent)) = (pool, ended.flight.take()) else {
+        // Only pools have flights.
+        let Some(sent) = ended.flight.take() else {
             return;
         };
+        let (call_kind, outcome) = (ended.call_kind, ended.outcome);
+        let tier = &self.tiers[usize::from(ended.tier)];
+        let process = tier.processes[ended.process as usize].as_deref();
+        let Some(pool) = process.and_then(|process| process.pool.as_ref()) else {
+            return;
+        };
+        let now = self.instant(self.now);
         if !answered {
             return pool.ended(sent, now, Outcome::Dropped, None);
         }
-        let table = &tier.tables[usize::from(ended.call_kind)];
-        let outcome = Outcome::of(table.verdict(ended.outcome));
-        let hold = match table.pushback(ended.outcome) {
+        let table = &tier.tables[usize::from(call_kind)];
+        let hold = match table.pushback(outcome) {
             Some(ServerPushback::After(delay)) => Some(delay),
             Some(ServerPushback::Stop) | None => None,
         };
-        pool.ended(sent, now, outcome, hold);
+        let said = Outcome::of(table.verdict(outcome));
+        pool.ended(sent, now, said, hold);
     }
 
     /// The time limit of an attempt passes.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use super::tried::Tried;
 use reattempt::driver::{CallEffects, HedgeDriver, RetryDriver};
 use reattempt::health::Sent;
 use reattempt::{AttemptKind, CallDeadline, Failure, RetryThrottle, StopReason};
@@ -67,51 +68,6 @@ pub(super) struct Hedging {
     pub(super) flights: Vec<u32>,
     /// When it looks at what is due.
     pub(super) wakes: Option<u64>,
-}
-
-/// The backends that a call has tried: most try one.
-#[derive(Debug)]
-pub(super) struct Tried {
-    first: u32,
-    others: Vec<u32>,
-}
-
-impl Tried {
-    pub(super) const fn none() -> Self {
-        Self {
-            first: NONE,
-            others: Vec::new(),
-        }
-    }
-
-    pub(super) fn add(&mut self, backend: u32) {
-        if self.first == NONE {
-            self.first = backend;
-        } else if self.first != backend || !self.others.is_empty() {
-            // The most recently used one comes last.
-            if self.first == backend {
-                self.first = self.others.remove(0);
-            } else {
-                self.others.retain(|other| *other != backend);
-            }
-            self.others.push(backend);
-        }
-    }
-
-    /// Least recently used first.
-    pub(super) fn places(&self) -> Vec<usize> {
-        let first = Some(self.first).filter(|first| *first != NONE);
-        let all = first.iter().chain(&self.others);
-        all.map(|backend| *backend as usize).collect()
-    }
-
-    pub(super) fn contains(&self, backend: u32) -> bool {
-        self.first == backend || self.others.contains(&backend)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        usize::from(self.first != NONE) + self.others.len()
-    }
 }
 
 /// One attempt, as long as its caller or its backend knows of it.

@@ -9,8 +9,9 @@ use reattempt::machine::{Action, Facts, HedgeAction, Resume};
 use reattempt::policy::{AttemptEnd, EndedAttempt};
 use reattempt::{AttemptKind, CallDeadline, HedgePolicy, Idempotency, StopReason};
 
-use super::call::{Call, End, Failing, Gates, Hedging, NONE, Progress, Tried};
+use super::call::{Call, End, Failing, Gates, Hedging, NONE, Progress};
 use super::events::What;
+use super::tried::Tried;
 use super::{Process, Tier, World};
 use crate::policy::{OUTCOME_TIMEOUT, Own, Table, Way};
 use crate::report::Gate;

@@ -5,7 +5,7 @@
 //! in a heap. At one instant answers come before timers, and hedges before deadlines, as in the
 //! layers' futures; else the order in which they were planned decides.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 /// What an event does; the declaration order is the order at one instant.
@@ -63,7 +63,7 @@ impl What {
 
 /// One event: when, its order at that instant, whom it is about, and which of those that had the
 /// same place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) at: u64,
     order: u64,
@@ -76,7 +76,32 @@ impl Event {
         ALL[(self.order & ((1 << KIND_BITS) - 1)) as usize]
     }
 
-    const NEVER: (u64, u64) = (u64::MAX, u64::MAX);
+    /// When, and then its order, which no other event has: one comparison without a branch.
+    const fn key(&self) -> u128 {
+        (self.at as u128) << 64 | self.order as u128
+    }
+
+    const NEVER: u128 = u128::MAX;
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
 }
 
 /// Events that follow after one delay.
@@ -97,8 +122,8 @@ pub(super) struct Events {
     heap: BinaryHeap<Reverse<Event>>,
     lanes: Vec<Lane>,
     /// The first event of each lane, and of the heap at last.
-    heads: [(u64, u64); MOST_LANES],
-    head_of_heap: (u64, u64),
+    heads: [u128; MOST_LANES],
+    head_of_heap: u128,
     /// As of a lane.
     crowded: usize,
     planned: u64,
@@ -144,51 +169,43 @@ impl Events {
             Some(lane) if self.fits(lane, &event) => {
                 let events = &mut self.lanes[lane].events;
                 if events.is_empty() {
-                    self.heads[lane] = (at, order);
+                    self.heads[lane] = event.key();
                 }
                 events.push_back(event);
             }
             _ => {
                 self.heap.push(Reverse(event));
-                self.head_of_heap = self.head_of_heap.min((at, order));
+                self.head_of_heap = self.head_of_heap.min(event.key());
             }
         }
     }
 
     fn fits(&self, lane: usize, event: &Event) -> bool {
         let last = self.lanes[lane].events.back();
-        last.is_none_or(|last| (last.at, last.order) < (event.at, event.order))
+        last.is_none_or(|last| last < event)
     }
 
-    /// When the next event is.
-    pub(super) fn next_at(&self) -> Option<u64> {
-        let next = self.first().0;
-        (next != Event::NEVER).then_some(next.0)
-    }
-
-    fn first(&self) -> ((u64, u64), usize) {
+    /// When the next event is, and where [`Events::pop`] finds it.
+    pub(super) fn next(&self) -> Option<(u64, usize)> {
         let mut first = (self.head_of_heap, MOST_LANES);
         for (lane, head) in self.heads[..self.lanes.len()].iter().enumerate() {
             if *head < first.0 {
                 first = (*head, lane);
             }
         }
-        first
+        (first.0 != Event::NEVER).then_some(((first.0 >> 64) as u64, first.1))
     }
 
-    pub(super) fn pop(&mut self) -> Option<Event> {
-        let (_, lane) = self.first();
-        if lane == MOST_LANES {
+    pub(super) fn pop(&mut self, place: usize) -> Option<Event> {
+        if place == MOST_LANES {
             let Reverse(event) = self.heap.pop()?;
             let next = self.heap.peek();
-            self.head_of_heap = next.map_or(Event::NEVER, |Reverse(next)| (next.at, next.order));
+            self.head_of_heap = next.map_or(Event::NEVER, |Reverse(next)| next.key());
             return Some(event);
         }
-        let events = &mut self.lanes[lane].events;
+        let events = &mut self.lanes[place].events;
         let event = events.pop_front()?;
-        self.heads[lane] = events
-            .front()
-            .map_or(Event::NEVER, |next| (next.at, next.order));
+        self.heads[place] = events.front().map_or(Event::NEVER, Event::key);
         Some(event)
     }
 
@@ -200,14 +217,14 @@ impl Events {
                 lane.events.retain(|event| !is_void(event));
                 lane.crowded = CROWDED.max(lane.events.len() * 2);
                 let next = lane.events.front();
-                self.heads[at] = next.map_or(Event::NEVER, |next| (next.at, next.order));
+                self.heads[at] = next.map_or(Event::NEVER, Event::key);
             }
         }
         if self.heap.len() > self.crowded.max(CROWDED) {
             self.heap.retain(|Reverse(event)| !is_void(event));
             self.crowded = self.heap.len() * 2;
             let next = self.heap.peek();
-            self.head_of_heap = next.map_or(Event::NEVER, |Reverse(next)| (next.at, next.order));
+            self.head_of_heap = next.map_or(Event::NEVER, |Reverse(next)| next.key());
         }
     }
 }

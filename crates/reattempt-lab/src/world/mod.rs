@@ -13,6 +13,7 @@ mod hedges;
 mod pick;
 mod serving;
 mod slab;
+mod tried;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -21,7 +22,7 @@ use reattempt::admission::Admission;
 use reattempt::backoff::Randomness;
 use reattempt::health::Pool;
 
-use crate::policy::{Clock, Own, Parsed, Simulated, Stack, Table, Way};
+use crate::policy::{Clock, Own, Parsed, Routes, Simulated, Stack, Table, Way};
 use crate::random;
 use crate::replay::Past;
 use crate::report::Counts;
@@ -108,8 +109,9 @@ impl<'a> World<'a> {
             let outer = at
                 .checked_sub(1)
                 .map(|outer| scenario.policy_of(outer, tested).protocol());
-            let kinds = scenario.calls.iter();
-            let tables = kinds.map(|kind| Table::new(scenario, text, kind, &simulated, outer));
+            let (parsed, protocol) = (text.parse(&simulated).ok()?, text.protocol());
+            let (routes, kinds) = (Routes::of(&parsed), scenario.calls.iter());
+            let tables = kinds.map(|kind| Table::new(scenario, &routes, protocol, kind, outer));
             tiers.push(Tier {
                 servers: tier.backends.iter().map(Server::new).collect(),
                 tables: tables.collect::<Option<_>>()?,
@@ -159,28 +161,24 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs until nothing happens any more.
-    pub(crate) fn run(mut self, max_events: u64) -> Result<Counts, Stopped> {
+    /// Runs until nothing happens any more. `left` is how many events it may take, and then how
+    /// many it did not.
+    pub(crate) fn run(mut self, left: &mut u64) -> Result<Counts, Stopped> {
         let mut events = 0_u64;
         loop {
-            let next = self.events.next_at();
-            if let Some(at) = self
-                .arrivals
-                .at()
-                .filter(|at| next.is_none_or(|next| *at <= next))
-            {
+            let next = self.events.next();
+            let arrives = self.arrivals.at();
+            if let Some(at) = arrives.filter(|at| next.is_none_or(|(next, _)| *at <= next)) {
                 self.is_now(at);
                 self.arrive().ok_or(Stopped::Policy)?;
-            } else if let Some(event) = self.events.pop() {
+            } else if let Some(event) = next.and_then(|(_, place)| self.events.pop(place)) {
                 self.is_now(event.at);
                 self.happen(&event).ok_or(Stopped::Policy)?;
             } else {
                 break;
             }
             events += 1;
-            if events > max_events {
-                return Err(Stopped::Events);
-            }
+            *left = left.checked_sub(1).ok_or(Stopped::Events)?;
             if events % 4096 == 0 {
                 self.tidy();
                 if self.calls.len().max(self.attempts.len()) > MOST_IN_FLIGHT {
@@ -252,9 +250,9 @@ impl<'a> World<'a> {
         let place = &mut tier.processes[process as usize];
         if place.is_none() {
             let parsed: Parsed = tier.text.parse(&self.simulated).ok()?;
-            let kinds = self.scenario.calls.iter();
+            let (routes, kinds) = (Routes::of(&parsed), self.scenario.calls.iter());
             let own = kinds.map(|kind| {
-                let own = Own::new(&parsed, kind, &self.simulated);
+                let own = Own::new(&routes, kind, &self.simulated);
                 let way = tier.text.hedge.as_ref().map(|hedge| (hedge.0)());
                 let way = way.map(|hedge| Way::Hedge(Arc::new(hedge)));
                 Own {

@@ -17,16 +17,10 @@ pub(super) fn pick(tier: &mut Tier<'_>, call: &Call, how: Pick, word: u64) -> u3
     } else {
         0
     };
-    let is_open = |backend: usize| tried == 0 || !call.tried.contains(backend as u32);
     // The n-th of those that are open.
-    let nth = |n: usize| {
-        if tried == 0 {
-            return n;
-        }
-        (0..all)
-            .filter(|backend| is_open(*backend))
-            .nth(n)
-            .unwrap_or(0)
+    let nth = |n: usize| match tried {
+        0 => n,
+        _ => call.tried.nth_other(n),
     };
     let open = all - tried;
     let at = match how {
@@ -36,10 +30,10 @@ pub(super) fn pick(tier: &mut Tier<'_>, call: &Call, how: Pick, word: u64) -> u3
                 return 0;
             };
             let turn = process.turn as usize;
-            let at = (turn..turn + all)
-                .map(|at| at % all)
-                .find(|at| is_open(*at));
-            let at = at.unwrap_or(0);
+            let at = match tried {
+                0 => turn,
+                _ => call.tried.next_other(turn, all),
+            };
             process.turn = ((at + 1) % all) as u32;
             at
         }

@@ -134,6 +134,18 @@ fn every_fault_is_reported_with_its_path() {
 }
 
 #[test]
+fn a_fault_of_a_policy_is_the_only_one() {
+    let mut scenario = world(1.0, 1.0, 1, json!({"fixed_ms": 1}), json!([]));
+    scenario["policies"] = json!({"a": {"http_policy": {"default": {"timeout": "soon"}}}});
+    let faults = faults(&scenario);
+    let path = "$.policies.a.http_policy.default.timeout: ";
+    assert!(
+        faults.len() == 1 && faults[0].starts_with(path),
+        "{faults:?}"
+    );
+}
+
+#[test]
 fn codes_are_those_of_the_policies_protocol() {
     let with = |code: Value, policy: Value| {
         let mut scenario = world(

@@ -203,3 +203,30 @@ fn lists_that_every_event_searches_are_bounded() {
         "$.backends[0].latency.mix: must have at most 100 items"
     );
 }
+
+#[test]
+fn a_negative_zero_is_a_zero() {
+    let document = r#"{"duration_s": 1, "arrivals": [{"per_s": -0}],
+        "backends": [{"servers": 1, "latency": {"fixed_ms": 1}}],
+        "policies": {"a": {"http_policy": {}}}}"#;
+    let report = Scenario::parse(document).unwrap();
+    let report = report.run(&Limits { max_events: 10 }).unwrap();
+    assert_eq!(report.policy("a").unwrap().calls, 0);
+}
+
+#[test]
+fn a_call_that_tries_ten_thousand_backends_ends_soon() {
+    let refuses = r#"{"servers": 1, "latency": {"fixed_ms": 1}, "faults": [{"kind": "refuse"}]}"#;
+    let backends = [refuses; 10_000].join(",");
+    let policy =
+        r#"{"default": {"retry": {"maxAttempts": 1000, "backoff": {"initial": "0.001s"}}}}"#;
+    for pick in ["random", "round_robin", "least_loaded"] {
+        let document = format!(
+            r#"{{"duration_s": 1, "arrivals": [{{"per_s": 10}}], "backends": [{backends}], "pick": "{pick}",
+            "policies": {{"a": {{"http_policy": {policy}}}}}}}"#
+        );
+        let report = Scenario::parse(&document).unwrap();
+        let report = report.run(&Limits::default()).unwrap();
+        assert_eq!(report.policy("a").unwrap().amplification, 1000.0, "{pick}");
+    }
+}

@@ -1,5 +1,5 @@
 //! The governor and admission against no retries and A6's bucket: the figures of
-//! `docs/overload.md`, each with room. The example `overload` prints them all.
+//! `docs/overload.md`, each with room. `benches/tables` prints them all.
 
 mod worlds;
 

@@ -128,7 +128,10 @@ fn a_search_that_cannot_be_made_says_why() {
         1,
         &Limits { max_events: 10 },
     );
-    assert!(short.unwrap_err().faults()[0].what.contains("10 events"));
+    let short = short.unwrap_err();
+    assert!(
+        short.faults()[0].path == "$.policies.p" && short.faults()[0].what.contains("10 events")
+    );
     // A value that the policy cannot have is the policy's own fault.
     let grpc = scenario(json!({"service_config": {"methodConfig": [{"name": [{}],
         "hedgingPolicy": {"maxAttempts": 2}}]}}));
@@ -140,6 +143,23 @@ fn a_search_that_cannot_be_made_says_why() {
         &Limits::default(),
     )
     .unwrap_err();
-    let path = "$.service_config.methodConfig[0].hedgingPolicy.maxAttempts";
-    assert_eq!(wrong.faults()[0].path, path);
+    let path = "$.policies.p.service_config.methodConfig[0].hedgingPolicy.maxAttempts";
+    assert!(
+        wrong.faults().len() == 1 && wrong.faults()[0].path == path,
+        "{wrong}"
+    );
+}
+
+#[test]
+fn all_runs_of_a_search_share_one_bound() {
+    let one = ranges(&["attempts=2..2"]);
+    // Above 2,000 calls with two events each, below four times as many runs.
+    let limits = Limits { max_events: 20_000 };
+    assert!(tune(&retrying(), "p", &one, 1, &limits).is_ok());
+    let refused = tune(&retrying(), "p", &one, 4, &limits).unwrap_err();
+    let fault = refused.faults()[0].to_string();
+    assert!(
+        fault.starts_with("$.policies.p: the search was ended after 20000 events"),
+        "{fault}"
+    );
 }

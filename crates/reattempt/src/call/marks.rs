@@ -54,7 +54,7 @@ impl Marks {
     }
 
     #[inline]
-    pub(crate) const fn seat(self) -> AttemptKey {
+    pub(crate) const fn key(self) -> AttemptKey {
         AttemptKey {
             attempt: self.attempt(),
             slot: ((self.0 & SLOT) >> SLOT_SHIFT) as u8,
@@ -62,12 +62,12 @@ impl Marks {
     }
 
     #[inline]
-    pub(crate) const fn set_attempt(&mut self, seat: AttemptKey, kind: AttemptKind) {
+    pub(crate) const fn set_attempt(&mut self, key: AttemptKey, kind: AttemptKind) {
         let rest = self.0 & ((1 << NUMBER_SHIFT) - 1) & !(KIND | SLOT);
         self.0 = rest
-            | (seat.attempt as u64) << NUMBER_SHIFT
+            | (key.attempt as u64) << NUMBER_SHIFT
             | (kind as u64) << KIND_SHIFT
-            | ((seat.slot as u64) << SLOT_SHIFT) & SLOT;
+            | ((key.slot as u64) << SLOT_SHIFT) & SLOT;
     }
 
     /// Claimed, with the first attempt in its own slot; before this a context belongs to no
@@ -155,7 +155,7 @@ mod tests {
         marks.set(ENFORCED);
         marks.claim_first();
         assert!(marks.has(CLAIMED) && marks.has(ENFORCED));
-        assert_eq!(marks.seat(), AttemptKey::first_choice(1));
+        assert_eq!(marks.key(), AttemptKey::first_choice(1));
         assert_eq!(marks.kind(), AttemptKind::Initial);
     }
 
@@ -165,10 +165,10 @@ mod tests {
         marks.set(CALLER);
         marks.pass_first();
         assert!(marks.has(BEGUN) && !marks.has(CLAIMED));
-        assert_eq!(marks.seat(), AttemptKey::first_choice(1));
+        assert_eq!(marks.key(), AttemptKey::first_choice(1));
         marks.leave_call();
         assert!(marks.has(CALLER) && !marks.has(BEGUN));
-        assert_eq!(marks.seat(), AttemptKey::first_choice(0));
+        assert_eq!(marks.key(), AttemptKey::first_choice(0));
     }
 
     #[test]
@@ -185,12 +185,12 @@ mod tests {
                 Idempotency::Idempotent,
                 Idempotency::Unknown,
             ] {
-                let seat = AttemptKey {
+                let key = AttemptKey {
                     attempt: u32::MAX,
                     slot: 15,
                 };
-                marks.set_attempt(seat, kind);
-                assert_eq!(marks.seat(), seat);
+                marks.set_attempt(key, kind);
+                assert_eq!(marks.key(), key);
                 marks.set_idempotency(idempotency);
                 assert_eq!(marks.attempt(), u32::MAX);
                 assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
@@ -199,7 +199,7 @@ mod tests {
                     marks.set_criticality(criticality);
                     assert_eq!(marks.criticality(), criticality);
                     assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
-                    assert_eq!(marks.seat(), seat);
+                    assert_eq!(marks.key(), key);
                 }
                 assert!(!marks.has(CLAIMED | ENFORCED | CALLER | POLICY | THROTTLE | BEGUN));
             }

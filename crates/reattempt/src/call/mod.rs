@@ -1,13 +1,11 @@
 //! One call: its context on the way down, and what its attempts report on the way up.
 
 pub(crate) mod attempts;
-mod began;
 mod carrier;
 mod context;
 mod has_call_context;
 pub(crate) mod marks;
 mod method_name;
-pub(crate) mod options;
 pub(crate) mod pool;
 mod replay;
 pub(crate) mod state;

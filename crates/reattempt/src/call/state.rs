@@ -1,18 +1,23 @@
 //! State shared by all attempts and layers of one call.
 
+mod backends;
+mod began;
+mod committed;
+mod identity;
+mod log;
 #[cfg(all(test, reattempt_loom))]
 mod models;
+mod options;
+mod waiters;
 
-use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use crate::call::attempts::{AttemptKey, AttemptSlots, ConfigWaiter, SLOTS};
-use crate::call::began::Began;
-use crate::call::options::Options;
-use crate::call::subject::CallSubject;
-use crate::info::{AttemptRecord, Backend, MOST_RECORDS, RetryInfo, StopReason};
+use crate::StopReason;
+use crate::call::attempts::{AttemptKey, AttemptSlots, Flag};
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
-use crate::{AttemptKind, AttemptOutcome, Failure, RetryReason};
+use began::Began;
+use log::CallLog;
+pub(crate) use options::{CallerOptions, Options};
 
 /// One state per call. Every attempt writes the atomics; the log is behind a lock that a call whose
 /// first attempt succeeds never takes.
@@ -56,99 +61,11 @@ const LOGGED: u8 = 1;
 /// The request was copied after a layer began this call.
 const COPIED: u8 = 1 << 1;
 
-#[derive(Default)]
-struct CallLog {
-    info: RetryInfo,
-    /// Only if the log is on.
-    identity: Option<Box<Identity>>,
-    /// The failure for which the throttle last paid for a retry.
-    permitted: Option<Failure>,
-    backends: Vec<(u32, Backend)>,
-    waiters: Vec<(u32, ConfigWaiter)>,
-}
-
-/// How the log of the process calls this call.
-struct Identity {
-    /// Its number, from 1.
-    id: u64,
-    subject: CallSubject,
-}
-
-impl Identity {
-    fn of(subject: CallSubject) -> Self {
-        static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let last = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Self {
-            id: last + 1,
-            subject,
-        }
-    }
-}
-
-impl CallLog {
-    /// Stores the attempt's waiter. Returns the waiter that is not kept: an earlier one of the same
-    /// attempt, or one over the limit.
-    fn leave_waiter(&mut self, attempt: u32, waiter: ConfigWaiter) -> Option<ConfigWaiter> {
-        if let Some((_, other)) = self.waiters.iter_mut().find(|(n, _)| *n == attempt) {
-            return Some(std::mem::replace(other, waiter));
-        }
-        if self.waiters.len() == SLOTS {
-            return Some(waiter);
-        }
-        self.waiters.push((attempt, waiter));
-        None
-    }
-}
-
-impl std::fmt::Debug for CallLog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallLog")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
-    }
-}
-
 impl CallState {
-    /// The state of a call that has not begun. A call that the caller watches has another one,
-    /// without options.
-    pub(crate) fn with(options: Options) -> Self {
-        let caller = options.caller.as_ref();
-        let is_watched = caller.is_some_and(|own| own.watch.is_some());
-        Self {
-            of: is_watched.then(Arc::default),
-            options,
-            ..Self::default()
-        }
-    }
-
-    /// Other options for an attempt of this call.
-    pub(crate) fn beside(call: Arc<Self>, options: Options) -> Self {
-        Self {
-            of: Some(call),
-            options,
-            ..Self::default()
-        }
-    }
-
-    /// From now on these are only the options of that call.
-    pub(crate) fn stand_beside(&mut self, call: Arc<Self>) {
-        self.of = Some(call);
-    }
-
     /// The state of the call itself.
     #[inline(always)]
     pub(crate) fn of_call(&self) -> &Self {
         self.of.as_deref().unwrap_or(self)
-    }
-
-    /// The same, as its own handle.
-    pub(crate) fn shared_by(state: &Arc<Self>) -> Arc<Self> {
-        Arc::clone(state.of.as_ref().unwrap_or(state))
-    }
-
-    /// These are no longer the options of an attempt. Returns its call.
-    pub(crate) fn leave_call(&mut self) -> Option<Arc<Self>> {
-        self.of.take()
     }
 
     /// True if a later call may use this state: it holds nothing but a policy and a throttle, which
@@ -158,17 +75,6 @@ impl CallState {
         self.flags.load(Ordering::Relaxed) == 0
             && self.options.caller.is_none()
             && self.of.is_none()
-    }
-
-    fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        self.flags.fetch_or(LOGGED, Ordering::Relaxed);
-        write(log.get_or_insert_default())
-    }
-
-    fn read<T>(&self, read: impl FnOnce(&CallLog) -> T) -> Option<T> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.as_deref().map(read)
     }
 
     /// True once something of the call was logged.
@@ -221,14 +127,14 @@ impl CallState {
 
     #[inline]
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> AttemptKey {
-        let seat = self.slots.begin(attempt);
+        let key = self.slots.begin(attempt);
         let rest = self.progress() & !(SENT_MASK | STOPPED | WON);
         self.progress
             .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {
             self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
         }
-        seat
+        key
     }
 
     /// True once an attempt was sent.
@@ -244,8 +150,8 @@ impl CallState {
     }
 
     /// An attempt failed or was dropped.
-    pub(crate) fn settled(&self, seat: AttemptKey) {
-        self.slots.over(seat);
+    pub(crate) fn settled(&self, key: AttemptKey) {
+        self.slots.set(key, Flag::OVER);
     }
 
     /// An attempt succeeded or its response is committed: the call is over for the recovery layer,
@@ -315,205 +221,14 @@ impl CallState {
 
     /// Whether another attempt than this one is in flight.
     #[cfg(feature = "tokio")]
-    pub(crate) fn others_in_flight(&self, seat: AttemptKey) -> bool {
+    pub(crate) fn others_in_flight(&self, key: AttemptKey) -> bool {
         let sent = (self.progress() & SENT_MASK) as u32;
-        self.slots.others_may_have_left(seat, sent)
-    }
-
-    pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
-        self.write(|log| log.info.push(record, reason));
-    }
-
-    /// The throttle paid for a retry after this failure.
-    pub(crate) fn permitted(&self, failure: &Failure) {
-        self.write(|log| log.permitted = Some(*failure));
-    }
-
-    /// The failure for which the throttle last paid for a retry. A call that succeeds at once has
-    /// no log to read.
-    pub(crate) fn last_permitted(&self) -> Option<Failure> {
-        if !self.is_logged() {
-            return None;
-        }
-        self.read(|log| log.permitted)?
-    }
-
-    /// A planned hedge was refused.
-    pub(crate) fn refused(&self, stopped: StopReason) {
-        self.write(|log| log.info.count_refused(stopped));
-    }
-
-    /// Changes the newest record of an attempt after a deferred decision or a late gate.
-    pub(crate) fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
-        self.write(|log| {
-            if let Some(record) = log
-                .info
-                .records
-                .iter_mut()
-                .rev()
-                .find(|r| r.number == attempt)
-            {
-                change(record);
-            }
-        });
-    }
-
-    /// A committed response ended in a failure. The success path left no record of it, unless an
-    /// observer wanted one.
-    pub(crate) fn concluded(
-        &self,
-        seat: AttemptKey,
-        kind: AttemptKind,
-        failure: &Failure,
-        counts: bool,
-    ) {
-        self.write(|log| {
-            if counts {
-                log.info.count_reason(failure.reason);
-            }
-            let number = seat.attempt;
-            let mut records = log.info.records.iter_mut().rev();
-            if let Some(record) = records.find(|record| record.number == number) {
-                record.failure = Some(*failure);
-                return;
-            }
-            let mut record = AttemptRecord::new(number, kind, AttemptOutcome::Committed);
-            record.failure = Some(*failure);
-            record.stopped = Some(StopReason::Committed);
-            let mut backends = log.backends.iter().rev();
-            record.backend = backends.find(|(n, _)| *n == number).map(|(_, b)| b.clone());
-            log.info.push(record, None);
-        });
-    }
-
-    pub(crate) fn backend(&self, attempt: u32, backend: Backend) {
-        self.write(|log| {
-            if log.backends.len() == MOST_RECORDS {
-                log.backends.remove(0);
-            }
-            log.backends.push((attempt, backend));
-        });
-    }
-
-    pub(crate) fn backend_of(&self, attempt: u32) -> Option<Backend> {
-        // A first attempt takes no lock.
-        if !self.is_logged() {
-            return None;
-        }
-        self.read(|log| {
-            log.backends
-                .iter()
-                .rev()
-                .find(|(n, _)| *n == attempt)
-                .map(|(_, b)| b.clone())
-        })?
-    }
-
-    /// The backends used by this call, least recently used first.
-    pub(crate) fn backends(&self) -> Vec<Backend> {
-        // A first attempt takes no lock.
-        if !self.is_logged() {
-            return Vec::new();
-        }
-        let used = self.read(|log| {
-            let mut used: Vec<Backend> = Vec::new();
-            for (_, backend) in log.backends.iter().rev() {
-                if !used.contains(backend) {
-                    used.push(backend.clone());
-                }
-            }
-            used.reverse();
-            used
-        });
-        used.unwrap_or_default()
-    }
-
-    /// Stores a waiter until its attempt is settled. If the attempt or the call is over, the waiter
-    /// is dropped at once: nothing would take it, and a `RetryInfoHandle` may keep the state alive
-    /// for a long time.
-    pub(crate) fn leave_waiter(&self, seat: AttemptKey, waiter: ConfigWaiter) {
-        if !self.slots.config_coming(seat) {
-            return;
-        }
-        // Dropping a waiter runs user code, so it happens outside the lock.
-        let _unwanted = self.write(|log| log.leave_waiter(seat.attempt, waiter));
-        // Checked after the waiter was stored: a call that ends meanwhile either finds the waiter
-        // or is seen as ended here.
-        if self.progress() & (WON | STOPPED) != 0 {
-            self.drop_waiters();
-        }
-    }
-
-    /// Called when the call is over.
-    #[cold]
-    pub(crate) fn drop_waiters(&self) {
-        let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
-    }
-
-    pub(crate) fn take_waiter(&self, attempt: u32) -> Option<ConfigWaiter> {
-        self.write(|log| {
-            let at = log.waiters.iter().position(|(n, _)| *n == attempt)?;
-            Some(log.waiters.swap_remove(at).1)
-        })
-    }
-
-    /// The call has to wait: for its log, this is when it began.
-    pub(crate) fn waits(&self, now: impl FnOnce() -> Instant) {
-        if self.progress() & TIMED == 0 {
-            self.began.note(now());
-            self.progress.fetch_or(TIMED, Ordering::Relaxed);
-        }
-    }
-
-    /// How long the call took up to `now`. A call that never had to wait took no time.
-    pub(crate) fn took(&self, now: Instant) -> Duration {
-        if self.progress() & TIMED != 0 {
-            self.began.took(now)
-        } else {
-            Duration::ZERO
-        }
-    }
-
-    /// Keeps what the call is about, unless it is known.
-    pub(crate) fn describe(&self, subject: impl FnOnce() -> CallSubject) {
-        if self.id().is_none() {
-            let identity = Box::new(Identity::of(subject()));
-            self.write(|log| log.identity = Some(identity));
-        }
-    }
-
-    pub(crate) fn subject(&self) -> Option<CallSubject> {
-        self.read(|log| Some(log.identity.as_ref()?.subject.clone()))?
-    }
-
-    /// The call's number in the log of the process.
-    pub(crate) fn id(&self) -> Option<u64> {
-        self.read(|log| Some(log.identity.as_ref()?.id))?
+        self.slots.others_may_have_left(key, sent)
     }
 
     /// Why the call ended, if it has.
     #[inline]
     pub(crate) fn stopped(&self) -> Option<StopReason> {
         StopReason::from_byte((self.progress() >> STOPPED_SHIFT) as u8)
-    }
-
-    /// The failure that was recorded last.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn last_failure(&self) -> Option<Failure> {
-        self.read(|log| {
-            log.info
-                .records
-                .iter()
-                .rev()
-                .find_map(|record| record.failure)
-        })?
-    }
-
-    pub(crate) fn info(&self) -> RetryInfo {
-        let kept = self.is_logged().then(|| self.read(|log| log.info.clone()));
-        let mut info = kept.flatten().unwrap_or_default();
-        info.attempts = (self.progress() & SENT_MASK) as u32;
-        info.stopped = self.stopped();
-        info
     }
 }

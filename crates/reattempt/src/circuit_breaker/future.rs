@@ -1,40 +1,14 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use crate::health::{CircuitBreaker, Outcome, Sent};
+use super::trial::Trial;
+use crate::health::Outcome;
 use crate::poll::polled_after_completion;
-use crate::{CallContext, Classify, Stage, clock};
-
-/// A request that was let through. Dropped without an outcome, it took at least as long as it
-/// lasted.
-pub(super) struct Trial {
-    breaker: Arc<CircuitBreaker>,
-    sent: Option<Sent>,
-}
-
-impl Trial {
-    pub(super) const fn new(breaker: Arc<CircuitBreaker>, sent: Sent) -> Self {
-        let sent = Some(sent);
-        Self { breaker, sent }
-    }
-
-    fn ended(&mut self, outcome: Outcome) {
-        if let Some(sent) = self.sent.take() {
-            self.breaker.ended(sent, clock::now(), outcome);
-        }
-    }
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        self.ended(Outcome::Dropped);
-    }
-}
+use crate::{CallContext, Classify, Stage};
 
 pin_project! {
     /// The future of [`Circuit`](super::Circuit).
@@ -52,7 +26,7 @@ pin_project! {
     #[project = StateProj]
     #[project_replace = StateOwned]
     enum State<F, Res, Err, C> {
-        Sent { #[pin] future: F, trial: Trial, classifier: C, context: Option<CallContext> },
+        Sent { #[pin] future: F, trial: Option<Trial>, classifier: C, context: Option<CallContext> },
         Refused { outcome: Result<Res, Err> },
         Done,
     }
@@ -61,7 +35,7 @@ pin_project! {
 impl<F, Res, Err, C> CircuitFuture<F, Res, Err, C> {
     pub(super) const fn sent(
         future: F,
-        trial: Trial,
+        trial: Option<Trial>,
         classifier: C,
         context: Option<CallContext>,
     ) -> Self {
@@ -97,6 +71,10 @@ where
         } = state.as_mut().project()
         {
             let outcome = ready!(future.poll(cx));
+            let Some(trial) = trial else {
+                state.set(State::Done);
+                return Poll::Ready(outcome);
+            };
             let context = context.get_or_insert_default();
             let verdict = classifier.classify(outcome.as_ref(), context);
             trial.ended(Outcome::of(&verdict));

@@ -7,7 +7,8 @@
 //! the outcome. Over several [`Backends`](crate::Backends), each with a breaker, any request moves
 //! on to the next one, uncounted; without another one the call ends.
 //!
-//! Put it directly around the transport of one backend, or around all transports of one route.
+//! Put it directly around the transport of one backend, or around all transports of one route; or
+//! pick a breaker for each request ([`PickBreaker`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -43,13 +44,15 @@
 //! ```
 
 mod future;
+mod layer;
+mod pick;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::deadline::AsError;
@@ -57,7 +60,9 @@ use crate::health::{CircuitBreaker, CircuitState, Outcome};
 use crate::{CallContext, Classify, HasCallContext};
 use crate::{Stage, clock};
 pub use future::CircuitFuture;
-use future::Trial;
+pub use layer::CircuitBreakerLayer;
+pub use pick::PickBreaker;
+use trial::Trial;
 
 /// A circuit breaker refused the request: it was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +77,8 @@ pub struct CircuitOpen {
 /// Closures `Fn(CircuitOpen) -> Result<Res, Err>` implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot turn a refusal of the circuit breaker into `Result<{Res}, {Err}>`",
-    note = "put `.map_err(BoxError::from)` below the CircuitBreakerLayer, implement `From<CircuitOpen>` for an error type of your own, or set a closure by `on_open`"
+    note = "put `ClientErrorLayer` directly above the transport: its error type has room for `CircuitOpen`, and for the transport's own error",
+    note = "or put `.map_err(BoxError::from)` below the CircuitBreakerLayer, implement `From<CircuitOpen>` for an error type of your own, or set a closure by `on_open`"
 )]
 pub trait OnOpen<Res, Err> {
     /// The outcome of a request that was not sent.
@@ -93,111 +99,108 @@ impl<Res, Err, F: Fn(CircuitOpen) -> Result<Res, Err>> OnOpen<Res, Err> for F {
     }
 }
 
-/// Refuses attempts while their backend fails.
-#[derive(Clone, Debug)]
-pub struct CircuitBreakerLayer<C, M = AsError> {
-    breaker: Arc<CircuitBreaker>,
-    classifier: C,
-    on_open: M,
-}
-
-impl<C> CircuitBreakerLayer<C> {
-    /// Uses this breaker, which other layers and the program may share. The classifier is that of
-    /// the recovery layer: a verdict that the request is at fault says nothing against the backend.
-    #[must_use]
-    pub const fn new(breaker: Arc<CircuitBreaker>, classifier: C) -> Self {
-        Self {
-            breaker,
-            classifier,
-            on_open: AsError,
-        }
-    }
-}
-
-impl<C, M> CircuitBreakerLayer<C, M> {
-    /// Sets the outcome of a refused request; by default an error made from [`CircuitOpen`]. One
-    /// that the classifier takes for a success is a fallback.
-    #[must_use]
-    pub fn on_open<N>(self, on_open: N) -> CircuitBreakerLayer<C, N> {
-        CircuitBreakerLayer {
-            breaker: self.breaker,
-            classifier: self.classifier,
-            on_open,
-        }
-    }
-}
-
-impl<S, C: Clone, M: Clone> Layer<S> for CircuitBreakerLayer<C, M> {
-    type Service = Circuit<S, C, M>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        Circuit {
-            inner,
-            refused: None,
-            breaker: Arc::clone(&self.breaker),
-            classifier: self.classifier.clone(),
-            on_open: self.on_open.clone(),
-        }
-    }
-}
-
 /// A service behind a circuit breaker. Made by [`CircuitBreakerLayer`].
-#[derive(Clone, Debug)]
-pub struct Circuit<S, C, M = AsError> {
+#[derive(Debug)]
+pub struct Circuit<S, C, M = AsError, B = Arc<CircuitBreaker>> {
     inner: S,
-    /// The inner service was not asked whether it is ready, because it would not be sent anything.
-    refused: Option<CircuitState>,
-    breaker: Arc<CircuitBreaker>,
+    permit: Permit,
+    breaker: B,
     classifier: C,
     on_open: M,
 }
 
-impl<S, C, M> Circuit<S, C, M> {
+/// What was decided before the request is known.
+#[derive(Debug)]
+enum Permit {
+    /// Nothing.
+    Undecided,
+    /// The inner service was not asked whether it is ready, because it would not be sent anything.
+    Refused(CircuitState),
+    /// The request is the trial: others are refused while this one waits for the inner service.
+    Trial(Trial),
+}
+
+impl<S, C, M, B> Circuit<S, C, M, B> {
+    /// What a request of any kind would meet now.
+    fn decide(&mut self, breaker: &Arc<CircuitBreaker>) {
+        if let Permit::Trial(trial) = &mut self.permit {
+            if !breaker.is_switched_off() {
+                return;
+            }
+            trial.set_idle();
+        }
+        self.permit = match breaker.reserve(clock::now) {
+            Ok(None) => Permit::Undecided,
+            Ok(Some(sent)) => Permit::Trial(Trial::new(Arc::clone(breaker), sent)),
+            Err(state) => Permit::Refused(state),
+        };
+    }
+
     /// The inner service failed before it took a request.
     #[cold]
-    fn unready<Res, Err>(&self, error: &Err)
+    fn unready<Res, Err>(&mut self, breaker: &Arc<CircuitBreaker>, error: &Err)
     where
         C: Classify<Res, Err>,
     {
-        let now = clock::now();
-        if let Ok(sent) = self.breaker.admit(now) {
-            let verdict = self
-                .classifier
-                .classify(Err(error), &CallContext::default());
-            self.breaker.ended(sent, now, Outcome::of(&verdict));
+        let trial = match std::mem::replace(&mut self.permit, Permit::Undecided) {
+            Permit::Trial(trial) => Some(trial),
+            Permit::Undecided | Permit::Refused(_) => {
+                let sent = breaker.admit(clock::now()).ok();
+                sent.map(|sent| Trial::new(Arc::clone(breaker), sent))
+            }
+        };
+        if let Some(mut trial) = trial {
+            let context = CallContext::default();
+            let verdict = self.classifier.classify(Err(error), &context);
+            trial.ended(Outcome::of(&verdict));
         }
     }
 }
 
-impl<S, C, M, Req> Service<Req> for Circuit<S, C, M>
+impl<S, C, M, B, Req> Service<Req> for Circuit<S, C, M, B>
 where
     S: Service<Req>,
     C: Classify<S::Response, S::Error> + Clone,
     M: OnOpen<S::Response, S::Error>,
+    B: PickBreaker<Req>,
     Req: HasCallContext,
 {
     type Response = S::Response;
     type Error = S::Error;
     type Future = CircuitFuture<S::Future, S::Response, S::Error, C>;
 
-    /// Ready while it would refuse, whether or not the inner service is: the caller gets the
-    /// refusal at once. An error of the inner service is an outcome as that of a request is.
+    /// With one breaker for all requests: ready while it would refuse, whether or not the inner
+    /// service is, so that the caller gets the refusal at once. Of a half-open circuit one caller
+    /// waits for the inner service. An error of the inner service is an outcome as that of a
+    /// request is.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.refused = self.breaker.would_refuse(clock::now);
-        if self.refused.is_some() {
+        let Some(breaker) = self.breaker.of_all().map(Arc::clone) else {
+            return self.inner.poll_ready(cx);
+        };
+        self.decide(&breaker);
+        if matches!(self.permit, Permit::Refused(_)) {
             return Poll::Ready(Ok(()));
         }
         let outcome = ready!(self.inner.poll_ready(cx));
-        if let Err(error) = &outcome {
-            self.unready::<S::Response, S::Error>(error);
+        match (&outcome, &mut self.permit) {
+            (Err(error), _) => self.unready::<S::Response, S::Error>(&breaker, error),
+            (Ok(()), Permit::Trial(trial)) => trial.set_idle(),
+            (Ok(()), _) => {}
         }
         Poll::Ready(outcome)
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let admitted = match self.refused.take() {
-            Some(state) => Err(state),
-            None => self.breaker.admit(clock::now()),
+        let admitted = match std::mem::replace(&mut self.permit, Permit::Undecided) {
+            Permit::Refused(state) => Err(state),
+            Permit::Trial(trial) => Ok(Some(trial)),
+            Permit::Undecided => match self.breaker.pick(&request) {
+                None => Ok(None),
+                Some(breaker) => {
+                    let admitted = breaker.admit(clock::now());
+                    admitted.map(|sent| Some(Trial::new(breaker, sent)))
+                }
+            },
         };
         let context = request.context();
         if let Some(context) = context {
@@ -217,13 +220,26 @@ where
             }
         }
         match admitted {
-            Ok(sent) => {
+            Ok(trial) => {
                 let context = context.map(CallContext::share);
-                let trial = Trial::new(Arc::clone(&self.breaker), sent);
                 let future = self.inner.call(request);
+                let trial = trial.map(Trial::sent);
                 CircuitFuture::sent(future, trial, self.classifier.clone(), context)
             }
             Err(state) => CircuitFuture::refused(self.on_open.on_open(CircuitOpen { state })),
+        }
+    }
+}
+
+/// Without the trial of the original.
+impl<S: Clone, C: Clone, M: Clone, B: Clone> Clone for Circuit<S, C, M, B> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            permit: Permit::Undecided,
+            breaker: self.breaker.clone(),
+            classifier: self.classifier.clone(),
+            on_open: self.on_open.clone(),
         }
     }
 }

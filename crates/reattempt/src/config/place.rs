@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::fault::{Found, List};
-use super::{Fault, Form};
+use super::{Fault, Faults, Form};
 
 /// The maximum length of a member's name in a path, in characters. Many faults may occur below one
 /// name, and each has its path.
@@ -109,6 +109,15 @@ impl<'a> Place<'a> {
             return self.warn(format_args!("{what}{consequence}"));
         }
         self.add(|found| &mut found.faults, what, false);
+    }
+
+    /// Records the faults of a document that stands at this position and was read by itself.
+    pub fn include(&mut self, refused: &Faults) {
+        for fault in refused.faults() {
+            let form = self.found.form;
+            let below = || fault.clone().below(&self.path.write(&form));
+            self.found.faults.add(below);
+        }
     }
 
     /// Records a warning that something has no effect; it does not reject the document.

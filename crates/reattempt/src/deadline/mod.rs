@@ -22,58 +22,28 @@
 //! # Ok(()) }
 //! ```
 
-mod future;
+mod elapsed;
 mod layer;
 #[cfg(test)]
 mod tests;
 
-use std::task::{Context, Poll};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use crate::poll::polled_after_completion;
 use crate::{
-    CallContext, CallDeadline, DeadlineScope, Elapsed, HasCallContext, Idempotency, RoutePolicy,
+    CallContext, CallDeadline, CallHandle, DeadlineScope, HasCallContext, Idempotency, RoutePolicy,
     StackCheck,
 };
+use pin_project_lite::pin_project;
+use tokio::time::Sleep;
 use tower_service::Service;
 
 use crate::clock;
-use future::Armed;
-pub use future::DeadlineFuture;
+pub use elapsed::{AsError, OnElapsed};
 pub use layer::{AttemptDeadlineLayer, DeadlineLayer};
-
-/// Makes the outcome for the caller when the deadline has passed.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot turn an elapsed deadline into `Result<{Res}, {Err}>`",
-    note = "put `ClientErrorLayer` directly above the transport: its error type has room for `Elapsed`, and for the transport's own error",
-    note = "or put `.map_err(BoxError::from)` between the DeadlineLayer and the layers below it; or implement `From<Elapsed>` for an error type of your own"
-)]
-pub trait OnElapsed<Res, Err> {
-    /// The outcome that replaces the missing one.
-    fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err>;
-
-    /// True for an outcome that is not a response but may stem from another timer for the same
-    /// deadline: if the deadline has passed when it arrives, [`on_elapsed`](Self::on_elapsed)
-    /// replaces it. By default no outcome is.
-    ///
-    /// A server and a transport that know the deadline have timers of their own, which may fire
-    /// first.
-    fn is_echo(&self, outcome: Result<&Res, &Err>) -> bool {
-        let _ = outcome;
-        false
-    }
-}
-
-/// Returns an error made from [`Elapsed`], or from [`Refused`](crate::admission::Refused).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AsError;
-
-// A bound on the impl: the compiler then reports the missing conversion with the trait's message.
-#[diagnostic::do_not_recommend]
-impl<Res, Err: From<Elapsed>> OnElapsed<Res, Err> for AsError {
-    fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err> {
-        Err(Err::from(elapsed))
-    }
-}
 
 /// Ends calls (or attempts) at their time limit. Made by [`DeadlineLayer`].
 #[derive(Clone, Debug)]
@@ -187,4 +157,112 @@ fn between(own: Option<Instant>, stamped: Option<CallDeadline>) -> Option<(Insta
         (_, outer) => outer?,
     };
     Some((outer.at, false, outer.passed(clock::now())))
+}
+
+/// A limit that this layer enforces.
+#[derive(Debug)]
+struct Armed {
+    scope: DeadlineScope,
+    limit: Option<Duration>,
+    idempotent: bool,
+    handle: CallHandle,
+    /// The limit had passed before anything was sent.
+    late: bool,
+}
+
+pin_project! {
+    /// The future of [`Deadline`]. The timer is armed only after the inner future
+    /// is pending.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled after the deadline ended the call; after the call's own outcome, the inner
+    /// future is polled again.
+    pub struct DeadlineFuture<F, M> {
+        // Dropped first: the state of the call is left to the next one by its last handle, and the
+        // options that a layer below attached are in the state that `inner` has.
+        armed: Option<Armed>,
+        // When the limit ends the call; `None` once the call has its outcome.
+        at: Option<Instant>,
+        #[pin]
+        inner: Option<F>,
+        on_elapsed: M,
+        #[pin]
+        sleep: Option<Sleep>,
+    }
+}
+
+impl<F, M> DeadlineFuture<F, M> {
+    #[inline(always)]
+    fn new(inner: F, armed: Option<(Instant, Armed)>, on_elapsed: M) -> Self {
+        let (at, armed) = armed.unzip();
+        Self {
+            inner: Some(inner),
+            sleep: None,
+            at,
+            armed,
+            on_elapsed,
+        }
+    }
+}
+
+impl<F, M, Res, Err> Future for DeadlineFuture<F, M>
+where
+    F: Future<Output = Result<Res, Err>>,
+    M: OnElapsed<Res, Err>,
+{
+    type Output = Result<Res, Err>;
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.as_mut().project();
+        let Some(inner) = this.inner.as_mut().as_pin_mut() else {
+            // Nothing was sent; or the future has already completed.
+            return self.elapsed(cx);
+        };
+        // The inner future is polled first: a response at the instant of the deadline wins.
+        if let Poll::Ready(outcome) = inner.poll(cx) {
+            if this.on_elapsed.is_echo(outcome.as_ref()) {
+                return Poll::Ready(self.echo(outcome));
+            }
+            // Disarm: a poll after completion, against the contract, is for the inner future.
+            // To drop the handle here would cost 14 instructions more.
+            *this.at = None;
+            return Poll::Ready(outcome);
+        }
+        self.elapsed(cx)
+    }
+}
+
+impl<F, M> DeadlineFuture<F, M> {
+    /// The inner future is pending, or nothing was sent: arms the timer, and ends the call when it
+    /// fires.
+    #[inline(never)]
+    fn elapsed<Res, Err>(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Res, Err>>
+    where
+        M: OnElapsed<Res, Err>,
+    {
+        let mut this = self.project();
+        let sent = this.inner.is_some();
+        if sent {
+            let Some(at) = *this.at else {
+                return Poll::Pending;
+            };
+            if this.sleep.is_none() {
+                let at = tokio::time::Instant::from_std(at);
+                this.sleep.set(Some(tokio::time::sleep_until(at)));
+            }
+            if let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
+                ready!(clock::poll_sleep(sleep, cx));
+            }
+        }
+        let Some(armed) = this.armed.take() else {
+            polled_after_completion("DeadlineFuture")
+        };
+        let ambiguous = sent && !armed.idempotent && armed.handle.in_flight();
+        // Dropped before the history is read, so that it includes the cancelled attempts.
+        this.inner.set(None);
+        let elapsed = armed.elapsed(ambiguous);
+        Poll::Ready(this.on_elapsed.on_elapsed(elapsed))
+    }
 }

@@ -13,6 +13,7 @@ use crate::{
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
 use super::*;
+use crate::Elapsed;
 use crate::test_util::{
     Answer, Fault, Payload, Probe, Told, attempt, elapsed, ms, probe, readiness, told, verdict,
 };

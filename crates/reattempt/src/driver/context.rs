@@ -2,14 +2,13 @@
 
 use std::time::Instant;
 
-use super::{CallEffects, count, count_unsuccessful};
+use super::{CallEffects, count_unsuccessful};
 use crate::call::state::CallState;
 use crate::info::{AttemptRecord, Backend};
-use crate::machine::{Facts, FailedAttempt};
+use crate::machine::Facts;
 use crate::policy::strategy::CallView;
 use crate::{
     AttemptOutcome, CallContext, CallDeadline, Failure, Observer, RetryThrottle, StopReason,
-    Verdict,
 };
 
 /// The effects on one attempt's call: its context, and what the layer was built with.
@@ -67,38 +66,6 @@ impl<'a> Effects<'a> {
         record
     }
 
-    /// A call ended that no recovery layer acts on: its one attempt is counted and recorded all the
-    /// same (A6: every outgoing RPC changes the token count).
-    pub(crate) fn passed(&self, now: Instant, verdict: &Verdict) {
-        self.claim_passed();
-        let Some(failed) = FailedAttempt::new(self.facts(now), verdict) else {
-            return self.succeeded(*verdict == Verdict::Committed);
-        };
-        self.close_slot();
-        let milli_tokens = count(self, &failed);
-        let record = failed.record_passed();
-        let stopped = record.stopped;
-        super::record_failure(self, record, milli_tokens);
-        if let Some(stopped) = stopped {
-            self.ended(stopped);
-        }
-    }
-
-    /// A call that no recovery layer acts on is dropped before its end.
-    pub(crate) fn passed_and_dropped(&self, now: Instant) {
-        self.claim_passed();
-        let stopped = self.why_dropped(now);
-        self.cancelled(Some(stopped));
-        self.ended(stopped);
-    }
-
-    /// Several layers may have passed the call through: the first that sees its end records it.
-    fn claim_passed(&self) {
-        if let Some(state) = self.context.shared() {
-            state.claim();
-        }
-    }
-
     /// Why a call is dropped at this instant: by the deadline, or else by its caller.
     pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
         match self.context.limit() {
@@ -154,7 +121,7 @@ impl CallEffects for Effects<'_> {
 
     fn close_slot(&self) {
         if let Some(state) = self.context.shared() {
-            state.settled(self.context.seat());
+            state.settled(self.context.key());
         }
     }
 

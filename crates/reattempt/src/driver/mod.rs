@@ -51,6 +51,8 @@
 #[cfg(any(test, feature = "tokio"))]
 mod context;
 mod hedge;
+#[cfg(any(test, feature = "tokio"))]
+mod passed;
 mod retry;
 
 use std::time::Instant;

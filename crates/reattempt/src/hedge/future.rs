@@ -19,7 +19,7 @@ use crate::clock;
 use crate::driver::CallEffects;
 use crate::policy::{AttemptEnd, HedgeView};
 use crate::poll::{as_poll, polled_after_completion};
-use crate::retry::Source;
+use crate::recovery::Source;
 
 /// The inner service's own result.
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
@@ -114,11 +114,8 @@ where
             return as_poll(self.pending_first(cx));
         };
         let context = this.source.context_mut();
-        if context.has_policy() {
-            let warning = &this.config.no_attempt_deadline;
-            warning.warn_if_attempts_unlimited("HedgeLayer", context);
-        }
-        let verdict = this.config.classify(outcome.as_ref(), context);
+        this.config.settings.warnings.if_attempts_unlimited(context);
+        let verdict = this.config.settings.classify(outcome.as_ref(), context);
         if verdict.failure().is_some() {
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
@@ -128,8 +125,8 @@ where
             policy.delay().succeeded_at_once();
         }
         let committed = verdict == Verdict::Committed;
-        if this.config.hears {
-            this.config.effects(context).succeeded(committed);
+        if this.config.settings.own_observer.is_some() {
+            this.config.settings.effects(context).succeeded(committed);
         } else {
             context.settle_success(committed);
         }
@@ -289,11 +286,7 @@ where
         let mut this = self.project();
         this.state.set(State::Done);
         let context = this.source.context_mut();
-        if !context.is_taken_up() {
-            this.config.no_retry_layer.warn_if_retry(context);
-            let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-            this.config.effects(context).passed(clock::now(), &verdict);
-        }
+        this.config.settings.passed(outcome.as_ref(), context);
         outcome
     }
 }
@@ -346,15 +339,11 @@ where
     #[inline(never)]
     fn abandoned(mut self: Pin<&mut Self>) {
         let config = Arc::clone(&self.config);
-        self.source.describe(config.service);
+        self.source.describe(config.settings.service);
         let context = self.as_mut().project().source.context_mut().share();
-        let effects = config.effects(&context);
+        let effects = config.settings.effects(&context);
         if matches!(self.state, State::Passed { .. }) {
-            if !context.is_taken_up() {
-                config.no_retry_layer.warn_if_retry(&context);
-                effects.passed_and_dropped(clock::now());
-            }
-            return;
+            return config.settings.passed_and_dropped(&context);
         }
         let stopped = effects.why_dropped(clock::now());
         if let State::First {
@@ -368,7 +357,7 @@ where
         if let Some(call) = self.call() {
             for (context, sent) in call.hedging.flights() {
                 fed(call.policy, context, Some(sent), AttemptEnd::Dropped);
-                config.effects(context).cancelled(Some(stopped));
+                config.settings.effects(context).cancelled(Some(stopped));
             }
         }
         effects.ended(stopped);

@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::Config;
 use super::future::Outcome;
 use crate::clock;
-use crate::retry::Source;
+use crate::recovery::Source;
 
 /// What a call keeps once its first attempt was pending or failed.
 pub(super) struct Hedging<S: Service<Req>, Req> {

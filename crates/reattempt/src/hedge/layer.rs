@@ -1,42 +1,26 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{HedgePolicy, Observer, StackCheck};
+use crate::{HedgePolicy, Observer};
 use tower_layer::Layer;
 
 use super::{Config, Hedge};
-use crate::observe::{with_log, with_observer};
+use crate::recovery::Settings;
 
 /// Hedges calls by the verdicts of `C` (a [`Classify`](crate::Classify)): `Retry` is not
 /// fatal, `Fatal` is. An error that the classifier does not know is logged once, at WARN, with its
 /// type ([`Classify::unknown_error`](crate::Classify::unknown_error)).
+#[derive(Clone)]
 pub struct HedgeLayer<C> {
-    classifier: C,
     policy: Option<Arc<HedgePolicy>>,
-    transparent: bool,
-    /// Beside the log.
-    observer: Option<Arc<dyn Observer>>,
-    service: Option<&'static str>,
-    no_retry_layer: StackCheck,
-    no_deadline_layer: StackCheck,
-    no_attempt_deadline: StackCheck,
-    no_outcome_layer: StackCheck,
-    unknown_error: StackCheck,
+    settings: Settings<C>,
 }
 
 impl<C> HedgeLayer<C> {
     fn with(classifier: C, policy: Option<Arc<HedgePolicy>>) -> Self {
         Self {
-            classifier,
             policy,
-            transparent: true,
-            observer: None,
-            service: None,
-            no_retry_layer: StackCheck::default(),
-            no_deadline_layer: StackCheck::default(),
-            no_attempt_deadline: StackCheck::default(),
-            no_outcome_layer: StackCheck::default(),
-            unknown_error: StackCheck::default(),
+            settings: Settings::new("HedgeLayer", classifier),
         }
     }
 
@@ -55,14 +39,14 @@ impl<C> HedgeLayer<C> {
     /// Enables or disables transparent retries (A6); enabled by default.
     #[must_use]
     pub fn transparent(mut self, on: bool) -> Self {
-        self.transparent = on;
+        self.settings.transparent = on;
         self
     }
 
     /// Names the service that the calls are for, in the log of calls whose requests name no host.
     #[must_use]
     pub fn named(mut self, service: &'static str) -> Self {
-        self.service = Some(service);
+        self.settings.service = Some(service);
         self
     }
 
@@ -70,25 +54,8 @@ impl<C> HedgeLayer<C> {
     /// ([`LogObserver`](crate::observe::LogObserver)) and to those added before.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(with_observer(self.observer.take(), observer));
+        self.settings.observe(observer);
         self
-    }
-}
-
-impl<C: Clone> Clone for HedgeLayer<C> {
-    fn clone(&self) -> Self {
-        Self {
-            classifier: self.classifier.clone(),
-            policy: self.policy.clone(),
-            transparent: self.transparent,
-            observer: self.observer.clone(),
-            service: self.service,
-            no_retry_layer: self.no_retry_layer.clone(),
-            no_deadline_layer: self.no_deadline_layer.clone(),
-            no_attempt_deadline: self.no_attempt_deadline.clone(),
-            no_outcome_layer: self.no_outcome_layer.clone(),
-            unknown_error: self.unknown_error.clone(),
-        }
     }
 }
 
@@ -96,8 +63,8 @@ impl<C> fmt::Debug for HedgeLayer<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HedgeLayer")
             .field("policy", &self.policy)
-            .field("transparent", &self.transparent)
-            .field("observer", &self.observer)
+            .field("transparent", &self.settings.transparent)
+            .field("observer", &self.settings.own_observer)
             .finish_non_exhaustive()
     }
 }
@@ -107,21 +74,8 @@ impl<S, C: Clone> Layer<S> for HedgeLayer<C> {
 
     fn layer(&self, inner: S) -> Self::Service {
         let config = Config {
-            classifier: self.classifier.clone(),
             policy: self.policy.clone(),
-            transparent: self.transparent,
-            hears: self.observer.is_some(),
-            sees_sent: self
-                .observer
-                .as_ref()
-                .is_some_and(|observer| observer.sees_sent()),
-            observer: with_log(self.observer.clone()),
-            service: self.service,
-            no_retry_layer: self.no_retry_layer.clone(),
-            no_deadline_layer: self.no_deadline_layer.clone(),
-            no_attempt_deadline: self.no_attempt_deadline.clone(),
-            no_outcome_layer: self.no_outcome_layer.clone(),
-            unknown_error: self.unknown_error.clone(),
+            settings: self.settings.clone(),
         };
         Hedge {
             inner,

@@ -50,61 +50,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::driver::Effects;
-use crate::{
-    AttemptKind, CallContext, Classify, HasCallContext, Idempotency, NextAttempt, Observer,
-    Recovery, Replay, StackCheck, Verdict,
-};
+use crate::{CallContext, Classify, HasCallContext, Idempotency, Recovery, Replay};
 use tower_service::Service;
 
 #[doc(no_inline)]
 pub use crate::policy::{ExtraLoad, Fixed, HedgeDelay, HedgePolicy, Percentile};
-use crate::retry::{Source, with_context};
+use crate::recovery::{FIRST, Settings, Source, with_context};
 pub use future::HedgeFuture;
 use future::State;
 pub use layer::HedgeLayer;
 
 /// The layer's configuration, shared by all its services.
 struct Config<C> {
-    classifier: C,
     policy: Option<Arc<HedgePolicy>>,
-    transparent: bool,
-    observer: Arc<dyn Observer>,
-    /// For the log.
-    service: Option<&'static str>,
-    /// Whether the observer wants events of first attempts that are sent.
-    sees_sent: bool,
-    /// Whether there is an observer beside the log: it may want events of calls that succeed at
-    /// once.
-    hears: bool,
-    no_retry_layer: StackCheck,
-    no_deadline_layer: StackCheck,
-    no_attempt_deadline: StackCheck,
-    no_outcome_layer: StackCheck,
-    unknown_error: StackCheck,
+    settings: Settings<C>,
 }
 
 impl<C> Config<C> {
-    /// The verdict on an attempt of this layer.
-    #[inline(always)]
-    fn classify<Res, Err>(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict
-    where
-        C: Classify<Res, Err>,
-    {
-        let verdict = self.classifier.classify(outcome, context);
-        self.no_outcome_layer
-            .warn_if_unfollowed("HedgeLayer", &verdict, context);
-        verdict
-    }
-
-    fn effects<'a>(&'a self, context: &'a CallContext) -> Effects<'a> {
-        Effects {
-            context,
-            transparent: self.transparent,
-            observer: Some(&*self.observer),
-        }
-    }
-
     /// The policy with which this layer acts on the call, if it does.
     #[inline(always)]
     fn policy(&self, context: &CallContext) -> Option<Arc<HedgePolicy>> {
@@ -182,14 +144,15 @@ where
             context.set_idempotency(natural);
         }
         if context.has_policy() {
-            let warning = &self.config.no_deadline_layer;
-            warning.warn_if_unlimited("HedgeLayer", context);
+            let limits = context.policy().is_some_and(|p| p.timeout().is_some());
+            let warnings = &self.config.settings.warnings;
+            warnings.if_unlimited(context.limit().is_some(), limits);
         }
         context.claim_first();
-        if self.config.sees_sent {
-            self.config.observer.attempt_sent(context);
+        if self.config.settings.sees_sent {
+            self.config.settings.observer.attempt_sent(context);
         }
-        let copy = if self.config.classifier.may_force() || policy.max_attempts() > 1 {
+        let copy = if self.config.settings.classifier.may_force() || policy.max_attempts() > 1 {
             request.replay(&FIRST)
         } else {
             None
@@ -204,7 +167,7 @@ where
             }
             None => {
                 let context = request.context_mut().clone();
-                context.describe(|| request.subject().of_service(self.config.service));
+                context.describe(|| request.subject().of_service(self.config.settings.service));
                 let source = Source::Last(context);
                 (self.inner.call(request), source)
             }
@@ -220,12 +183,6 @@ where
         }
     }
 }
-
-const FIRST: NextAttempt<'static> = NextAttempt {
-    number: 1,
-    kind: AttemptKind::Initial,
-    after: None,
-};
 
 impl<S, C> Hedge<S, C> {
     /// Another layer acts, or has to.

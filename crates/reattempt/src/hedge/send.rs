@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::future::{HedgeFuture, Outcome};
 use super::hedging::{Call, Other};
 use crate::clock;
-use crate::retry::Source;
+use crate::recovery::Source;
 
 impl<S, C, Req> Call<'_, S, C, Req>
 where
@@ -37,7 +37,7 @@ where
                 Poll::Ready(moved) => {
                     let (context, _) = hedging.waiters.swap_remove(at);
                     if moved {
-                        let effects = self.config.effects(&context);
+                        let effects = self.config.settings.effects(&context);
                         hedging.driver.nudged(clock::now(), &effects);
                     }
                 }
@@ -53,7 +53,7 @@ where
             let backend = context.backend();
             let route = context.policy().map_or("", |policy| policy.name());
             let view = HedgeView::new(now.max(at)).on(route, backend.as_ref());
-            let effects = self.config.effects(context);
+            let effects = self.config.settings.effects(context);
             let due = hedging.driver.due(view, self.policy, &effects);
             match (due, &mut *self.source) {
                 (Due::Plan(kind), Source::Template { service, .. }) => {
@@ -66,7 +66,7 @@ where
                 // The request moved with the first attempt, because it could not be copied. That is
                 // recorded when the first hedge is missed.
                 (Due::Plan(_), Source::Last(context)) => {
-                    let effects = self.config.effects(context);
+                    let effects = self.config.settings.effects(context);
                     hedging
                         .driver
                         .withdrawn(StopReason::NotReplayable, &effects);
@@ -113,9 +113,9 @@ where
             _ => None,
         };
         // The log of a refusal has the call's number.
-        source.describe(config.service);
+        source.describe(config.settings.service);
         let context = source.context_mut();
-        let effects = config.effects(context);
+        let effects = config.settings.effects(context);
         let driver = &mut hedging.driver;
         let now = clock::now();
         let permit = match (&ready, &copy) {
@@ -128,7 +128,7 @@ where
                 let mut context = context.clone();
                 context.start_attempt(number, kind);
                 *request.context_mut() = context.clone();
-                config.observer.attempt_sent(&context);
+                config.settings.observer.attempt_sent(&context);
                 let future = Box::pin(service.call(request));
                 let sent = now;
                 hedging.others.push(Other::Flight {

@@ -6,7 +6,7 @@ use std::task::Context;
 use std::time::Instant;
 
 use crate::machine::{Facts, HedgeAction};
-use crate::{AttemptKind, CallContext, Classify, HasCallContext, NextAttempt, Replay, Verdict};
+use crate::{AttemptKind, CallContext, Classify, HasCallContext, Replay, Verdict};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
@@ -14,7 +14,7 @@ use super::hedging::Other;
 use crate::clock;
 use crate::driver::CallEffects;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
-use crate::retry::Source;
+use crate::recovery::Source;
 
 /// An attempt ended: a hedge delay that learns is fed. `sent`: when, unless it is the first and
 /// ended at once.
@@ -50,11 +50,9 @@ where
         sent: Option<Instant>,
         outcome: Outcome<S, Req>,
     ) -> ControlFlow<Outcome<S, Req>> {
-        if context.has_policy() {
-            let warning = &self.config.no_attempt_deadline;
-            warning.warn_if_attempts_unlimited("HedgeLayer", context);
-        }
-        let verdict = self.config.classify(outcome.as_ref(), context);
+        let settings = &self.config.settings;
+        settings.warnings.if_attempts_unlimited(context);
+        let verdict = settings.classify(outcome.as_ref(), context);
         self.settled(context, sent, verdict, outcome)
     }
 
@@ -70,33 +68,31 @@ where
             let committed = verdict == Verdict::Committed;
             self.as_mut().feed(context, sent, AttemptEnd::Succeeded);
             self.as_mut().end();
-            self.config.effects(context).succeeded(committed);
+            self.config.settings.effects(context).succeeded(committed);
             return ControlFlow::Break(outcome);
         };
         self.as_mut().feed(context, sent, AttemptEnd::Failed);
         let Some(call) = self.as_mut().call() else {
             return ControlFlow::Break(outcome);
         };
-        call.source.describe(call.config.service);
+        call.source.describe(call.config.settings.service);
         let hedging = call.hedging;
-        let effects = call.config.effects(context);
+        let effects = call.config.settings.effects(context);
         let mut facts = effects.facts(clock::now());
         if !facts.report.circuit_open {
-            let unknown = &call.config.unknown_error;
-            let classifier = &call.config.classifier;
-            unknown.warn_if_unknown("HedgeLayer", classifier, outcome.as_ref(), &verdict);
+            let settings = &call.config.settings;
+            let unknown = &settings.classifier;
+            settings
+                .warnings
+                .if_unknown(unknown, outcome.as_ref(), &verdict);
         }
-        facts.replayable = false;
+        call.source.complete(
+            &mut facts,
+            AttemptKind::Hedge,
+            Some(failure),
+            outcome.is_err(),
+        );
         if let Source::Template { request, .. } = &*call.source {
-            facts.replayable = request.can_replay(&NextAttempt {
-                number: facts.attempt + 1,
-                kind: AttemptKind::Hedge,
-                after: Some(failure),
-            });
-            if outcome.is_err() {
-                facts.cut_off = request.was_cut_off(facts.attempt);
-                facts.unread = request.was_unread(facts.attempt);
-            }
             request.attempt_over(facts.attempt);
         }
         let action = hedging
@@ -118,7 +114,7 @@ where
             HedgeAction::Return(stopped) => {
                 let last = hedging.last.take().filter(|_| facts.cut_off);
                 self.as_mut().end();
-                self.config.effects(context).ended(stopped);
+                self.config.settings.effects(context).ended(stopped);
                 return ControlFlow::Break(last.unwrap_or(outcome));
             }
         }
@@ -161,7 +157,7 @@ where
             if let Source::Template { request, .. } = &*call.source {
                 request.attempt_over(context.attempt());
             }
-            let effects = call.config.effects(&context);
+            let effects = call.config.settings.effects(&context);
             let facts = Facts {
                 replayable: false,
                 ..effects.facts(clock::now())
@@ -172,7 +168,7 @@ where
                 HedgeAction::Return(stopped) => {
                     let last = call.hedging.last.take();
                     self.as_mut().end();
-                    self.config.effects(&context).ended(stopped);
+                    self.config.settings.effects(&context).ended(stopped);
                     if let Some(last) = last {
                         return ControlFlow::Break(last);
                     }
@@ -201,7 +197,7 @@ where
             if let Source::Template { request, .. } = &*this.source {
                 request.attempt_over(context.attempt());
             }
-            this.config.effects(&context).cancelled(None);
+            this.config.settings.effects(&context).cancelled(None);
         }
         this.source.shed();
     }

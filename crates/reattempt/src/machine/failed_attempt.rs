@@ -1,5 +1,8 @@
 //! An attempt that failed: what is known of it, and the facts that every decision reads.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, Instant};
 
 use super::transparent::TransparentRetries;
@@ -277,89 +280,5 @@ fn stage(classified: Stage, unread: bool, report: &AttemptReport) -> Option<Stag
         Stage::Response => None,
         _ if unread => Some(Stage::Dispatch),
         _ => report.stage,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::reason::{KV_LOCKED, UNKNOWN};
-    use crate::machine::tests::simulator::start;
-
-    fn safe(failure: Failure, reported: Stage) -> bool {
-        let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
-        facts.report.stage = Some(reported);
-        let failed = FailedAttempt::new(facts, &Verdict::Retry(failure));
-        failed.is_some_and(|failed| failed.failure.safe)
-    }
-
-    #[test]
-    fn an_attempt_in_doubt_is_not_safe_and_not_transparent() {
-        let never_sent = Failure::new(KV_LOCKED, Stage::Dispatch);
-        let never_sent = never_sent.safe(true).transparent(Transparent::Unlimited);
-        for (failure, stage) in [
-            (never_sent, Stage::InFlight),
-            (
-                Failure::new(KV_LOCKED, Stage::Response).safe(true),
-                Stage::Response,
-            ),
-        ] {
-            let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
-            facts.report.in_doubt = true;
-            let failed = FailedAttempt::new(facts, &Verdict::Retry(failure))
-                .unwrap()
-                .failure;
-            assert_eq!(
-                (failure.safe, failed.safe, failed.stage),
-                (true, false, stage)
-            );
-            assert_eq!(failed.transparent, Transparent::No);
-        }
-    }
-
-    #[test]
-    fn a_refusal_moves_on_to_another_backend_or_is_final() {
-        for (untried_backend, transparent) in
-            [(true, Transparent::NextBackend), (false, Transparent::No)]
-        {
-            let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
-            facts.report.circuit_open = true;
-            facts.report.untried_backend = untried_backend;
-            let classified = Failure::new(UNKNOWN, Stage::InFlight).code(503);
-            let failed = FailedAttempt::new(facts, &Verdict::Retry(classified)).unwrap();
-            assert_eq!(failed.failure.reason, CIRCUIT_BREAKER_OPEN);
-            assert_eq!(failed.failure.stage, Stage::Dispatch);
-            assert_eq!(
-                (failed.failure.safe, failed.failure.code),
-                (true, Some(503))
-            );
-            assert_eq!(failed.failure.transparent, transparent);
-            assert!(!failed.retryable && !failed.counts());
-        }
-    }
-
-    #[test]
-    fn a_refusal_of_a_later_step_does_not_move_on() {
-        let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
-        facts.report.circuit_open = true;
-        facts.report.untried_backend = true;
-        facts.report.in_doubt = true;
-        let classified = Failure::new(UNKNOWN, Stage::InFlight);
-        let failed = FailedAttempt::new(facts, &Verdict::Retry(classified)).unwrap();
-        assert_eq!(failed.failure.reason, CIRCUIT_BREAKER_OPEN);
-        let known = (failed.failure.stage, failed.failure.safe);
-        assert_eq!(known, (Stage::InFlight, false));
-        assert_eq!(failed.failure.transparent, Transparent::No);
-    }
-
-    #[test]
-    fn an_attempt_that_left_is_only_as_safe_as_its_reason() {
-        let never_sent = |reason| Failure::new(reason, Stage::Dispatch).safe(true);
-        assert!(safe(never_sent(UNKNOWN), Stage::Dispatch));
-        assert!(!safe(never_sent(UNKNOWN), Stage::InFlight));
-        assert!(!safe(never_sent(UNKNOWN), Stage::Response));
-        assert!(safe(never_sent(KV_LOCKED), Stage::InFlight));
-        let classified = Failure::new(UNKNOWN, Stage::Response).safe(true);
-        assert!(safe(classified, Stage::Response), "the classifier decides");
     }
 }

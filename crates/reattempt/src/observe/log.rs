@@ -8,6 +8,7 @@ use tracing::Level;
 use tracing::field::display;
 
 use crate::clock;
+use crate::policy::throttle::Refusal;
 use crate::{
     AttemptOutcome, AttemptRecord, CallContext, CallHandle, Elapsed, Failure, Observer, RetryInfo,
     StopReason,
@@ -53,6 +54,18 @@ macro_rules! event_at {
 fn route(context: &CallContext) -> Option<&str> {
     let policy = context.policy()?;
     Some(policy.name()).filter(|name| !name.is_empty())
+}
+
+/// Why the throttle refused, if it was the throttle and says so.
+fn refusal(
+    context: &CallContext,
+    stopped: Option<StopReason>,
+    failure: Option<&Failure>,
+) -> Option<Refusal> {
+    if stopped != Some(StopReason::Throttled) {
+        return None;
+    }
+    context.throttle()?.refusal(failure)
 }
 
 impl Observer for LogObserver {
@@ -109,6 +122,7 @@ impl Observer for LogObserver {
                     stopped = stopped.map(StopReason::name),
                     pushback = record.pushback.map(display),
                     tokens = record.milli_tokens.map(|milli| display(Tokens(milli))),
+                    refused = refusal(context, stopped, Some(&failure)).map(display),
                     route = route(context),
                     backend,
                     "attempt failed and is not retried"
@@ -125,6 +139,7 @@ impl Observer for LogObserver {
             call = context.call_id(),
             stopped = stopped.name(),
             tokens = milli_tokens.map(|milli| display(Tokens(milli))),
+            refused = refusal(context, Some(stopped), None).map(display),
             route = route(context),
             "a hedge was refused"
         );

@@ -5,6 +5,7 @@ pub(crate) mod log;
 
 use std::fmt::Debug;
 
+use crate::policy::health::HealthEvent;
 use crate::{AttemptRecord, CallContext, RetryInfo, StopReason};
 #[cfg(feature = "tokio")]
 pub use log::LogObserver;
@@ -69,6 +70,12 @@ pub trait Observer: Debug + Send + Sync {
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         let _ = (context, info);
     }
+
+    /// A backend was ejected or returned, or a circuit opened or closed. Of backends and breakers
+    /// that were given this observer; of no single call.
+    fn health_changed(&self, event: &HealthEvent) {
+        let _ = event;
+    }
 }
 
 /// Calls both observers in order.
@@ -109,6 +116,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.call_ended(context, info);
         self.1.call_ended(context, info);
     }
+
+    fn health_changed(&self, event: &HealthEvent) {
+        self.0.health_changed(event);
+        self.1.health_changed(event);
+    }
 }
 
 impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
@@ -142,6 +154,10 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
 
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         (**self).call_ended(context, info);
+    }
+
+    fn health_changed(&self, event: &HealthEvent) {
+        (**self).health_changed(event);
     }
 }
 

@@ -43,37 +43,29 @@ impl<O> Failing<O> {
         }
     }
 
+    /// True once a newer configuration moved what the call is about.
+    fn poll_moved(&mut self, cx: &mut Context<'_>) -> bool {
+        let moved = self.waiter.as_mut().map(|waiter| waiter.as_mut().poll(cx));
+        if let Some(Poll::Ready(_)) = moved {
+            self.waiter = None;
+        }
+        moved == Some(Poll::Ready(true))
+    }
+
     /// Takes up the waiter of the attempt that failed. True if what the call is about has moved by
     /// now.
     #[cold]
     pub(super) fn has_moved(&mut self, context: &CallContext) -> bool {
         self.waiter = context.take_config_waiter();
-        let Some(waiter) = &mut self.waiter else {
-            return false;
-        };
         // No waker is needed: the waiter is polled again when the delay begins.
-        match waiter
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-        {
-            Poll::Ready(moved) => {
-                self.waiter = None;
-                moved
-            }
-            Poll::Pending => false,
-        }
+        self.poll_moved(&mut Context::from_waker(Waker::noop()))
     }
 
     /// Ready when the delay is over (false), or a newer configuration moved what the call is about
     /// (true).
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        if let Some(waiter) = &mut self.waiter {
-            if let Poll::Ready(moved) = waiter.as_mut().poll(cx) {
-                self.waiter = None;
-                if moved {
-                    return Poll::Ready(true);
-                }
-            }
+        if self.poll_moved(cx) {
+            return Poll::Ready(true);
         }
         match &mut self.sleep {
             Some(sleep) => clock::poll_sleep(sleep.as_mut(), cx).map(|()| false),

@@ -1,23 +1,21 @@
 //! The states of a call that is retried, and the loop that drives them.
 
-use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::policy::strategy::Deferred;
 use crate::{Classify, HasCallContext, Replay, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::Config;
+use super::deferred::Deciding;
 use super::failing::Failing;
-use super::source::Source;
 use crate::clock;
-use crate::driver::CallEffects;
 use crate::poll::{as_poll, polled_after_completion};
+use crate::recovery::Source;
 
 /// The inner service's own result.
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
@@ -95,33 +93,6 @@ pub(super) enum Next<O> {
     Ready,
 }
 
-/// A decision that the strategy has deferred, and the outcome that it is about.
-pub(super) struct Deciding<O> {
-    pub(super) deferred: Deferred,
-    pub(super) outcome: O,
-}
-
-impl<F, O> State<F, O> {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::InFlight { sent, .. } => match sent {
-                Sent::First => "First",
-                Sent::Observed => "Observed",
-                Sent::Again(_) => "Again",
-                Sent::Passed => "Passed",
-            },
-            Self::Between { next, .. } => match next {
-                Next::Decide(_) => "Decide",
-                Next::Wait => "Wait",
-                Next::Yield => "Yield",
-                Next::Ready => "Ready",
-            },
-            Self::Expired => "Expired",
-            Self::Done => "Done",
-        }
-    }
-}
-
 impl<S, C, Req> Future for RetryFuture<S, C, Req>
 where
     S: Service<Req>,
@@ -149,14 +120,14 @@ where
             return Poll::Pending;
         };
         let context = this.source.context_mut();
-        let verdict = this.config.classify(outcome.as_ref(), context);
+        let verdict = this.config.settings.classify(outcome.as_ref(), context);
         if verdict.failure().is_some() {
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
         // Dropped at once: it may hold a connection.
         future.set(None);
         let committed = verdict == Verdict::Committed;
-        if this.config.of_success.is_some() {
+        if this.config.settings.own_observer.is_some() {
             self.first_succeeded(committed);
         } else {
             context.settle_success(committed);
@@ -180,7 +151,7 @@ where
         let this = self.project();
         let context = this.source.context_mut();
         context.settle_success(committed);
-        if let Some(observer) = &this.config.of_success {
+        if let Some(observer) = &this.config.settings.own_observer {
             observer.first_succeeded(context, committed);
         }
         this.source.release();
@@ -233,7 +204,10 @@ where
                         return Poll::Pending;
                     };
                     if passed {
-                        return Poll::Ready(self.passed(outcome));
+                        this.state.set(State::Done);
+                        let context = this.source.context_mut();
+                        this.config.settings.passed(outcome.as_ref(), context);
+                        return Poll::Ready(outcome);
                     }
                     self.as_mut().settle(outcome)
                 }
@@ -244,7 +218,8 @@ where
                     }
                     Next::Wait => {
                         if ready!(failing.poll_wait(cx)) {
-                            let effects = this.config.effects(this.source.context_mut());
+                            let settings = &this.config.settings;
+                            let effects = settings.effects(this.source.context_mut());
                             failing.driver.nudged(clock::now(), &effects);
                             // No delay is left, so other tasks run once, as after a zero delay: a
                             // configuration that is always newer must not hold up the deadline.
@@ -279,77 +254,10 @@ where
         }
     }
 
-    /// The call passed through. If no layer below claimed it, it is counted here (A6: every RPC
-    /// counts).
-    fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
-        let mut this = self.project();
-        this.state.set(State::Done);
-        let context = this.source.context_mut();
-        if !context.is_taken_up() {
-            this.config.warn_no_hedge_layer();
-            let verdict = this.config.classifier.classify(outcome.as_ref(), context);
-            this.config.effects(context).passed(clock::now(), &verdict);
-        }
-        outcome
-    }
-}
-
-impl<S, C, Req> RetryFuture<S, C, Req>
-where
-    S: Service<Req>,
-    Req: HasCallContext,
-{
     /// The attempt is pending. Not inlined: a first attempt that works at once never comes here.
     #[cold]
     #[inline(never)]
     fn waits(self: Pin<&mut Self>) {
         self.project().source.context_mut().waits();
-    }
-
-    /// Dropped before it had an outcome.
-    #[cold]
-    #[inline(never)]
-    fn abandoned(self: Pin<&mut Self>) {
-        let mut this = self.project();
-        this.source.describe(this.config.service);
-        let effects = this.config.effects(this.source.context_mut());
-        let stopped = effects.why_dropped(clock::now());
-        let failing = match this.state.as_mut().project() {
-            StateProj::InFlight {
-                sent: Sent::Passed, ..
-            } => {
-                if !effects.context.is_taken_up() {
-                    this.config.warn_no_hedge_layer();
-                    effects.passed_and_dropped(clock::now());
-                }
-                return;
-            }
-            StateProj::InFlight { sent, .. } => {
-                effects.cancelled(Some(stopped));
-                match sent {
-                    Sent::Again(failing) => Some(failing),
-                    _ => None,
-                }
-            }
-            StateProj::Between { failing, .. } => Some(failing),
-            StateProj::Expired | StateProj::Done => return,
-        };
-        match failing {
-            Some(failing) => failing.driver.dropped(stopped, &effects),
-            None => effects.ended(stopped),
-        }
-    }
-}
-
-impl<S, C, Req> fmt::Debug for RetryFuture<S, C, Req>
-where
-    S: Service<Req>,
-    Req: HasCallContext,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryFuture")
-            .field("state", &self.state.name())
-            .field("context", &self.source.context())
-            .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Observer, RetryStrategy, StackCheck};
+use crate::{Observer, RetryStrategy};
 use tower_layer::Layer;
 
 use super::{Config, Retry, may_follow, no_recovery};
-use crate::observe::{with_log, with_observer};
 use crate::policy::strategy::NeverRetry;
+use crate::recovery::Settings;
 
 /// Retries calls by the verdicts of `C` (a [`Classify`](crate::Classify)).
 ///
@@ -17,14 +17,10 @@ use crate::policy::strategy::NeverRetry;
 ///
 /// An error that the classifier does not know is logged once, at WARN, with its type
 /// ([`Classify::unknown_error`](crate::Classify::unknown_error)).
+#[derive(Clone)]
 pub struct RetryLayer<C> {
-    classifier: C,
     strategy: Arc<dyn RetryStrategy>,
-    transparent: bool,
-    /// Beside the log.
-    observer: Option<Arc<dyn Observer>>,
-    service: Option<&'static str>,
-    warnings: [StackCheck; 5],
+    settings: Settings<C>,
 }
 
 impl<C> RetryLayer<C> {
@@ -32,12 +28,8 @@ impl<C> RetryLayer<C> {
     #[must_use]
     pub fn new(classifier: C, strategy: impl RetryStrategy + 'static) -> Self {
         Self {
-            classifier,
             strategy: Arc::new(strategy),
-            transparent: true,
-            observer: None,
-            service: None,
-            warnings: Default::default(),
+            settings: Settings::new("RetryLayer", classifier),
         }
     }
 
@@ -51,14 +43,14 @@ impl<C> RetryLayer<C> {
     /// Enables or disables transparent retries (A6); enabled by default.
     #[must_use]
     pub fn transparent(mut self, on: bool) -> Self {
-        self.transparent = on;
+        self.settings.transparent = on;
         self
     }
 
     /// Names the service that the calls are for, in the log of calls whose requests name no host.
     #[must_use]
     pub fn named(mut self, service: &'static str) -> Self {
-        self.service = Some(service);
+        self.settings.service = Some(service);
         self
     }
 
@@ -66,21 +58,8 @@ impl<C> RetryLayer<C> {
     /// ([`LogObserver`](crate::observe::LogObserver)) and to those added before.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(with_observer(self.observer.take(), observer));
+        self.settings.observe(observer);
         self
-    }
-}
-
-impl<C: Clone> Clone for RetryLayer<C> {
-    fn clone(&self) -> Self {
-        Self {
-            classifier: self.classifier.clone(),
-            strategy: Arc::clone(&self.strategy),
-            transparent: self.transparent,
-            observer: self.observer.clone(),
-            service: self.service,
-            warnings: self.warnings.clone(),
-        }
     }
 }
 
@@ -88,8 +67,8 @@ impl<C> fmt::Debug for RetryLayer<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryLayer")
             .field("strategy", &self.strategy)
-            .field("transparent", &self.transparent)
-            .field("observer", &self.observer)
+            .field("transparent", &self.settings.transparent)
+            .field("observer", &self.settings.own_observer)
             .finish_non_exhaustive()
     }
 }
@@ -98,32 +77,12 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
     type Service = Retry<S, C>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let [
-            no_hedge_layer,
-            no_deadline_layer,
-            no_attempt_deadline,
-            no_outcome_layer,
-            unknown_error,
-        ] = self.warnings.clone();
-        let sees_sent = self
-            .observer
-            .as_ref()
-            .is_some_and(|observer| observer.sees_sent());
+        let settings = self.settings.clone();
         let config = Config {
-            classifier: self.classifier.clone(),
             strategy: Arc::clone(&self.strategy),
             no_recovery: no_recovery(&*self.strategy),
-            transparent: self.transparent,
-            is_simple: !sees_sent && may_follow(&*self.strategy),
-            of_success: self.observer.clone(),
-            sees_sent,
-            observer: with_log(self.observer.clone()),
-            service: self.service,
-            no_hedge_layer,
-            no_deadline_layer,
-            no_attempt_deadline,
-            no_outcome_layer,
-            unknown_error,
+            is_simple: !settings.sees_sent && may_follow(&*self.strategy),
+            settings,
         };
         Retry {
             inner,

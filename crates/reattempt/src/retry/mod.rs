@@ -39,12 +39,12 @@
 //! # Ok(()) }
 //! ```
 
+mod abandoned;
+mod attempt;
+mod deferred;
 mod failing;
 mod future;
 mod layer;
-mod send;
-mod settle;
-mod source;
 #[cfg(test)]
 mod tests;
 
@@ -53,42 +53,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::driver::Effects;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{MaxAttempts, NeverRetry};
+use crate::recovery::{FIRST, Settings, Source, with_context};
 use crate::{
-    AttemptKind, CallContext, Classify, HasCallContext, Idempotency, NextAttempt, Observer,
-    OnDeadline, Recovery, Replay, RetryStrategy, RoutePolicy, StackCheck, Verdict,
+    CallContext, Classify, HasCallContext, Idempotency, OnDeadline, Recovery, Replay,
+    RetryStrategy, RoutePolicy,
 };
 use tower_service::Service;
 
 pub use future::RetryFuture;
 use future::{Sent, State};
 pub use layer::RetryLayer;
-pub(crate) use source::{Source, with_context};
 
 /// The layer's configuration, shared by all its services.
 struct Config<C> {
-    classifier: C,
     strategy: Arc<dyn RetryStrategy>,
     /// For policies without recovery.
     no_recovery: &'static dyn RetryStrategy,
-    transparent: bool,
-    observer: Arc<dyn Observer>,
-    /// For the log.
-    service: Option<&'static str>,
-    /// Whether the observer wants events of first attempts that are sent.
-    sees_sent: bool,
-    /// The observer without the log, which wants nothing of calls that succeed at once.
-    of_success: Option<Arc<dyn Observer>>,
     /// The observer wants no events of sends, and the layer's strategy allowed a second attempt
     /// when the layer was built: few calls have another strategy.
     is_simple: bool,
-    no_hedge_layer: StackCheck,
-    no_deadline_layer: StackCheck,
-    no_attempt_deadline: StackCheck,
-    no_outcome_layer: StackCheck,
-    unknown_error: StackCheck,
+    settings: Settings<C>,
 }
 
 impl<C> Config<C> {
@@ -102,35 +88,6 @@ impl<C> Config<C> {
             Some(Recovery::Retry(strategy)) => &**strategy,
             Some(Recovery::None) => self.no_recovery,
             Some(Recovery::Default | Recovery::Hedge(_)) | None => &*self.strategy,
-        }
-    }
-
-    /// The verdict on an attempt of this layer.
-    #[inline(always)]
-    fn classify<Res, Err>(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict
-    where
-        C: Classify<Res, Err>,
-    {
-        let verdict = self.classifier.classify(outcome, context);
-        self.no_outcome_layer
-            .warn_if_unfollowed("RetryLayer", &verdict, context);
-        verdict
-    }
-
-    /// For a call that this layer passed through, and that no other recovery layer took up.
-    #[cold]
-    fn warn_no_hedge_layer(&self) {
-        self.no_hedge_layer.warn(
-            "RetryLayer",
-            "got a policy that hedges, but no HedgeLayer stands below or above it",
-        );
-    }
-
-    fn effects<'a>(&'a self, context: &'a CallContext) -> Effects<'a> {
-        Effects {
-            context,
-            transparent: self.transparent,
-            observer: Some(&*self.observer),
         }
     }
 }
@@ -193,13 +150,13 @@ where
     #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        let part = self
+        let sent = self
             .config
             .take_up::<S::Response, S::Error>(request.context_mut(), natural);
-        if let Part::Act {
+        if let First::Sent {
             may_follow: true,
             observed,
-        } = part
+        } = sent
         {
             if let Some(copy) = request.replay(&FIRST) {
                 let future = self.inner.call(with_context(copy, &mut request));
@@ -219,61 +176,53 @@ where
                 };
             }
         }
-        self.call_moved(request, part)
+        self.call_moved(request, sent)
     }
 }
 
-/// How the layer handles a call.
+/// How the layer handles a call's first attempt.
 #[derive(Clone, Copy)]
-enum Part {
+enum First {
     /// A recovery layer above acts.
     Claimed,
     /// A recovery layer below has to act: the policy hedges.
-    Other,
-    /// This layer acts.
-    Act {
-        /// Whether another attempt could follow the first.
+    Left,
+    /// This layer sends it.
+    Sent {
+        /// Whether another attempt could follow.
         may_follow: bool,
-        /// The first attempt's success is looked at too.
+        /// Its success is looked at too.
         observed: bool,
     },
 }
-
-const FIRST: NextAttempt<'static> = NextAttempt {
-    number: 1,
-    kind: AttemptKind::Initial,
-    after: None,
-};
 
 impl<S, C> Retry<S, C> {
     /// This layer sends no attempt after the first one, or does not act: the request itself is
     /// sent.
     #[cold]
     #[inline(never)]
-    fn call_moved<Req>(&mut self, mut request: Req, part: Part) -> RetryFuture<S, C, Req>
+    fn call_moved<Req>(&mut self, mut request: Req, first: First) -> RetryFuture<S, C, Req>
     where
         S: Service<Req>,
         Req: HasCallContext,
     {
         let context = request.context_mut();
-        if matches!(part, Part::Other) {
+        if matches!(first, First::Left) {
             context.pass_first();
         }
         let context = context.share();
-        if matches!(part, Part::Act { .. }) {
-            context.describe(|| request.subject().of_service(self.config.service));
-        }
-        let source = Source::Last(context);
-        let future = self.inner.call(request);
+        let sent = match first {
+            First::Claimed | First::Left => Sent::Passed,
+            First::Sent { .. } => {
+                let service = self.config.settings.service;
+                context.describe(|| request.subject().of_service(service));
+                Sent::Observed
+            }
+        };
+        let future = Some(self.inner.call(request));
         RetryFuture {
-            state: State::InFlight {
-                future: Some(future),
-                sent: match part {
-                    Part::Claimed | Part::Other => Sent::Passed,
-                    Part::Act { .. } => Sent::Observed,
-                },
-            },
-            source,
+            state: State::InFlight { future, sent },
+            source: Source::Last(context),
             config: Arc::clone(&self.config),
         }
     }
@@ -282,81 +231,64 @@ impl<S, C> Retry<S, C> {
 impl<C> Config<C> {
     /// Claims the call and starts its first attempt, if this layer is to act on it.
     #[inline(always)]
-    fn take_up<Res, Err>(&self, context: &mut CallContext, natural: Idempotency) -> Part
+    fn take_up<Res, Err>(&self, context: &mut CallContext, natural: Idempotency) -> First
     where
         C: Classify<Res, Err>,
     {
         if context.is_claimed() {
-            return Part::Claimed;
+            return First::Claimed;
         }
         let plain = !context.has_policy();
         if !plain
-            && self.leaves_to_others(
+            && self.leaves(
                 context.policy().map(|policy| &**policy),
                 context.strategy().is_some(),
                 context.limit().is_some(),
             )
         {
-            return Part::Other;
+            return First::Left;
         }
         if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
         }
         context.claim_first();
         if plain && self.is_simple {
-            return Part::Act {
+            return First::Sent {
                 may_follow: true,
                 observed: false,
             };
         }
-        if self.sees_sent {
+        if self.settings.sees_sent {
             self.sent(context.clone());
         }
         // A policy's limit of one attempt is enforced by a layer below: after the attempt it is
         // checked whether there is one.
         let limits_attempts = |policy: &Arc<RoutePolicy>| policy.attempt_timeout().is_some();
         let observed = context.policy().is_some_and(limits_attempts);
-        let may_follow = self.classifier.may_force() || may_follow(self.strategy(context));
-        Part::Act {
+        let may_follow = self.settings.classifier.may_force() || may_follow(self.strategy(context));
+        First::Sent {
             may_follow,
             observed,
-        }
-    }
-
-    fn check_attempt_limit(&self, context: &CallContext) {
-        if context.has_policy() {
-            self.no_attempt_deadline
-                .warn_if_attempts_unlimited("RetryLayer", context);
         }
     }
 
     // By value: an address taken would keep every context in memory.
     #[inline(never)]
     fn sent(&self, context: CallContext) {
-        self.observer.attempt_sent(&context);
+        self.settings.observer.attempt_sent(&context);
     }
 
     /// True for a policy that hedges, unless the caller stamped a strategy for this one call.
     #[inline(never)]
-    fn leaves_to_others(
-        &self,
-        policy: Option<&RoutePolicy>,
-        has_strategy: bool,
-        has_limit: bool,
-    ) -> bool {
+    fn leaves(&self, policy: Option<&RoutePolicy>, has_strategy: bool, has_limit: bool) -> bool {
         let Some(policy) = policy else {
             return false;
         };
-        let hedges = matches!(policy.recovery(), Recovery::Hedge(_));
-        if hedges && !has_strategy {
-            return true;
+        let leaves = matches!(policy.recovery(), Recovery::Hedge(_)) && !has_strategy;
+        if !leaves {
+            let limits = policy.timeout().is_some();
+            self.settings.warnings.if_unlimited(has_limit, limits);
         }
-        if !has_limit && policy.timeout().is_some() {
-            self.no_deadline_layer.warn(
-                "RetryLayer",
-                "got a policy with a time limit for the call, but no DeadlineLayer stands above it",
-            );
-        }
-        false
+        leaves
     }
 }

@@ -1,7 +1,5 @@
 //! Warnings about stacks of layers that are built wrongly.
 
-#[cfg(feature = "tokio")]
-mod recovery;
 #[cfg(all(test, feature = "tokio"))]
 mod tests;
 
@@ -34,14 +32,14 @@ impl StackCheck {
         self.warn_of(layer, what);
     }
 
-    fn warn_of(&self, layer: &'static str, what: &str) {
+    pub(crate) fn warn_of(&self, layer: &'static str, what: &str) {
         if !self.0.swap(true, Ordering::Relaxed) {
             tracing::warn!(target: "reattempt", layer, "{layer} {what}");
         }
     }
 
     #[cfg(feature = "tokio")]
-    fn has_logged(&self) -> bool {
+    pub(crate) fn has_logged(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::meter::{Counter, Gauge, Label, LabelValue, Meter};
 use super::table::Table;
-use super::{ATTEMPTS, HEDGES, Metrics, STOPPED, THROTTLE};
+use super::{ATTEMPTS, HEALTH, HEDGES, Metrics, STOPPED, THROTTLE};
 use crate::failure::reason::UNKNOWN;
+use crate::policy::health::{HealthCause, HealthChange, HealthEvent};
 use crate::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo, RetryReason,
     RetryThrottle, Stage, StopReason,
@@ -55,6 +56,7 @@ pub(super) struct Calls {
     /// Won, lost, refused.
     hedges: [Arc<dyn Counter>; 3],
     throttles: Throttles,
+    health: Table<(HealthChange, HealthCause), Arc<dyn Counter>>,
 }
 
 impl Calls {
@@ -73,6 +75,7 @@ impl Calls {
                 .map(|stopped| meter.counter(&STOPPED, &labelled("reason", stopped.name()))),
             hedges: ["won", "lost", "refused"]
                 .map(|result| meter.counter(&HEDGES, &labelled("result", result))),
+            health: Table::new(HealthChange::ALL.len() * HealthCause::ALL.len()),
             throttles: Throttles {
                 level: meter.gauge(&THROTTLE, &[]),
                 seen: Mutex::default(),
@@ -255,5 +258,15 @@ impl Observer for Metrics {
 
     fn hedge_refused(&self, _: &CallContext, _: StopReason) {
         self.0.calls.hedges[2].increment();
+    }
+
+    fn health_changed(&self, event: &HealthEvent) {
+        let kind = (event.change, event.cause);
+        let make = |(change, cause): &(HealthChange, HealthCause)| {
+            let change = ("change", LabelValue::Static(change.name()));
+            let cause = ("cause", LabelValue::Static(cause.name()));
+            self.0.meter.counter(&HEALTH, &[change, cause])
+        };
+        self.0.calls.health.get(&kind, || kind, make).increment();
     }
 }

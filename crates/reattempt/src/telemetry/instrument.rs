@@ -56,11 +56,12 @@ impl Instrument {
 }
 
 /// All instruments.
-pub static INSTRUMENTS: [&Instrument; 6] = [
+pub static INSTRUMENTS: [&Instrument; 7] = [
     &ATTEMPTS,
     &STOPPED,
     &HEDGES,
     &THROTTLE,
+    &HEALTH,
     &HTTP_REQUEST_DURATION,
     &DB_OPERATION_DURATION,
 ];
@@ -97,6 +98,15 @@ pub static THROTTLE: Instrument = Instrument::new(
     InstrumentKind::Gauge,
     "{token}",
     "Tokens left in the emptiest throttle that counted a failure",
+);
+
+/// `reattempt.health.changes`: backends that were ejected or returned, and circuits that opened or
+/// closed, with `change` and `cause`.
+pub static HEALTH: Instrument = Instrument::new(
+    "reattempt.health.changes",
+    InstrumentKind::Counter,
+    "{change}",
+    "Backends that were ejected or returned, and circuits that opened or closed, by cause",
 );
 
 /// `http.client.request.duration` (OpenTelemetry, HTTP metrics): each attempt, from the send to the

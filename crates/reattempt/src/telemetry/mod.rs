@@ -15,12 +15,15 @@
 //! | [`reattempt.stopped`](STOPPED) | counter | `{call}` | `reason` |
 //! | [`reattempt.hedges`](HEDGES) | counter | `{hedge}` | `result`: `won`, `lost`, `refused` |
 //! | [`reattempt.throttle.tokens`](THROTTLE) | gauge | `{token}` | |
+//! | [`reattempt.health.changes`](HEALTH) | counter | `{change}` | `change`: `ejected`, `returned`, `opened`, `closed`; `cause` |
 //! | [`http.client.request.duration`](HTTP_REQUEST_DURATION) | histogram | `s` | `http.request.method`, `server.address`, `server.port`, `http.response.status_code`, `error.type` |
 //! | [`db.client.operation.duration`](DB_OPERATION_DURATION) | histogram | `s` | `db.system.name`, `db.operation.name`, `server.address`, `server.port`, `db.response.status_code`, `error.type` |
 //!
 //! - An attempt is counted when it ends, once, also one that is dropped. So the sum of
 //!   `reattempt.attempts` is what the recovery layers sent, and that of `reattempt.stopped` the
 //!   number of calls.
+//! - Changes of health are counted of backends and circuit breakers that have [`Metrics`] as an
+//!   observer. Which backend it was is in the log.
 //! - Label sets are bounded: at most 500 of kind, outcome, reason and stage, 100 hosts and 2,000 of
 //!   durations; what is beyond is counted as `UNKNOWN` or `_OTHER`.
 //! - A call that succeeds at once adds to two counters and allocates nothing. A duration costs two
@@ -52,8 +55,8 @@ pub use attempt::{AttemptTelemetry, AttemptTelemetryFuture, AttemptTelemetryLaye
 pub use call_span::{CallSpan, CallSpanFuture, CallSpanLayer};
 pub use convention::{Convention, Operation, System};
 pub use instrument::{
-    ATTEMPTS, DB_OPERATION_DURATION, HEDGES, HTTP_REQUEST_DURATION, INSTRUMENTS, Instrument,
-    InstrumentKind, STOPPED, THROTTLE,
+    ATTEMPTS, DB_OPERATION_DURATION, HEALTH, HEDGES, HTTP_REQUEST_DURATION, INSTRUMENTS,
+    Instrument, InstrumentKind, STOPPED, THROTTLE,
 };
 pub use meter::{Counter, Gauge, Histogram, Label, LabelValue, Meter};
 #[cfg(feature = "metrics")]

@@ -131,6 +131,24 @@ async fn attempts_count_by_kind_outcome_reason_and_stage() {
     assert_eq!(kept.of("reattempt.stopped"), expected);
 }
 
+#[test]
+fn changes_of_health_count_by_change_and_cause() {
+    let (kept, metrics) = metrics();
+    let policy = crate::health::HealthPolicy::standard();
+    let now = tokio::time::Instant::now().into_std();
+    let breaker = Arc::new(crate::health::CircuitBreaker::new(policy, now));
+    breaker.on_event(move |event| crate::Observer::health_changed(&metrics, event));
+    for _ in 0..2 {
+        breaker.open();
+        breaker.automatic();
+    }
+    let expected = rows([
+        ("change=closed,cause=by_hand", 2),
+        ("change=opened,cause=by_hand", 2),
+    ]);
+    assert_eq!(kept.of("reattempt.health.changes"), expected);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_admitted_counts() {
     use crate::admission::{Admission, Criticality};
@@ -236,10 +254,12 @@ async fn a_throttle_that_was_dropped_holds_the_gauge_down_no_more() {
     }
     assert_eq!(level(), 2000);
     drop(bucket);
+    // A state that the thread keeps holds its last throttle until a call attaches another one.
+    let other = Arc::new(TokenBucket::new(3, 1000).unwrap());
     for _ in 0..64 {
-        call_under(&metrics, None, true).await;
+        call_under(&metrics, Some(&other), true).await;
     }
-    assert_eq!(level(), 3000, "the highest level that was read");
+    assert_eq!(level(), 3000);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 mod case;
 mod decisions;
+mod health;
 mod telemetry;
 mod types;
 

@@ -108,7 +108,7 @@ fn few_routes_are_asked_in_a_large_table() {
     let asked = |uri: &str| {
         let count = std::cell::Cell::new(0);
         let request = Request::get(uri).body(()).unwrap();
-        table.index.first(&request, |_| {
+        table.index.first(&request, |_, _| {
             count.set(count.get() + 1);
             false
         });
@@ -118,4 +118,15 @@ fn few_routes_are_asked_in_a_large_table() {
     assert_eq!(asked("/v1/999/x"), 1);
     assert_eq!(asked("/v2/999/x"), 1);
     assert_eq!(asked("/elsewhere"), 0);
+}
+
+#[test]
+fn a_request_for_no_path_is_not_one_for_a_path_of_that_text() {
+    let table = table(r#"{"routes":[{"match":{"path":"/*"}},{"match":{"path":"/"}}]}"#);
+    for uri in ["*", "one.example:80"] {
+        let request = Request::options(uri).body(()).unwrap();
+        assert!(table.route(&request).is_none(), "{uri}");
+    }
+    let request = Request::get("/*").body(()).unwrap();
+    assert!(table.route(&request).is_some());
 }

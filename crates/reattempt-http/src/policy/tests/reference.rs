@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use reattempt::admission::AdmissionSettings;
+use reattempt::health::HealthPolicy;
 
 use super::*;
 use crate::policy::members;
@@ -41,7 +42,7 @@ type Section = (
     fn(&str) -> String,
 );
 
-const SECTIONS: [Section; 16] = [
+const SECTIONS: [Section; 17] = [
     ("Table", members::TABLE, &[], |members| {
         format!("{{{members}}}")
     }),
@@ -90,6 +91,9 @@ const SECTIONS: [Section; 16] = [
     ("Governor", members::GOVERNOR, &[], of_throttle),
     ("Admission", AdmissionSettings::MEMBERS, &[], |members| {
         format!(r#"{{"admission": {{{members}}}}}"#)
+    }),
+    ("Health", HealthPolicy::MEMBERS, &[], |members| {
+        format!(r#"{{"health": {{{members}}}}}"#)
     }),
     (
         "Token bucket",

@@ -1,5 +1,5 @@
 //! Worlds in which retries help or harm, and the policies that are compared in them. The table of
-//! the example `overload` and the tests beside this file share them.
+//! `benches/tables` and the tests beside this file share them.
 
 use serde_json::{Value, json};
 

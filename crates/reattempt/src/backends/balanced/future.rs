@@ -3,104 +3,124 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use tokio::sync::watch;
 use tower_service::Service;
 
+use super::Judge;
+use super::attempt::Attempt;
 use super::list::List;
-use super::{BackendsFuture, Judge};
-use crate::clock;
-use crate::health::{Outcome, Sent};
-use crate::{CallContext, Classify, ReadPushback, ServerPushback};
+use crate::poll::polled_after_completion;
+use crate::{Classify, HasCallContext, ReadPushback};
 
-/// An attempt in flight. Dropped without an outcome, it took at least as long as it lasted.
-pub(super) struct Flight<S> {
-    list: Arc<List<S>>,
-    sent: Option<Sent>,
-}
+type Changes<S> = watch::Receiver<Arc<List<S>>>;
+/// The next list that is not empty.
+type Filled<S> = Pin<Box<dyn Future<Output = Arc<List<S>>> + Send + Sync>>;
 
-impl<S> Flight<S> {
-    pub(super) const fn new(list: Arc<List<S>>, sent: Sent) -> Self {
-        let sent = Some(sent);
-        Self { list, sent }
-    }
-
-    fn ended(&mut self, outcome: Outcome, hold: Option<Duration>) {
-        if let Some(sent) = self.sent.take() {
-            self.list.pool().ended(sent, clock::now(), outcome, hold);
+fn filled<S: Send + 'static>(mut changes: Changes<S>) -> Filled<S> {
+    Box::pin(async move {
+        let next = changes.wait_for(|list| !list.is_empty()).await;
+        match next.ok().map(|list| Arc::clone(&list)) {
+            Some(list) => list,
+            // Nothing is left that could fill it: the call waits for its deadline.
+            None => std::future::pending().await,
         }
-    }
-}
-
-impl<S> Drop for Flight<S> {
-    fn drop(&mut self) {
-        self.ended(Outcome::Dropped, None);
-    }
+    })
 }
 
 pin_project! {
-    /// The future of [`Balanced`](super::Balanced): waits for the chosen backend to be ready, sends
-    /// the attempt, and learns from its outcome.
+    /// The future of [`Balanced`](super::Balanced): waits for a backend and for its readiness,
+    /// sends the attempt, and learns from its outcome.
     pub struct BalancedFuture<S, C, P, Req>
     where
         S: Service<Req>,
     {
         #[pin]
-        inner: BackendsFuture<S, Req>,
-        flight: Flight<S>,
+        state: State<S, Req>,
         judge: Arc<Judge<C, P>>,
-        context: Option<CallContext>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    #[project_replace = StateOwned]
+    enum State<S, Req>
+    where
+        S: Service<Req>,
+    {
+        // The list is empty.
+        Waiting { filled: Filled<S>, changes: Changes<S>, request: Req },
+        Sent { #[pin] attempt: Attempt<S, Req> },
+        Done,
     }
 }
 
 impl<S: Service<Req>, C, P, Req> BalancedFuture<S, C, P, Req> {
-    pub(super) const fn new(
-        inner: BackendsFuture<S, Req>,
-        flight: Flight<S>,
-        judge: Arc<Judge<C, P>>,
-        context: Option<CallContext>,
-    ) -> Self {
-        Self {
-            inner,
-            flight,
-            judge,
-            context,
+    #[inline(always)]
+    pub(super) const fn sent(attempt: Attempt<S, Req>, judge: Arc<Judge<C, P>>) -> Self {
+        let state = State::Sent { attempt };
+        Self { state, judge }
+    }
+}
+
+impl<S, C, P, Req> BalancedFuture<S, C, P, Req>
+where
+    S: Service<Req> + Send + 'static,
+{
+    #[cold]
+    pub(super) fn waiting(changes: Changes<S>, request: Req, judge: Arc<Judge<C, P>>) -> Self {
+        let state = State::waiting(changes, request);
+        Self { state, judge }
+    }
+}
+
+impl<S: Service<Req> + Send + 'static, Req> State<S, Req> {
+    fn waiting(changes: Changes<S>, request: Req) -> Self {
+        Self::Waiting {
+            filled: filled(changes.clone()),
+            changes,
+            request,
         }
     }
 }
 
 impl<S, C, P, Req> Future for BalancedFuture<S, C, P, Req>
 where
-    S: Service<Req>,
+    S: Service<Req> + Clone + Send + 'static,
     C: Classify<S::Response, S::Error>,
     P: ReadPushback<S::Response, S::Error>,
+    Req: HasCallContext,
 {
     type Output = Result<S::Response, S::Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let outcome = ready!(this.inner.poll(cx));
-        let context = this.context.get_or_insert_default();
-        let verdict = this.judge.classifier.classify(outcome.as_ref(), context);
-        let reported = context.report().pushback;
-        let pushback = &this.judge.pushback;
-        let asked = reported.or_else(|| pushback.read_in(outcome.as_ref(), context).valid());
-        let hold = match asked {
-            Some(ServerPushback::After(delay)) => Some(delay),
-            Some(ServerPushback::Stop) | None => None,
-        };
-        this.flight.ended(Outcome::of(&verdict), hold);
-        // The attempt's state is not kept for longer than the attempt.
-        *this.context = None;
-        Poll::Ready(outcome)
+        let mut this = self.project();
+        loop {
+            let list = match this.state.as_mut().project() {
+                StateProj::Sent { attempt } => return attempt.poll(cx, this.judge),
+                StateProj::Waiting { filled, .. } => ready!(filled.as_mut().poll(cx)),
+                StateProj::Done => polled_after_completion("BalancedFuture"),
+            };
+            if let StateOwned::Waiting {
+                changes, request, ..
+            } = this.state.as_mut().project_replace(State::Done)
+            {
+                this.state.set(match list.choose(request.context()) {
+                    Some(sent) => State::Sent {
+                        attempt: Attempt::send(&list, sent, request),
+                    },
+                    None => State::waiting(changes, request),
+                });
+            }
+        }
     }
 }
 
 impl<S: Service<Req>, C, P, Req> fmt::Debug for BalancedFuture<S, C, P, Req> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BalancedFuture")
-            .field("inner", &self.inner)
+            .field("is_sent", &matches!(self.state, State::Sent { .. }))
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
-use crate::health::{HealthPolicy, Pool, Status};
+use crate::health::{Attempted, HealthEvent, HealthPolicy, Pool, Sent, Status};
 use crate::{Backend, CallContext};
 
 /// The lock is held only to clone a service, so that it need not be `Sync`.
@@ -41,8 +41,8 @@ impl<S> List<S> {
     ) -> Self {
         let all = named(backends);
         let pool = Pool::new(policy, all.len(), clock::now());
-        let all = all.into();
-        Self { all, pool }
+        pool.on_event(HealthEvent::log);
+        Self::of(all, pool)
     }
 
     /// The list that takes its place.
@@ -52,8 +52,17 @@ impl<S> List<S> {
         let kept = all.iter().map(|(name, _)| places.get(name).copied());
         let kept: Vec<_> = kept.collect();
         let pool = self.pool.changed(&kept, clock::now());
-        let all = all.into();
-        Self { all, pool }
+        Self::of(all, pool)
+    }
+
+    fn of(all: Vec<(Backend, Shared<S>)>, pool: Pool) -> Self {
+        for (at, (name, _)) in all.iter().enumerate() {
+            pool.set_name(at, name.as_str());
+        }
+        Self {
+            all: all.into(),
+            pool,
+        }
     }
 
     /// All but the backend of this name.
@@ -74,10 +83,27 @@ impl<S> List<S> {
         self.all.is_empty()
     }
 
-    /// The places of the backends that the call has tried, least recently used first.
-    pub(super) fn tried(&self, context: &CallContext) -> Vec<usize> {
-        let tried = context.backends_tried();
+    /// The places of these backends, in the same order.
+    #[cold]
+    fn places(&self, tried: &[Backend]) -> Vec<usize> {
         tried.iter().filter_map(|name| self.place(name)).collect()
+    }
+
+    /// The backend for an attempt that is sent now; `None` if the list is empty.
+    #[inline(always)]
+    pub(super) fn choose(&self, context: Option<&CallContext>) -> Option<Sent> {
+        // A first attempt has none, and allocates nothing for them.
+        let tried = context.map_or_else(Vec::new, CallContext::backends_tried);
+        let tried = if tried.is_empty() {
+            Vec::new()
+        } else {
+            self.places(&tried)
+        };
+        let attempt = Attempted {
+            tried: &tried,
+            may_lose: context.is_some_and(CallContext::may_lose),
+        };
+        self.pool.send(clock::now(), attempt)
     }
 
     pub(super) fn status(&self) -> Vec<(Backend, Status)> {

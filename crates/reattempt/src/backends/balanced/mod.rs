@@ -1,26 +1,23 @@
 //! Backends with health, over a list that may change.
 
+mod attempt;
 mod future;
 mod list;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::sync::watch;
 use tower_service::Service;
 
-use crate::clock;
-use crate::health::{Attempted, HealthPolicy, Status};
-use crate::{Backend, CallContext, Classify, HasCallContext, ReadPushback, ServerPushback};
+use crate::health::{HealthPolicy, Status};
+use crate::{Backend, Classify, HasCallContext, Observer, ReadPushback, ServerPushback};
 
-use super::BackendsFuture;
+use attempt::Attempt;
 pub use future::BalancedFuture;
-use future::Flight;
 use list::List;
 
 /// A list of services, one per backend, of which each attempt uses a healthy one with little load.
@@ -33,24 +30,22 @@ use list::List;
 ///   an ejected one, while another attempt of the call is in flight.
 ///
 /// The list may change at any time; a backend that stays keeps its health by its name. Clones share
-/// the list and the health. It is ready as long as the list is not empty; the attempt waits for the
-/// readiness of its backend.
+/// the list and the health. It is always ready: the attempt waits for a backend if the list is
+/// empty, and for the readiness of its backend.
+///
+/// Each ejection is logged at WARN and each return at INFO (`tracing`, target `reattempt::health`).
 ///
 /// The classifier is that of the recovery layer: a verdict that the request is at fault says
 /// nothing against the backend ([`Outcome::of`](crate::health::Outcome::of)). A response that is
 /// committed counts as an answer when its head arrives.
 pub struct Balanced<S, C, P = NoPushback> {
-    /// There once it was polled for readiness: a clone that only changes the list keeps none, and
-    /// no service that was removed.
+    /// There once it was called: a clone that only changes the list keeps none, and no service that
+    /// was removed.
     list: Option<Arc<List<S>>>,
     changes: watch::Sender<Arc<List<S>>>,
     changed: watch::Receiver<Arc<List<S>>>,
     judge: Arc<Judge<C, P>>,
-    /// There while the list is empty and a caller waits.
-    filled: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
 }
-
-const NOT_READY: &str = "`poll_ready` returned ready before the call";
 
 /// What reads the outcome of an attempt.
 #[derive(Debug)]
@@ -89,7 +84,6 @@ impl<S: Send + 'static, C> Balanced<S, C> {
                 classifier,
                 pushback,
             }),
-            filled: None,
         }
     }
 
@@ -108,12 +102,21 @@ impl<S: Send + 'static, C> Balanced<S, C> {
                 classifier: self.judge.classifier.clone(),
                 pushback,
             }),
-            filled: None,
         }
     }
 }
 
 impl<S: Send + 'static, C, P> Balanced<S, C, P> {
+    /// Notifies this observer of ejections and returns, for metrics; earlier ones stay. All clones
+    /// share it.
+    #[must_use]
+    pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
+        let list = Arc::clone(&self.changes.borrow());
+        list.pool()
+            .on_event(move |event| observer.health_changed(event));
+        self
+    }
+
     /// Replaces the list. A backend of the same name keeps its health; of two of the same name the
     /// last one counts. Attempts in flight at a backend that is no longer in it run on.
     pub fn set<N: Into<Arc<str>>>(&self, backends: impl IntoIterator<Item = (N, S)>) {
@@ -200,26 +203,15 @@ impl<S: Send + 'static, C, P> Balanced<S, C, P> {
         Ok(())
     }
 
-    /// Waits until the list is not empty.
-    fn poll_filled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            // It cannot be closed: this value has a sender.
-            if self.list.is_none() || self.changed.has_changed().unwrap_or(false) {
-                self.list = Some(Arc::clone(&self.changed.borrow_and_update()));
-            }
-            if self.list.as_ref().is_some_and(|list| !list.is_empty()) {
-                self.filled = None;
-                return Poll::Ready(());
-            }
-            let mut changed = self.changed.clone();
-            let filled = self.filled.get_or_insert_with(|| {
-                Box::pin(async move {
-                    let _ = changed.wait_for(|list| !list.is_empty()).await;
-                })
-            });
-            ready!(filled.as_mut().poll(cx));
-            self.filled = None;
+    /// The newest list.
+    fn list(&mut self) -> &Arc<List<S>> {
+        // It cannot be closed: this value has a sender.
+        if self.changed.has_changed().unwrap_or(false) {
+            self.list = None;
         }
+        let changed = &mut self.changed;
+        self.list
+            .get_or_insert_with(|| Arc::clone(&changed.borrow_and_update()))
     }
 }
 
@@ -234,38 +226,17 @@ where
     type Error = S::Error;
     type Future = BalancedFuture<S, C, P, Req>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.poll_filled(cx).map(Ok)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
-    /// # Panics
-    /// If the list was empty when this instance was last polled for readiness, or never polled.
     fn call(&mut self, request: Req) -> Self::Future {
-        let list = self.list.as_ref().expect(NOT_READY);
-        let context = request.context();
-        let tried = context.map_or_else(Vec::new, |context| list.tried(context));
-        let attempt = Attempted {
-            tried: &tried,
-            may_lose: context.is_some_and(CallContext::may_lose),
-        };
-        let sent = list.pool().send(clock::now(), attempt);
-        let sent = sent.expect(NOT_READY);
-        let (at, untried) = (sent.at(), sent.untried());
-        // From here on it ends also by a panic, of a service's `clone` for example.
-        let flight = Flight::new(Arc::clone(list), sent);
-        let (backend, service) = list.at(at);
-        if let Some(context) = context {
-            let reporter = context.reporter();
-            reporter.backend(backend);
-            reporter.untried_backend(untried);
+        let judge = Arc::clone(&self.judge);
+        let list = self.list();
+        match list.choose(request.context()) {
+            Some(sent) => BalancedFuture::sent(Attempt::send(list, sent, request), judge),
+            None => BalancedFuture::waiting(self.changed.clone(), request, judge),
         }
-        let context = context.map(CallContext::share);
-        BalancedFuture::new(
-            BackendsFuture::new(service, request),
-            flight,
-            Arc::clone(&self.judge),
-            context,
-        )
     }
 }
 
@@ -276,7 +247,6 @@ impl<S, C, P> Clone for Balanced<S, C, P> {
             changes: self.changes.clone(),
             changed: self.changed.clone(),
             judge: Arc::clone(&self.judge),
-            filled: None,
         }
     }
 }

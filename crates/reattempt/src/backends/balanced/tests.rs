@@ -1,3 +1,5 @@
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -5,11 +7,12 @@ use tower::{Layer, ServiceExt};
 
 use super::*;
 use crate::backoff::{Backoff, Randomness};
+use crate::clock;
 use crate::failure::reason::{KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
 use crate::strategy::MaxAttempts;
 use crate::{
-    AttemptKind, Call, Failure, HedgeLayer, HedgePolicy, Idempotency, RetryInfo, RetryLayer, Stage,
-    Verdict,
+    AttemptKind, Call, CallContext, Failure, HedgeLayer, HedgePolicy, Idempotency, RetryInfo,
+    RetryLayer, Stage, Verdict,
 };
 
 type Outcome = Result<usize, &'static str>;
@@ -371,4 +374,47 @@ async fn a_panic_of_a_clone_leaves_nothing_in_flight() {
     let call = std::panic::AssertUnwindSafe(|| drop(own.call(Call::new(()))));
     assert!(std::panic::catch_unwind(call).is_err());
     assert_eq!(balanced.status()[0].1.in_flight, 0);
+}
+
+/// Law: no panic.
+#[tokio::test(start_paused = true)]
+async fn called_without_asking_for_readiness_it_waits_for_a_backend() {
+    let none: [(&str, Replica); 0] = [];
+    let balanced = Balanced::new(none, policy(), verdict as Classifier);
+    let mut own = balanced.clone();
+    let waiting = own.call(Call::new(()));
+    let (outcome, ()) = tokio::join!(waiting, async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        balanced.insert("7", Replica(7, Arc::default()));
+    });
+    assert_eq!(outcome, Ok(7));
+    assert_eq!(own.call(Call::new(())).await, Ok(7));
+}
+
+#[derive(Debug, Default)]
+struct Events(std::sync::Mutex<Vec<String>>);
+
+impl Observer for Events {
+    fn health_changed(&self, event: &crate::health::HealthEvent) {
+        let name = event.name.as_deref().unwrap_or_default();
+        let seen = format!("{name} {}", event.change.name());
+        self.0.lock().unwrap().push(seen);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_gets_ejections_and_returns_by_name() {
+    let (balanced, servers) = three();
+    let events = Arc::new(Events::default());
+    let balanced = balanced.observer(Arc::clone(&events) as Arc<dyn Observer>);
+    servers[1].fails.store(true, Ordering::Relaxed);
+    let service = retrying().layer(balanced.clone());
+    for _ in 0..100 {
+        assert!(send(&service).await.0.is_ok());
+    }
+    balanced.insert("3", Replica(3, Arc::clone(&servers[1])));
+    servers[1].fails.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(send(&service).await.0.is_ok());
+    assert_eq!(*events.0.lock().unwrap(), ["1 ejected", "1 returned"]);
 }

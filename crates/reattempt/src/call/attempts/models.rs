@@ -8,12 +8,12 @@ use super::*;
 /// Runs a reporter of this attempt concurrently with an action of the recovery layer.
 fn beside(
     slots: &Arc<AttemptSlots>,
-    seat: AttemptKey,
+    key: AttemptKey,
     report: fn(&AttemptSlots, AttemptKey),
     act: impl FnOnce(&AttemptSlots),
 ) {
     let shared = Arc::clone(slots);
-    let other = thread::spawn(move || report(&shared, seat));
+    let other = thread::spawn(move || report(&shared, key));
     act(slots);
     other.join().unwrap();
 }
@@ -23,12 +23,12 @@ fn two_reports_of_one_attempt_are_both_kept() {
     loom::model(|| {
         let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
-        let pushback_and_stage = |slots: &AttemptSlots, seat| {
-            slots.pushback(seat, ServerPushback::Stop);
-            slots.stage(seat, Stage::InFlight);
+        let pushback_and_stage = |slots: &AttemptSlots, key| {
+            slots.pushback(key, ServerPushback::Stop);
+            slots.stage(key, Stage::InFlight);
         };
         beside(&slots, one, pushback_and_stage, |slots| {
-            slots.forbid(one);
+            slots.set(one, Flag::FORBIDDEN);
             assert!(slots.config_coming(one));
         });
         let found = slots.read(one);
@@ -43,12 +43,12 @@ fn a_late_report_is_ignored_while_its_slot_is_reassigned() {
     loom::model(|| {
         let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
-        let late = |slots: &AttemptSlots, seat| {
-            slots.pushback(seat, ServerPushback::Stop);
-            slots.forbid(seat);
+        let late = |slots: &AttemptSlots, key| {
+            slots.pushback(key, ServerPushback::Stop);
+            slots.set(key, Flag::FORBIDDEN);
         };
         beside(&slots, one, late, |slots| {
-            slots.over(one);
+            slots.set(one, Flag::OVER);
             let later = slots.begin(1 + SLOTS as u32);
             assert_eq!(
                 (later.slot, slots.read(later)),
@@ -66,8 +66,8 @@ fn a_late_report_never_revives_a_finished_attempt() {
     loom::model(|| {
         let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
-        let stage = |slots: &AttemptSlots, seat| slots.stage(seat, Stage::InFlight);
-        beside(&slots, one, stage, |slots| slots.over(one));
+        let stage = |slots: &AttemptSlots, key| slots.stage(key, Stage::InFlight);
+        beside(&slots, one, stage, |slots| slots.set(one, Flag::OVER));
         assert!(!slots.any_may_have_left(1));
     });
 }
@@ -77,7 +77,7 @@ fn of_two_who_conclude_an_attempt_one_counts() {
     loom::model(|| {
         let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
-        slots.commit(one);
+        slots.set(one, Flag::COMMITTED);
         let other = {
             let slots = Arc::clone(&slots);
             thread::spawn(move || slots.conclude(one))

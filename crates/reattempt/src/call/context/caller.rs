@@ -4,16 +4,14 @@ use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use super::{AttemptReporter, CallContext};
-use crate::call::marks::{CALLER, CLAIMED, ENFORCED, POLICY};
-use crate::call::options::CallerOptions;
+use crate::call::marks::{CALLER, ENFORCED};
 use crate::call::state::CallState;
+use crate::call::state::CallerOptions;
 use crate::call::{CallSubject, MethodName};
 use crate::info::Backend;
 use crate::policy::admission::Criticality;
 use crate::strategy::CallView;
-use crate::{
-    AttemptKind, CallDeadline, Idempotency, RetryInfo, RetryStrategy, RetryThrottle, RoutePolicy,
-};
+use crate::{CallDeadline, Idempotency, RetryInfo, RetryStrategy, RetryThrottle, RoutePolicy};
 
 /// What callers read and set.
 impl CallContext {
@@ -22,34 +20,6 @@ impl CallContext {
             .change_options(|options| change(options.caller.get_or_insert_default()));
         self.attempt.marks.set(CALLER);
         self
-    }
-
-    /// The attempt's number, from 1; 0 above the recovery layers, and without any.
-    #[must_use]
-    #[inline]
-    pub const fn attempt(&self) -> u32 {
-        self.attempt.marks.attempt()
-    }
-
-    /// Why this attempt is sent.
-    #[must_use]
-    #[inline]
-    pub const fn kind(&self) -> AttemptKind {
-        self.attempt.marks.kind()
-    }
-
-    /// True below the recovery layer that acts on this call.
-    #[must_use]
-    #[inline]
-    pub const fn is_claimed(&self) -> bool {
-        self.attempt.marks.has(CLAIMED)
-    }
-
-    /// Whether the request may take effect twice.
-    #[must_use]
-    #[inline]
-    pub const fn idempotency(&self) -> Idempotency {
-        self.attempt.marks.idempotency()
     }
 
     /// Sets whether the request may take effect twice; overrides what its protocol says.
@@ -74,19 +44,6 @@ impl CallContext {
         self
     }
 
-    /// The time limit that applies here.
-    #[must_use]
-    #[inline]
-    pub const fn limit(&self) -> Option<CallDeadline> {
-        match self.limit {
-            Some(at) => Some(CallDeadline {
-                at,
-                enforced: self.attempt.marks.has(ENFORCED),
-            }),
-            None => None,
-        }
-    }
-
     /// Attaches a time limit, unless an earlier one is present.
     #[inline]
     pub fn stamp_limit(&mut self, limit: CallDeadline) -> &mut Self {
@@ -94,13 +51,6 @@ impl CallContext {
         self.limit = Some(limit.at);
         self.attempt.marks.put(ENFORCED, limit.enforced);
         self
-    }
-
-    /// The policy that applies: the caller's, else the route's.
-    #[must_use]
-    #[inline]
-    pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
-        self.attempt.policy()
     }
 
     /// The policy that a layer attached, even if the caller's own overrides it: for settings that
@@ -111,35 +61,14 @@ impl CallContext {
         self.attempt.route_policy()
     }
 
-    /// False if there is certainly no policy and no strategy other than the layers' own.
-    #[must_use]
-    #[inline]
-    pub const fn has_policy(&self) -> bool {
-        self.attempt.marks.has(CALLER | POLICY)
-    }
-
     /// Sets a policy for this call only; overrides the route's.
     pub fn set_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
         self.change_caller(|own| own.policy = Some(policy))
     }
 
-    /// The strategy that the caller set for this call.
-    #[must_use]
-    #[inline]
-    pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
-        self.attempt.caller()?.strategy.as_ref()
-    }
-
     /// Sets a strategy for this call only; overrides policy and layer.
     pub fn set_strategy(&mut self, strategy: Arc<dyn RetryStrategy>) -> &mut Self {
         self.change_caller(|own| own.strategy = Some(strategy))
-    }
-
-    /// The throttle that applies: the caller's, else the policy's, else the layer's.
-    #[must_use]
-    #[inline]
-    pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        self.attempt.throttle()
     }
 
     /// Sets a throttle for this call only; overrides policy and layer.

@@ -1,6 +1,7 @@
 //! The read side of a call, which outlives the request.
 
 use super::Attempt;
+use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
 use crate::call::state::CallState;
 #[cfg(feature = "tokio")]
@@ -48,7 +49,7 @@ impl CallHandle {
     /// [`AttemptReporter::own_answer`](crate::AttemptReporter::own_answer).
     pub fn own_answer(&self) {
         if let Some(state) = self.0.call() {
-            state.slots.own_answer(self.0.marks.seat());
+            state.slots.set(self.0.marks.key(), Flag::OWN_ANSWER);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::CallContext;
+use crate::call::marks::BEGUN;
 use crate::call::state::CallState;
 use crate::{HasCallContext, RetryInfo};
 
@@ -36,6 +38,31 @@ impl RetryInfoHandle {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.as_ref()
             .map_or_else(RetryInfo::default, |state| state.info())
+    }
+}
+
+impl CallContext {
+    /// Shows a call that begins to the caller, if it watches.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn show_to_caller(&self) {
+        let caller = self.attempt.caller();
+        if let Some(watch) = caller.and_then(|own| own.watch.as_ref()) {
+            self.see(watch);
+        }
+    }
+
+    /// Shows the call to the caller, if it has begun.
+    fn show(&self, watch: &Watch) {
+        if self.attempt.marks.has(BEGUN) {
+            self.see(watch);
+        }
+    }
+
+    fn see(&self, watch: &Watch) {
+        if let Some(state) = &self.attempt.state {
+            watch.see(CallState::shared_by(state));
+        }
     }
 }
 

@@ -4,20 +4,22 @@ mod caller;
 mod handle;
 mod info_handle;
 mod layers;
+mod options;
+mod progress;
 mod reporter;
 #[cfg(test)]
 mod tests;
+mod timing;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::call::attempts::AttemptKey;
-use crate::call::marks::{BEGUN, CALLER, Marks, POLICY, THROTTLE};
-use crate::call::options::{CallerOptions, Options};
+use crate::call::marks::{CALLER, CLAIMED, ENFORCED, Marks, POLICY, THROTTLE};
 use crate::call::pool;
-use crate::call::state::CallState;
+use crate::call::state::{CallState, CallerOptions};
 use crate::info::Backend;
-use crate::{RetryThrottle, RoutePolicy};
+use crate::{AttemptKind, CallDeadline, Idempotency, RetryStrategy, RetryThrottle, RoutePolicy};
 pub use handle::CallHandle;
 pub use info_handle::RetryInfoHandle;
 pub(crate) use info_handle::Watch;
@@ -79,70 +81,10 @@ impl Attempt {
         }
     }
 
-    /// Another call with the same options. Does nothing that may unwind: wherever a context is
-    /// cloned it then stays in registers (a retry layer's call: 37 instructions).
-    #[cold]
-    #[inline(never)]
-    fn copy(&self) -> Self {
-        let mut marks = self.marks;
-        if let Some(call) = self.call().filter(|_| marks.has(BEGUN)) {
-            call.copied();
-        }
-        marks.leave_call();
-        let state = self.own_options().map(CallState::with);
-        Self {
-            state: state.map(Arc::new),
-            marks,
-        }
-    }
-
-    /// A copy of the options, if any of them is this call's. The marks, which are copied too, say
-    /// which ones are.
-    fn own_options(&self) -> Option<Options> {
-        let state = self.state.as_ref()?;
-        (self.marks.has(CALLER | POLICY | THROTTLE)).then(|| state.options.clone())
-    }
-
     /// The state of the call, if it has one.
     #[inline(always)]
     fn call(&self) -> Option<&CallState> {
         self.state.as_deref().map(CallState::of_call)
-    }
-
-    /// Changes the options of this call. Other contexts and handles that share its state keep
-    /// theirs: then this one gets options of its own, and stays an attempt of the same call.
-    #[cold]
-    #[inline(never)]
-    fn change_options(&mut self, change: impl FnOnce(&mut Options)) {
-        let Some(state) = &mut self.state else {
-            let mut options = Options::default();
-            change(&mut options);
-            self.state = Some(Arc::new(CallState::with(options)));
-            return;
-        };
-        if let Some(state) = Arc::get_mut(state) {
-            return change(&mut state.options);
-        }
-        let call = CallState::shared_by(state);
-        let mut options = self.own_options().unwrap_or_default();
-        change(&mut options);
-        self.state = Some(Arc::new(CallState::beside(call, options)));
-    }
-
-    /// The caller watches a call that has not begun: its state will hold no options. The caller's
-    /// handle may keep it for long, and the options hold user data.
-    fn keep_options_apart(&mut self) {
-        if self.marks.has(BEGUN) {
-            return;
-        }
-        let call = Arc::default();
-        match self.state.as_mut().and_then(Arc::get_mut) {
-            Some(state) => state.stand_beside(call),
-            None => {
-                let options = self.own_options().unwrap_or_default();
-                self.state = Some(Arc::new(CallState::beside(call, options)));
-            }
-        }
     }
 
     /// The options that the caller set; few calls have any.
@@ -189,7 +131,84 @@ impl Attempt {
     }
 }
 
+/// What applies to the call and its attempt.
 impl CallContext {
+    /// The attempt's number, from 1; 0 above the recovery layers, and without any.
+    #[must_use]
+    #[inline]
+    pub const fn attempt(&self) -> u32 {
+        self.attempt.marks.attempt()
+    }
+
+    /// Why this attempt is sent.
+    #[must_use]
+    #[inline]
+    pub const fn kind(&self) -> AttemptKind {
+        self.attempt.marks.kind()
+    }
+
+    /// True below the recovery layer that acts on this call.
+    #[must_use]
+    #[inline]
+    pub const fn is_claimed(&self) -> bool {
+        self.attempt.marks.has(CLAIMED)
+    }
+
+    /// Whether the request may take effect twice.
+    #[must_use]
+    #[inline]
+    pub const fn idempotency(&self) -> Idempotency {
+        self.attempt.marks.idempotency()
+    }
+
+    /// The time limit that applies here.
+    #[must_use]
+    #[inline]
+    pub const fn limit(&self) -> Option<CallDeadline> {
+        match self.limit {
+            Some(at) => Some(CallDeadline {
+                at,
+                enforced: self.attempt.marks.has(ENFORCED),
+            }),
+            None => None,
+        }
+    }
+
+    /// For layers: sets the limit that applies from here on, which the layer enforces.
+    #[inline(always)]
+    pub(crate) const fn enforce_limit(&mut self, at: Instant) {
+        self.limit = Some(at);
+        self.attempt.marks.set(ENFORCED);
+    }
+
+    /// The policy that applies: the caller's, else the route's.
+    #[must_use]
+    #[inline]
+    pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
+        self.attempt.policy()
+    }
+
+    /// False if there is certainly no policy and no strategy other than the layers' own.
+    #[must_use]
+    #[inline]
+    pub const fn has_policy(&self) -> bool {
+        self.attempt.marks.has(CALLER | POLICY)
+    }
+
+    /// The strategy that the caller set for this call.
+    #[must_use]
+    #[inline]
+    pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
+        self.attempt.caller()?.strategy.as_ref()
+    }
+
+    /// The throttle that applies: the caller's, else the policy's, else the layer's.
+    #[must_use]
+    #[inline]
+    pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
+        self.attempt.throttle()
+    }
+
     /// The same attempt of the same call, for a layer that looks at the call's end.
     #[inline(always)]
     pub(crate) fn share(&self) -> Self {
@@ -205,8 +224,8 @@ impl CallContext {
     }
 
     #[inline]
-    pub(crate) const fn seat(&self) -> AttemptKey {
-        self.attempt.marks.seat()
+    pub(crate) const fn key(&self) -> AttemptKey {
+        self.attempt.marks.key()
     }
 
     pub(crate) fn backend(&self) -> Option<Backend> {

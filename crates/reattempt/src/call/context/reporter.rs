@@ -3,7 +3,7 @@
 use super::Attempt;
 #[cfg(feature = "tokio")]
 use super::CallContext;
-use crate::call::attempts::{AttemptKey, ConfigWaiter};
+use crate::call::attempts::{AttemptKey, ConfigWaiter, Flag};
 use crate::call::state::CallState;
 use crate::info::Backend;
 use crate::policy::throttle::Settled;
@@ -25,7 +25,7 @@ impl Clone for AttemptReporter {
 impl AttemptReporter {
     fn with(&self, report: impl FnOnce(&CallState, AttemptKey)) {
         if let Some(state) = self.0.call() {
-            report(state, self.0.marks.seat());
+            report(state, self.0.marks.key());
         }
     }
 
@@ -46,19 +46,19 @@ impl AttemptReporter {
 
     /// The server's pushback; the latest report counts.
     pub fn pushback(&self, pushback: ServerPushback) {
-        self.with(|state, seat| state.slots.pushback(seat, pushback));
+        self.with(|state, key| state.slots.pushback(key, pushback));
     }
 
     /// The server's pushback could not be parsed: it counts as none, and the attempt's record shows
     /// it.
     pub fn pushback_unreadable(&self) {
-        self.with(|state, seat| state.slots.pushback_unreadable(seat));
+        self.with(|state, key| state.slots.pushback_unreadable(key));
     }
 
     /// How far the attempt has come. The classifier's [`Stage::Response`] is final: a server's
     /// response overrides earlier reports.
     pub fn stage(&self, stage: Stage) {
-        self.with(|state, seat| state.slots.stage(seat, stage));
+        self.with(|state, key| state.slots.stage(key, stage));
     }
 
     /// The response is this layer's own and not the server's: the reported [stage](Self::stage)
@@ -67,12 +67,12 @@ impl AttemptReporter {
     ///
     /// For layers that produce responses: an attempt timeout, load shedding.
     pub fn own_answer(&self) {
-        self.with(|state, seat| state.slots.own_answer(seat));
+        self.with(|state, key| state.slots.set(key, Flag::OWN_ANSWER));
     }
 
     /// Where the attempt was sent.
     pub fn backend(&self, backend: Backend) {
-        self.with(|state, seat| state.backend(seat.attempt, backend));
+        self.with(|state, key| state.backend(key.attempt, backend));
     }
 
     /// Whether there is a backend that this call has not tried, this attempt included: see
@@ -80,12 +80,12 @@ impl AttemptReporter {
     /// because an attempt that waits for a connection may try several backends. At most
     /// [`MOST_RECORDS`](crate::MOST_RECORDS) are tried for it: the call remembers no more.
     pub fn untried_backend(&self, is_left: bool) {
-        self.with(|state, seat| state.slots.untried_backend(seat, is_left));
+        self.with(|state, key| state.slots.put(key, Flag::UNTRIED_BACKEND, is_left));
     }
 
     /// Forbids another attempt of this call.
     pub fn forbid(&self) {
-        self.with(|state, seat| state.slots.forbid(seat));
+        self.with(|state, key| state.slots.set(key, Flag::FORBIDDEN));
     }
 
     /// The server may have carried out the request, whatever the failure's stage says: it is sent
@@ -94,7 +94,7 @@ impl AttemptReporter {
     /// For a transport whose failure may be of a later step, such as the GET that follows a POST's
     /// redirect.
     pub fn in_doubt(&self) {
-        self.with(|state, seat| state.slots.in_doubt(seat));
+        self.with(|state, key| state.slots.set(key, Flag::IN_DOUBT));
     }
 
     /// Whether a circuit breaker refused the attempt, which was never sent then: whatever the
@@ -104,10 +104,10 @@ impl AttemptReporter {
     /// the attempt may have reached a server, it is [in doubt](Self::in_doubt) and does not move
     /// on.
     pub fn circuit_open(&self, is_open: bool) {
-        self.with(|state, seat| {
+        self.with(|state, key| {
             // Most attempts are let through, and write nothing.
-            if state.slots.read(seat).circuit_open != is_open {
-                state.slots.circuit_open(seat, is_open);
+            if state.slots.read(key).circuit_open != is_open {
+                state.slots.put(key, Flag::CIRCUIT_OPEN, is_open);
             }
         });
     }
@@ -115,11 +115,11 @@ impl AttemptReporter {
     /// A newer configuration was requested: `waiter` resolves when it is known whether it moved the
     /// call's target. The recovery layer races it against its back-off.
     pub fn config_coming(&self, waiter: ConfigWaiter) {
-        self.with(|state, seat| {
+        self.with(|state, key| {
             // Without a recovery layer nothing takes the waiter, and the state may outlive the
             // call.
             if state.is_claimed() {
-                state.leave_waiter(seat, waiter);
+                state.leave_waiter(key, waiter);
             }
         });
     }
@@ -130,7 +130,7 @@ impl AttemptReporter {
     pub fn follow(self) -> Self {
         // Without a throttle there is nothing to report.
         if self.0.throttle().is_some() {
-            self.with(|state, seat| state.slots.followed(seat));
+            self.with(|state, key| state.slots.set(key, Flag::FOLLOWED));
         }
         self
     }
@@ -142,19 +142,19 @@ impl AttemptReporter {
         let Some(state) = self.0.call() else {
             return;
         };
-        let seat = self.0.marks.seat();
-        if !state.slots.conclude(seat) {
+        let key = self.0.marks.key();
+        if !state.slots.conclude(key) {
             return;
         }
         if let Err((failure, counts)) = end {
-            state.concluded(seat, self.0.marks.kind(), failure, counts);
+            state.concluded(key, self.0.marks.kind(), failure, counts);
             #[cfg(feature = "tokio")]
             crate::observe::log::stream_failed(&self.context(), failure);
         }
         let Some(throttle) = self.0.throttle() else {
             return;
         };
-        let first = seat.attempt <= 1;
+        let first = key.attempt <= 1;
         match end {
             Ok(()) if first => throttle.settled(Settled::Success),
             Ok(()) => throttle.recovered(state.last_permitted().as_ref()),

@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::Stage;
+use crate::{Backend, Stage};
 
 /// Runs two threads, one of them the current one.
 fn both<T: 'static>(

@@ -17,6 +17,7 @@ use crate::clock;
 use crate::test_util::{
     Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
 };
+use crate::{AttemptKind, NextAttempt, Observer};
 
 mod cut_off;
 mod failures;

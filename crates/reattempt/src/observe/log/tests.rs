@@ -159,3 +159,62 @@ async fn a_successful_call_logs_nothing() {
     assert!(service.oneshot(probe.request()).await.is_ok());
     assert_eq!(*heard.0.lock().unwrap(), []);
 }
+
+/// Issue 16, point 5: the governor says why.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_a_governor_logs_its_reason() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let governor = Arc::new(crate::Governor::new(1, 100).unwrap());
+    let busy = crate::Failure::new(KV_TEMPORARY_FAILURE, crate::Stage::Response);
+    // A lone failure has a retry in any state.
+    governor.first_failed();
+    governor.settled(Settled::Failure(&busy));
+    assert!(governor.spend(Some(&busy)));
+    let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE)]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(governor);
+    let two = MaxAttempts::new(2, Backoff::constant(ms(10)));
+    let service = RetryLayer::new(classify, two).layer(probe.inner());
+    assert!(service.oneshot(request).await.is_err());
+
+    let heard = heard.0.lock().unwrap();
+    let (_, _, refused) = &heard[0];
+    let why = "refused=after overload: the level of 0 is not above 1 ";
+    assert!(refused.contains(why), "{refused}");
+}
+
+/// Issue 16, part C: what keeps requests away is a warning.
+#[test]
+fn changes_of_health_log_at_warn_and_info() {
+    use crate::health::{HealthCause, HealthChange, HealthEvent};
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let mut event = HealthEvent {
+        name: Some("10.0.0.1:80".into()),
+        change: HealthChange::Ejected,
+        cause: HealthCause::SuccessRate,
+        ejected_for: Some(ms(4000)),
+    };
+    for change in HealthChange::ALL {
+        event.change = change;
+        event.log();
+    }
+    let heard = heard.0.lock().unwrap();
+    let levels: Vec<_> = heard.iter().map(|(level, ..)| *level).collect();
+    let (bad, good) = (Level::WARN, Level::INFO);
+    assert_eq!(levels, [bad, good, bad, good]);
+    let (_, target, ejected) = &heard[0];
+    assert_eq!(target, "reattempt::health");
+    for part in [
+        "backend=\"10.0.0.1:80\" ",
+        "cause=\"success_rate\" ",
+        "time=4s ",
+    ] {
+        assert!(ejected.contains(part), "{ejected}");
+    }
+}

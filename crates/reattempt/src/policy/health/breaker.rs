@@ -1,9 +1,12 @@
 //! A circuit breaker: the health of one backend, for which there is no other.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::event::{HealthCause, HealthChange, HealthEvent, Listeners};
 use super::options::HealthPolicy;
-use super::pool::{Pool, Sent};
+use super::pool::Pool;
+use super::send::Sent;
 use super::{FailurePercentageEjection, Outcome};
 use crate::sync::{AtomicU8, Ordering};
 
@@ -29,10 +32,13 @@ const CLOSED: u8 = 2;
 /// The policy's ejection is the opening of the circuit. What compares backends with each other has
 /// no part in it: the success rate, the minimum of hosts and the share that may be ejected. Share
 /// it in an `Arc`: the layer is one user, and the other switches it from outside.
+///
+/// Each opening is logged at WARN and each closing at INFO (`tracing`, target `reattempt::health`).
 #[derive(Debug)]
 pub struct CircuitBreaker {
     pool: Pool,
-    switch: AtomicU8,
+    switch: Arc<AtomicU8>,
+    listeners: Arc<Listeners>,
 }
 
 impl CircuitBreaker {
@@ -48,26 +54,77 @@ impl CircuitBreaker {
             .max_ejection_percent(100)
             .success_rate(None)
             .failure_percentage(by_share);
+        let pool = Pool::returning(policy, 1, now, true);
+        let switch = Arc::new(AtomicU8::new(AUTOMATIC));
+        let listeners = Arc::new(Listeners::default());
+        listeners.add(HealthEvent::log);
+        let (switched, notified) = (Arc::clone(&switch), Arc::clone(&listeners));
+        pool.on_event(move |event| {
+            // By hand it is open or closed whatever it decides itself.
+            if switched.load(Ordering::Relaxed) == AUTOMATIC {
+                notified.notify(std::slice::from_ref(event));
+            }
+        });
         Self {
-            pool: Pool::returning(policy, 1, now, true),
-            switch: AtomicU8::new(AUTOMATIC),
+            pool,
+            switch,
+            listeners,
         }
+    }
+
+    /// Names it in the log and in events, by its backend or its route for example.
+    #[must_use]
+    pub fn with_name(self, name: impl Into<Arc<str>>) -> Self {
+        self.pool.set_name(0, name);
+        self
+    }
+
+    /// Calls this function whenever the circuit opens or closes, by itself or by hand; earlier
+    /// functions stay. It is called inline and must not block.
+    pub fn on_event(&self, listener: impl Fn(&HealthEvent) + Send + Sync + 'static) {
+        self.listeners.add(listener);
     }
 
     /// Opens the circuit until it is switched again.
     pub fn open(&self) {
-        self.switch.store(OPEN, Ordering::Relaxed);
+        self.switch(OPEN);
     }
 
     /// Closes the circuit until it is switched again, whatever fails. Its own decisions go on: a
     /// success ends an opening.
     pub fn close(&self) {
-        self.switch.store(CLOSED, Ordering::Relaxed);
+        self.switch(CLOSED);
     }
 
     /// Leaves the circuit to its own decisions, as at first. They went on meanwhile.
     pub fn automatic(&self) {
-        self.switch.store(AUTOMATIC, Ordering::Relaxed);
+        self.switch(AUTOMATIC);
+    }
+
+    fn switch(&self, to: u8) {
+        let was_open = self.is_open();
+        self.switch.store(to, Ordering::Relaxed);
+        let is_open = self.is_open();
+        if was_open != is_open {
+            let change = if is_open {
+                HealthChange::Opened
+            } else {
+                HealthChange::Closed
+            };
+            self.listeners.notify(&[HealthEvent {
+                name: self.pool.name(),
+                change,
+                cause: HealthCause::ByHand,
+                ejected_for: None,
+            }]);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        match self.switch.load(Ordering::Relaxed) {
+            AUTOMATIC => self.pool.is_ejected(),
+            switched => switched == OPEN,
+        }
     }
 
     /// The state now.
@@ -81,15 +138,33 @@ impl CircuitBreaker {
         }
     }
 
-    /// The state, if a request would be refused now. Reads the clock only if the circuit is not
-    /// closed.
+    /// Before the backend is asked whether it is ready: the trial of a half-open circuit, so that
+    /// only its caller waits; `None` if it is closed. Reads the clock only if it is not.
+    ///
+    /// # Errors
+    /// The state, if a request would be refused now.
     #[cfg(feature = "tokio")]
-    pub(crate) fn would_refuse(&self, now: impl FnOnce() -> Instant) -> Option<CircuitState> {
+    pub(crate) fn reserve(
+        &self,
+        now: impl FnOnce() -> Instant,
+    ) -> Result<Option<Sent>, CircuitState> {
         match self.switch.load(Ordering::Relaxed) {
-            OPEN => Some(CircuitState::Open(Duration::MAX)),
-            CLOSED => None,
-            _ => self.pool.would_refuse(now).map(refusal),
+            OPEN => Err(CircuitState::Open(Duration::MAX)),
+            CLOSED => Ok(None),
+            _ => self.pool.reserve(now).map_err(refusal),
         }
+    }
+
+    /// Whether it was opened by hand.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_switched_off(&self) -> bool {
+        self.switch.load(Ordering::Relaxed) == OPEN
+    }
+
+    /// A trial that was reserved was not sent, for no fault of the backend.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn unsent(&self, sent: Sent, now: Instant) {
+        self.pool.unsent(sent, now);
     }
 
     /// Lets a request through.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::event::{HealthCause, HealthChange, HealthEvent, Listeners};
 use super::member::Member;
 use super::options::HealthPolicy;
 use super::sweep;
@@ -29,6 +30,7 @@ pub(super) struct Common {
     /// What an answer usually takes, in nanoseconds; 0 if it is not known.
     pub(super) usual: AtomicU64,
     pub(super) ledger: Mutex<Ledger>,
+    pub(super) listeners: Listeners,
 }
 
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub(super) struct Ledger {
     pub(super) members: Vec<Arc<Member>>,
     pub(super) ticked_at: u64,
     pub(super) sweep_at: u64,
+    /// What happened under the lock, until it is released.
+    pub(super) events: Vec<HealthEvent>,
 }
 
 pub(super) fn nanos(duration: Duration) -> u64 {
@@ -62,11 +66,17 @@ impl Common {
 
     pub(super) fn with_ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut ledger)
+        let result = change(&mut ledger);
+        let events = std::mem::take(&mut ledger.events);
+        drop(ledger);
+        if !events.is_empty() {
+            self.listeners.notify(&events);
+        }
+        result
     }
 
     /// Ejects, if the share of ejected ones allows it.
-    pub(super) fn eject(&self, ledger: &Ledger, member: &Member, now: u64) {
+    pub(super) fn eject(&self, ledger: &mut Ledger, member: &Member, now: u64, cause: HealthCause) {
         let ejected = ledger.members.iter().filter(|one| one.is_ejected());
         if member.is_ejected()
             || member.is_gone()
@@ -74,11 +84,27 @@ impl Common {
         {
             return;
         }
-        self.eject_again(member, now);
+        self.eject_again(ledger, member, now, cause);
     }
 
-    pub(super) fn eject_again(&self, member: &Member, now: u64) {
+    pub(super) fn eject_again(
+        &self,
+        ledger: &mut Ledger,
+        member: &Member,
+        now: u64,
+        cause: HealthCause,
+    ) {
         member.eject(now);
+        ledger.events.push(HealthEvent {
+            name: member.name(),
+            change: if self.by_trial {
+                HealthChange::Opened
+            } else {
+                HealthChange::Ejected
+            },
+            cause,
+            ejected_for: Some(self.policy.ejection_time(member.times())),
+        });
         member.probe_from(self.next_probe(member, now));
         self.plain_until.store(0, Relaxed);
     }
@@ -98,12 +124,6 @@ impl Common {
         member.take_probe(now, self.patience(member))
     }
 
-    /// Whether [`Self::take_probe`] would.
-    #[cfg(feature = "tokio")]
-    pub(super) fn may_probe(&self, member: &Member, now: u64) -> bool {
-        member.may_probe(now, self.patience(member)).is_some()
-    }
-
     fn patience(&self, member: &Member) -> u64 {
         nanos(self.policy.ejection_time(member.times())).max(1)
     }
@@ -114,8 +134,29 @@ impl Common {
         Some(member.ejected_at()?.saturating_add(time))
     }
 
-    pub(super) fn uneject(&self, member: &Member, now: u64, in_a_row: u32) {
+    pub(super) fn uneject(
+        &self,
+        ledger: &mut Ledger,
+        member: &Member,
+        now: u64,
+        cause: HealthCause,
+    ) {
+        // One that returns by time alone is ejected by its next failure.
+        let in_a_row = match cause {
+            HealthCause::Time => self.policy.consecutive_failures.unwrap_or(1) - 1,
+            _ => 0,
+        };
         member.uneject(now, in_a_row);
+        ledger.events.push(HealthEvent {
+            name: member.name(),
+            change: if self.by_trial {
+                HealthChange::Closed
+            } else {
+                HealthChange::Returned
+            },
+            cause,
+            ejected_for: None,
+        });
         // What it took when it failed says nothing of it now.
         member.forget(self.usual.load(Relaxed), u64::MAX);
         self.plain_until.store(0, Relaxed);
@@ -131,7 +172,8 @@ impl Common {
         };
         // Not at each further one: the lock would be asked by all failing calls.
         if in_a_row >= most && in_a_row % most == 0 {
-            self.with_ledger(|ledger| self.eject(ledger, member, now));
+            let cause = HealthCause::FailuresInARow;
+            self.with_ledger(|ledger| self.eject(ledger, member, now, cause));
         }
         in_a_row < most || member.is_ejected()
     }
@@ -201,26 +243,30 @@ impl Common {
             let outliers = sweep::by_success_rate(&counts, by);
             outliers
                 .into_iter()
-                .map(|at| (at, by.enforcement_percentage))
+                .map(|at| (at, by.enforcement_percentage, HealthCause::SuccessRate))
         });
         let by_share = policy.failure_percentage.iter().flat_map(|by| {
             let outliers = sweep::by_failure_percentage(&counts, by);
-            outliers
-                .into_iter()
-                .map(|at| (at, by.enforcement_percentage))
+            outliers.into_iter().map(|at| {
+                (
+                    at,
+                    by.enforcement_percentage,
+                    HealthCause::FailurePercentage,
+                )
+            })
         });
-        for (at, percent) in by_rate.chain(by_share) {
+        let members = ledger.members.clone();
+        for (at, percent, cause) in by_rate.chain(by_share) {
             if policy.randomness.roll() * 100.0 < f64::from(percent) {
                 // From when it was due: a late one may find that the time is over.
-                self.eject(ledger, &ledger.members[at], due);
+                self.eject(ledger, &members[at], due, cause);
             }
         }
-        for member in &ledger.members {
+        for member in &members {
             match self.ejected_until(member) {
                 None => member.calm(intervals),
                 Some(until) if now > until && !self.by_trial => {
-                    let most = policy.consecutive_failures.unwrap_or(1);
-                    self.uneject(member, now, most - 1);
+                    self.uneject(ledger, member, now, HealthCause::Time);
                     // Sweeps after the one that it would have returned with.
                     let before = until.checked_sub(due).map_or(0, |time| 1 + time / interval);
                     member.calm(intervals.saturating_sub(before + 1));

@@ -1,5 +1,7 @@
 //! What is known of one backend.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 use Ordering::Relaxed;
@@ -42,6 +44,8 @@ pub(super) struct Member {
     probed_since: AtomicU64,
     /// 1 once it is in no list.
     gone: AtomicU32,
+    /// By which events name it.
+    name: OnceLock<Arc<str>>,
 }
 
 impl Member {
@@ -61,6 +65,7 @@ impl Member {
             probe_at: AtomicU64::new(0),
             probed_since: AtomicU64::new(0),
             gone: AtomicU32::new(0),
+            name: OnceLock::new(),
         }
     }
 
@@ -231,18 +236,15 @@ impl Member {
     /// Takes the right to probe, if it is time and no probe is in flight that is younger than
     /// `patience`.
     pub(super) fn take_probe(&self, now: u64, patience: u64) -> bool {
-        self.may_probe(now, patience).is_some_and(|since| {
-            self.probed_since
-                .compare_exchange(since, now, Relaxed, Relaxed)
-                .is_ok()
-        })
-    }
-
-    /// If a probe may be sent, when the one was sent whose place it takes; 0 if there is none.
-    pub(super) fn may_probe(&self, now: u64, patience: u64) -> Option<u64> {
         let since = self.probed_since.load(Relaxed);
         let is_free = since == 0 || now >= since.saturating_add(patience);
-        (self.is_ejected() && now >= self.probe_at.load(Relaxed) && is_free).then_some(since)
+        self.is_ejected()
+            && now >= self.probe_at.load(Relaxed)
+            && is_free
+            && self
+                .probed_since
+                .compare_exchange(since, now, Relaxed, Relaxed)
+                .is_ok()
     }
 
     /// Whether the probe in flight is the one that was sent then.
@@ -272,6 +274,15 @@ impl Member {
 
     pub(super) fn has_full_share(&self) {
         self.joined_at.store(0, Relaxed);
+    }
+
+    /// The first name stays.
+    pub(super) fn set_name(&self, name: Arc<str>) {
+        let _ = self.name.set(name);
+    }
+
+    pub(super) fn name(&self) -> Option<Arc<str>> {
+        self.name.get().map(Arc::clone)
     }
 
     pub(super) fn leave(&self) {

@@ -28,7 +28,10 @@
 //! assert_eq!(ejected, [false, true, false]);
 //! ```
 
+mod alone;
 mod breaker;
+mod ended;
+mod event;
 mod ledger;
 mod member;
 #[cfg(all(test, reattempt_loom))]
@@ -37,6 +40,7 @@ mod options;
 mod pool;
 #[cfg(feature = "config")]
 mod read;
+mod send;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -46,8 +50,10 @@ use std::time::Duration;
 use crate::Verdict;
 
 pub use breaker::{CircuitBreaker, CircuitState};
+pub use event::{HealthCause, HealthChange, HealthEvent};
 pub use options::{FailurePercentageEjection, HealthPolicy, SuccessRateEjection};
-pub use pool::{Attempted, Pool, Sent};
+pub use pool::Pool;
+pub use send::{Attempted, Sent};
 
 /// What the end of an attempt says about its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

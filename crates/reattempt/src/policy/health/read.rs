@@ -6,6 +6,19 @@ use super::{FailurePercentageEjection, HealthPolicy, SuccessRateEjection};
 use crate::config::{Json, Members, Place, duration, integer};
 
 impl HealthPolicy {
+    /// The members of the object.
+    pub const MEMBERS: &[&str] = &[
+        "interval",
+        "baseEjectionTime",
+        "maxEjectionTime",
+        "maxEjectionPercent",
+        "successRateEjection",
+        "failurePercentageEjection",
+        "consecutiveFailures",
+        "slowStart",
+        "probeInterval",
+    ];
+
     /// Reads a policy; what is absent is as in [`standard`](Self::standard):
     ///
     /// `{"interval": "1s", "baseEjectionTime": "4s", "maxEjectionTime": "4s",
@@ -19,18 +32,7 @@ impl HealthPolicy {
     /// [`Form`](crate::config::Form). An enforcement of 0 switches an ejection off, and so does 0
     /// `consecutiveFailures`; `"probeInterval": "0s"` switches probes off.
     pub fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
-        let known = [
-            "interval",
-            "baseEjectionTime",
-            "maxEjectionTime",
-            "maxEjectionPercent",
-            "successRateEjection",
-            "failurePercentageEjection",
-            "consecutiveFailures",
-            "slowStart",
-            "probeInterval",
-        ];
-        let members = Members::of(place, json, &known)?;
+        let members = Members::of(place, json, Self::MEMBERS)?;
         let mut time = |name, above_zero| {
             let read = |place: &mut Place<'_>, json: Json<'_>| duration(place, json, above_zero);
             members.optional(place, name, read)

@@ -217,7 +217,9 @@ impl ExtraLoad {
         }
         let rate = self.share * learned.effort.spent;
         let ahead = ahead(rate);
-        let saved = ((earned - sent) as f32).clamp(-ahead / 2.0 - 1.0, ahead);
+        // After a change little is made up for: what was not spent was the change's.
+        let most = if changed { ahead / 8.0 } else { ahead };
+        let saved = ((earned - sent) as f32).clamp(-ahead / 2.0 - 1.0, most);
         let earned = (sent + f64::from(saved)).max(0.0);
         self.earned
             .store((earned * 1000.0) as u64, Ordering::Relaxed);

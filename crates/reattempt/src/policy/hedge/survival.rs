@@ -187,7 +187,7 @@ impl Past {
         for (past, recent) in self.0.iter_mut().zip(recent) {
             let (ended, cut) = ended_and_cut(*past);
             let (more_ended, more_cut) = ended_and_cut(*recent);
-            *past = (ended + more_ended).min(MOST) | (cut + more_cut).min(MOST) << 16;
+            *past = (ended + more_ended).min(MOST) | ((cut + more_cut).min(MOST) << 16);
         }
         changed
     }
@@ -204,7 +204,7 @@ impl Past {
         {
             let (ended, cut) = ended_and_cut(*past);
             let due = (turn + at as u32 * 7) % PARTS;
-            *past -= (ended + due) / PARTS | (cut + due) / PARTS << 16;
+            *past -= ((ended + due) / PARTS) | (((cut + due) / PARTS) << 16);
         }
     }
 }

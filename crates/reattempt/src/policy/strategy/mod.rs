@@ -2,27 +2,28 @@
 
 mod attempts;
 mod best_effort;
+mod by_reference;
 mod controlled_backoff;
 mod extended;
 mod never_retry;
 #[cfg(test)]
 mod tests;
-mod view;
+mod view_builders;
 
+use std::any::{Any, TypeId};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use attempts::{MaxAttempts, RetryOnce, Standard};
 pub use best_effort::BestEffort;
 pub use controlled_backoff::ControlledBackoff;
 pub use extended::Extended;
 pub use never_retry::NeverRetry;
-pub use view::{CallView, RetryView};
 
-use crate::{Failure, OnDeadline};
+use crate::info::Backend;
+use crate::{CallDeadline, Failure, OnDeadline, RetryInfo};
 
 /// An error from a deferred decision.
 pub type StrategyError = Box<dyn std::error::Error + Send + Sync>;
@@ -132,28 +133,67 @@ pub trait RetryStrategy: Debug + Send + Sync {
     }
 }
 
-macro_rules! by_reference {
-    ($($t:ty),*) => {$(
-        impl<S: RetryStrategy + ?Sized> RetryStrategy for $t {
-            fn decide(&self, view: &RetryView<'_>) -> Decision {
-                (**self).decide(view)
-            }
-            fn max_attempts(&self) -> Option<u32> {
-                (**self).max_attempts()
-            }
-            fn on_deadline(&self) -> Option<OnDeadline> {
-                (**self).on_deadline()
-            }
-            fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
-                (**self).delay_asked(failure, asked, own)
-            }
-            fn holds(&self) -> bool {
-                (**self).holds()
-            }
-            fn surface(&self, held: &Failure, new: &Failure) -> Surface {
-                (**self).surface(held, new)
-            }
-        }
-    )*};
+/// The input of a strategy. Strategies are shared by many calls and keep no state of a single call.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RetryView<'a> {
+    /// Why the attempt failed.
+    pub failure: &'a Failure,
+    /// When it failed.
+    pub now: Instant,
+    /// Retries already made; transparent retries are not counted.
+    pub retries: u32,
+    /// Retries made since the last server pushback (A6: the back-off restarts after one); equal to
+    /// `retries` if there was none.
+    pub retries_since_pushback: u32,
+    /// Consecutive failures with this code (or, without codes, this reason), this one included.
+    pub streak: u32,
+    /// When the first failure of this streak arrived.
+    pub streak_since: Instant,
+    /// When the first failure of the call arrived.
+    pub failing_since: Instant,
+    /// The delay before the failed attempt; `None` before the first retry.
+    pub previous_delay: Option<Duration>,
+    /// Where the attempt was sent, if the transport reported it.
+    pub backend: Option<&'a Backend>,
+    /// Whether the request may take effect twice.
+    pub idempotent: bool,
+    /// The time limit of the call.
+    pub limit: Option<CallDeadline>,
+    /// The call's history and its user data: see [`info`](Self::info) and [`data`](Self::data).
+    pub call: &'a dyn CallView,
 }
-by_reference!(Arc<S>, Box<S>);
+
+impl<'a> RetryView<'a> {
+    /// What happened in the call before this failure.
+    #[must_use]
+    pub fn info(&self) -> RetryInfo {
+        self.call.info()
+    }
+
+    /// The user data of this type.
+    #[must_use]
+    pub fn data<T: Any + Send + Sync>(&self) -> Option<&'a T> {
+        self.call.data(TypeId::of::<T>())?.downcast_ref()
+    }
+}
+
+/// What a strategy may ask about its call. Implemented for [`CallContext`](crate::CallContext), and
+/// for `()`, which has no history and no data.
+pub trait CallView: Debug {
+    /// What happened in the call before the failure.
+    fn info(&self) -> RetryInfo;
+
+    /// The user data of the type with this id.
+    fn data(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)>;
+}
+
+impl CallView for () {
+    fn info(&self) -> RetryInfo {
+        RetryInfo::default()
+    }
+
+    fn data(&self, _: TypeId) -> Option<&(dyn Any + Send + Sync)> {
+        None
+    }
+}

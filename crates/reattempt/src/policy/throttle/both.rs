@@ -1,6 +1,6 @@
 //! Two throttles for one route.
 
-use super::{RetryThrottle, Settled};
+use super::{Refusal, RetryThrottle, Settled};
 use crate::Failure;
 
 /// Allows an attempt if both throttles do; both count every settled attempt.
@@ -60,6 +60,10 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
     fn first_answered(&self) {
         self.0.first_answered();
         self.1.first_answered();
+    }
+
+    fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
+        self.0.refusal(failure).or_else(|| self.1.refusal(failure))
     }
 
     fn milli_tokens(&self) -> Option<u64> {

@@ -339,6 +339,10 @@ impl RetryThrottle for Governor {
         self.update(Word::pay) || (failure.is_some() && self.take_permit())
     }
 
+    fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
+        Self::refusal(self, failure)
+    }
+
     /// Adds nothing: a call may earn only by its first attempt.
     fn recovered(&self, _: Option<&Failure>) {}
 

@@ -86,6 +86,13 @@ pub trait RetryThrottle: Debug + Send + Sync {
         self.first_failed();
     }
 
+    /// Why one more attempt after this failure would be refused now, for the log; `None` if it
+    /// would not be, or if the throttle has no reason but its fill.
+    fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
+        let _ = failure;
+        None
+    }
+
     /// The fill in thousandths of a token, for records and metrics; `None` if the throttle has
     /// none.
     fn milli_tokens(&self) -> Option<u64> {
@@ -120,6 +127,10 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
 
     fn first_answered(&self) {
         (**self).first_answered();
+    }
+
+    fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
+        (**self).refusal(failure)
     }
 
     fn milli_tokens(&self) -> Option<u64> {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::NextAttempt;
 use crate::{Replay, RetryThrottle, TokenBucket};
 
 use super::*;

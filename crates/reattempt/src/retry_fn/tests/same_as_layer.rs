@@ -97,7 +97,9 @@ async fn a_function_is_treated_as_a_service_below_the_layer() {
             let told = match outcome {
                 Err(ClientError::Elapsed(_)) => Told::Elapsed,
                 Err(ClientError::Transport(error)) => told(&Err(error)),
-                Err(ClientError::Refused(refused)) => panic!("no layer refuses: {refused}"),
+                Err(error @ (ClientError::Refused(_) | ClientError::CircuitOpen(_))) => {
+                    panic!("no layer refuses: {error:?}")
+                }
                 Ok(answer) => told(&Ok(answer)),
             };
             seen.push((told, comparable(&info, began)));

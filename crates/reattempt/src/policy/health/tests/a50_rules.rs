@@ -342,3 +342,36 @@ fn an_answer_to_the_request_is_no_failure_of_the_backend() {
         assert_eq!(Outcome::of(&verdict), outcome, "{verdict:?}");
     }
 }
+
+#[test]
+fn each_ejection_and_each_return_is_an_event() {
+    use std::sync::{Arc, Mutex};
+    let policy = HealthPolicy::standard().max_ejection_percent(50);
+    let mut lab = Lab::new(policy, 4);
+    let seen = Arc::<Mutex<Vec<_>>>::default();
+    let events = Arc::clone(&seen);
+    lab.pool.set_name(1, "one");
+    lab.pool.on_event(move |event| {
+        let seen = (event.name.clone(), event.change.name(), event.cause.name());
+        events.lock().unwrap().push(seen);
+    });
+    let take = || std::mem::take(&mut *seen.lock().unwrap());
+    let one = || Some(Arc::from("one"));
+    lab.results(1, 0, 5);
+    assert_eq!(take(), [(one(), "ejected", "failures_in_a_row")]);
+    lab.pass(10 * SECOND);
+    lab.look();
+    assert_eq!(take(), [(one(), "returned", "time")]);
+    lab.results(1, 10, 0);
+    for _ in 0..11 {
+        lab.results(1, 1, 2);
+    }
+    lab.pass(SECOND);
+    lab.look();
+    assert_eq!(take(), [(one(), "ejected", "failure_percentage")]);
+    lab.results(2, 0, 5);
+    assert_eq!(take(), [(None, "ejected", "failures_in_a_row")]);
+    // Of two at most one may be ejected.
+    lab.pool = lab.pool.changed(&[Some(1), Some(2)], lab.now);
+    assert_eq!(take(), [(one(), "returned", "shorter_list")]);
+}

@@ -193,3 +193,38 @@ fn it_is_switched_from_outside() {
         "it went on deciding"
     );
 }
+
+#[test]
+fn each_opening_and_closing_is_an_event() {
+    use std::sync::{Arc, Mutex};
+    let mut circuit = Circuit::new();
+    circuit.breaker = circuit.breaker.with_name("shop");
+    let seen = Arc::<Mutex<Vec<_>>>::default();
+    let events = Arc::clone(&seen);
+    circuit.breaker.on_event(move |event: &HealthEvent| {
+        assert_eq!(event.name.as_deref(), Some("shop"));
+        let seconds = event.ejected_for.map(|time| time.as_secs());
+        let seen = (event.change.name(), event.cause.name(), seconds);
+        events.lock().unwrap().push(seen);
+    });
+    let take = || std::mem::take(&mut *seen.lock().unwrap());
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    assert_eq!(take(), [("opened", "failures_in_a_row", Some(5))]);
+    circuit.now += 5 * SECOND;
+    circuit.call(Outcome::Failure).unwrap();
+    assert_eq!(take(), [("opened", "failed_trial", Some(10))]);
+    circuit.breaker.close();
+    assert_eq!(take(), [("closed", "by_hand", None)]);
+    circuit.breaker.close();
+    circuit.call(Outcome::Success).unwrap();
+    circuit.breaker.automatic();
+    assert_eq!(take(), [], "it was closed, and is");
+    circuit.breaker.open();
+    circuit.breaker.automatic();
+    let by_hand = [("opened", "by_hand", None), ("closed", "by_hand", None)];
+    assert_eq!(take(), by_hand);
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    circuit.now += 60 * SECOND;
+    circuit.call(Outcome::Success).unwrap();
+    assert_eq!(take()[1], ("closed", "answered", None));
+}

@@ -1,0 +1,176 @@
+//! The fields of a JSON object, read one by one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use reattempt::config::{Fault, Faults, Form, Json, Members, Place, Unreadable};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::found::Found;
+
+/// A document may be as long and as deep as its parts; a policy has bounds of its own.
+pub(super) const FORM: Form = Form {
+    longest: usize::MAX,
+    deepest: usize::MAX,
+    refusal: |unreadable| match unreadable {
+        Unreadable::NotJson { problem, .. } => problem.clone(),
+        other => other.to_string(),
+    },
+    ..Form::new("the document")
+};
+
+/// The fields of one JSON object, taken one by one, so that every fault has its JSON path. `null`
+/// counts as absent. A field with a fault counts as absent from then on, so that the faults of the
+/// others are found too.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    path: String,
+    /// As they were written.
+    texts: BTreeMap<String, String>,
+    pub(super) found: Found,
+}
+
+impl Fields {
+    /// The fields of the whole document, or of an object with faults of its own.
+    pub(crate) fn of(text: &[u8], path: impl Into<String>, found: Found) -> Self {
+        let path = path.into();
+        let mut texts = BTreeMap::new();
+        let read = FORM.read(text, |place, json| {
+            let wrong = format!("must be an object, got {}", kind_of(json));
+            let members = Members::or(place, json, &[], &wrong)?;
+            let members = members.iter();
+            texts.extend(members.map(|(name, json)| (name.to_owned(), json.text().to_owned())));
+            Some(())
+        });
+        if let Err(faults) = read {
+            found.add_all(&faults, &path);
+        }
+        Self { path, texts, found }
+    }
+
+    /// The whole document, with these texts as its members.
+    pub(crate) fn of_texts(texts: BTreeMap<String, String>) -> Self {
+        Self {
+            path: "$".to_owned(),
+            texts,
+            found: Found::default(),
+        }
+    }
+
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        format!("{}.{name}", self.path)
+    }
+
+    pub(crate) fn fault(&self, name: &str, what: impl fmt::Display) -> Fault {
+        Fault::new(self.path_of(name), what)
+    }
+
+    /// Records the faults of a document that is the value of this field.
+    pub(crate) fn add_all(&self, name: &str, faults: &Faults) {
+        self.found.add_all(faults, &self.path_of(name));
+    }
+
+    /// Always `Ok`: a fault is recorded, and the field counts as absent.
+    pub(crate) fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Fault> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        match serde_json::from_str::<Value>(&text).and_then(serde_json::from_value) {
+            Ok(value) => {
+                let once = FORM.read(&text, |place, json| {
+                    members_once(place, json);
+                    Some(())
+                });
+                if let Err(faults) = once {
+                    self.add_all(name, &faults);
+                }
+                Ok(Some(value))
+            }
+            Err(error) => {
+                self.found.add(self.fault(name, error));
+                Ok(None)
+            }
+        }
+    }
+
+    pub(crate) fn required<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Fault> {
+        self.optional(name)?
+            .ok_or_else(|| self.fault(name, "is required"))
+    }
+
+    pub(crate) fn or<T: DeserializeOwned>(&mut self, name: &str, default: T) -> Result<T, Fault> {
+        Ok(self.optional(name)?.unwrap_or(default))
+    }
+
+    /// An unparsed field, for a parser of its own.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        self.texts.remove(name).filter(|text| text != "null")
+    }
+
+    /// How a field begins, which tells its kind.
+    pub(crate) fn first_byte(&self, name: &str) -> Option<u8> {
+        let text = self.texts.get(name).filter(|text| *text != "null")?;
+        text.bytes().next()
+    }
+
+    /// A nested object; empty if it is absent.
+    pub(crate) fn nested(&mut self, name: &str) -> Self {
+        let text = self.text(name).unwrap_or_else(|| "{}".to_owned());
+        Self::of(text.as_bytes(), self.path_of(name), self.found.clone())
+    }
+
+    /// The objects of a required list.
+    pub(super) fn list(&mut self, name: &str) -> Vec<Self> {
+        let Some(text) = self.text(name) else {
+            self.found.add(self.fault(name, "is required"));
+            return Vec::new();
+        };
+        let items = serde_json::from_str::<Vec<&RawValue>>(&text).unwrap_or_else(|error| {
+            let error = error.to_string();
+            let what = error.split(" at line ").next().unwrap_or_default();
+            self.found.add(self.fault(name, what));
+            Vec::new()
+        });
+        let items = items.into_iter().enumerate().map(|(at, item)| {
+            let path = format!("{}[{at}]", self.path_of(name));
+            Self::of(item.get().as_bytes(), path, self.found.clone())
+        });
+        items.collect()
+    }
+
+    /// Warns about fields that were not taken, such as misspelled names.
+    pub(crate) fn finish(self) {
+        // A document with faults has one line for them, and no other.
+        if self.found.is_empty() {
+            for name in self.texts.keys() {
+                tracing::warn!("{}.{name}: unknown field, ignored", self.path);
+            }
+        }
+    }
+}
+
+/// Records the duplicate members of all objects in a value that serde_json can hold, which bounds
+/// its depth.
+fn members_once(place: &mut Place<'_>, json: Json<'_>) {
+    for (at, item) in json.items().into_iter().flatten().enumerate() {
+        members_once(&mut place.index(at), item);
+    }
+    if json.is_object() {
+        let members = Members::any(place, json);
+        for (name, json) in members.iter().flat_map(Members::iter) {
+            members_once(&mut place.field(name), json);
+        }
+    }
+}
+
+fn kind_of(json: Json<'_>) -> &'static str {
+    match json.text().as_bytes().first() {
+        Some(b'n') => "null",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'"') => "a string",
+        Some(b'[') => "a list",
+        _ => "a number",
+    }
+}

@@ -1,0 +1,51 @@
+//! The faults of a document.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use reattempt::config::{Fault, Faults};
+
+use super::fields::FORM;
+
+const MOST_FAULTS: usize = 100;
+
+/// The faults of one document so far, shared by all its objects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found(Rc<RefCell<Vec<Fault>>>);
+
+impl Found {
+    /// Records a fault, unless it follows from an earlier one: at the same path, or below it. One
+    /// line has at most a hundred.
+    pub(crate) fn add(&self, fault: Fault) {
+        let mut faults = self.0.borrow_mut();
+        let follows = |earlier: &Fault| {
+            let below = fault.path.strip_prefix(&earlier.path);
+            below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+        };
+        if faults.len() < MOST_FAULTS && !faults.iter().any(follows) {
+            faults.push(fault);
+        }
+    }
+
+    /// The last fault, if there is one, to return it.
+    pub(crate) fn last(&self) -> Result<(), Fault> {
+        self.0.borrow_mut().pop().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn add_all(&self, faults: &Faults, below: &str) {
+        let faults = faults.faults().iter().cloned();
+        faults.for_each(|fault| self.add(fault.below(below)));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// The value, unless there is a fault.
+    pub(crate) fn check<T>(&self, made: Result<T, Fault>) -> Result<T, Faults> {
+        let made = made.map_err(|fault| self.add(fault)).ok();
+        let faults = self.0.take();
+        made.filter(|_| faults.is_empty())
+            .ok_or_else(|| Faults::new(FORM.subject, faults))
+    }
+}

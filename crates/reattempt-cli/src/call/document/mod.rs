@@ -1,0 +1,176 @@
+//! The document of `reattempt call --json`: the fields shared by all protocols.
+
+mod fields;
+mod found;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::fmt;
+use std::time::Duration;
+
+use reattempt::OnDeadline;
+use reattempt::backoff::Randomness;
+pub(crate) use reattempt::config::{Fault, Faults};
+use serde::Deserialize;
+use serde_json::Number;
+
+pub(crate) use fields::Fields;
+pub(crate) use found::Found;
+pub(crate) use values::{Base64, Millis, OneOrMany, to_base64};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Protocol {
+    #[default]
+    Grpc,
+    Http,
+    Kv,
+    Mongodb,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Concurrency {
+    #[default]
+    Sequential,
+    Parallel,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DeadlineChoice {
+    Cap,
+    GiveUp,
+}
+
+impl From<DeadlineChoice> for OnDeadline {
+    fn from(choice: DeadlineChoice) -> Self {
+        match choice {
+            DeadlineChoice::Cap => Self::Cap,
+            DeadlineChoice::GiveUp => Self::GiveUp,
+        }
+    }
+}
+
+/// The settings of the layers, shared by all protocols.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) target: OneOrMany,
+    /// As the document says it, which beats any policy.
+    pub(crate) on_deadline: Option<OnDeadline>,
+    pub(crate) randomness: Randomness,
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the target, which may contain a password.
+        f.debug_struct("Setup")
+            .field("on_deadline", &self.on_deadline)
+            .field("randomness", &self.randomness)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Setup {
+    /// For strategies that say nothing of it themselves.
+    pub(crate) fn on_deadline_or_cap(&self) -> OnDeadline {
+        self.on_deadline.unwrap_or(OnDeadline::Cap)
+    }
+
+    /// The target of a protocol with a single server.
+    pub(crate) fn one_target(&self) -> Result<&str, Fault> {
+        match &self.target {
+            OneOrMany::One(target) => Ok(target),
+            OneOrMany::Many(targets) if targets.len() == 1 => Ok(&targets[0]),
+            OneOrMany::Many(_) => Err(Fault::new("$.target", "must be one target, not a list")),
+        }
+    }
+}
+
+/// The fields common to calls of all protocols.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    pub(crate) call: String,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) start_delay: Duration,
+    pub(crate) cancel_after: Option<Duration>,
+}
+
+/// A document, with the fields of its protocol still unread.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) protocol: Protocol,
+    pub(crate) concurrency: Concurrency,
+    pub(crate) linger: Duration,
+    pub(crate) setup: Setup,
+    pub(crate) calls: Vec<(Head, Fields)>,
+    /// The fields of the protocol.
+    pub(crate) rest: Fields,
+}
+
+/// How long connections stay open after the last call, by default.
+const LINGER: Millis = Millis(Duration::from_millis(30));
+
+/// Maximum number of header names of a call. The header map of `http` panics when it is full, and
+/// the layers add headers.
+pub(crate) const MOST_NAMES: usize = 10_000;
+
+impl Document {
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, Faults> {
+        Self::of(Fields::of(text, "$", Found::default()))
+    }
+
+    /// A document with these fields.
+    pub(crate) fn of(fields: Fields) -> Result<Self, Faults> {
+        let found = fields.found.clone();
+        found.check(Self::read(fields))
+    }
+
+    fn read(mut fields: Fields) -> Result<Self, Fault> {
+        let calls = fields.list("calls").into_iter().enumerate();
+        let calls = calls.map(|(place, call)| head(call, place));
+        let calls = calls.collect::<Result<_, _>>()?;
+        let on_deadline = fields.optional::<DeadlineChoice>("on_deadline")?;
+        let randomness = match fields.optional::<Number>("seed")? {
+            Some(number) => Randomness::seeded(seed(&number)),
+            None => Randomness::Thread,
+        };
+        Ok(Self {
+            protocol: fields.or("protocol", Protocol::default())?,
+            concurrency: fields.or("concurrency", Concurrency::default())?,
+            linger: fields.or("linger_ms", LINGER)?.0,
+            setup: Setup {
+                target: fields.required("target")?,
+                on_deadline: on_deadline.map(OnDeadline::from),
+                randomness,
+            },
+            calls,
+            rest: fields,
+        })
+    }
+
+    /// The faults so far.
+    pub(crate) fn found(&self) -> Found {
+        self.rest.found.clone()
+    }
+}
+
+/// Converts any number to a seed; equal numbers give equal seeds.
+fn seed(number: &Number) -> u64 {
+    let whole = number
+        .as_u64()
+        .or_else(|| number.as_i64().map(|n| n as u64));
+    whole.unwrap_or_else(|| number.as_f64().unwrap_or_default().to_bits())
+}
+
+fn head(mut fields: Fields, place: usize) -> Result<(Head, Fields), Fault> {
+    let after = |millis: Option<Millis>| millis.map(|Millis(time)| time);
+    let head = Head {
+        call: fields.or("call", (place + 1).to_string())?,
+        timeout: after(fields.optional("timeout_ms")?),
+        start_delay: fields.or("start_delay_ms", Millis::default())?.0,
+        cancel_after: after(fields.optional("cancel_after_ms")?),
+    };
+    Ok((head, fields))
+}

@@ -1,0 +1,112 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn of(document: Value) -> Result<Document, Faults> {
+    Document::parse(document.to_string().as_bytes())
+}
+
+#[test]
+fn a_member_is_kept_as_it_was_written() {
+    let text = br#"{"target": "h:1", "calls": [], "policy": {"a": 1.0, "a": 2}}"#;
+    let mut document = Document::parse(text).unwrap();
+    let policy = document.rest.text("policy");
+    assert_eq!(policy.as_deref(), Some(r#"{"a": 1.0, "a": 2}"#));
+    assert_eq!(document.rest.text("other"), None);
+}
+
+#[test]
+fn what_no_value_can_hold_is_for_a_policys_own_reader() {
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    for odd in ["1e999", deep.as_str()] {
+        let text = format!(r#"{{"target": "h:1", "calls": [], "policy": {odd}}}"#);
+        let mut document = Document::parse(text.as_bytes()).unwrap();
+        assert_eq!(document.rest.text("policy").as_deref(), Some(odd));
+        let text = text.replace("policy", "seed");
+        let fault = Document::parse(text.as_bytes()).unwrap_err().listed();
+        assert!(fault.contains(" at line 1 column "), "{fault}");
+    }
+}
+
+#[test]
+fn a_time_beyond_what_can_be_said_is_the_longest() {
+    for long in ["1e300", "18446744073709551616000000"] {
+        let millis: Millis = serde_json::from_str(long).unwrap();
+        assert!(millis.0 >= Duration::from_secs(u64::MAX / 1000), "{long}");
+    }
+}
+
+fn fault(document: Value) -> String {
+    of(document).unwrap_err().listed()
+}
+
+#[test]
+fn the_defaults_are_the_contracts() {
+    let document =
+        of(json!({"target": "h:1", "calls": [{"call": "a", "timeout_ms": null}]})).unwrap();
+    assert_eq!(document.protocol, Protocol::Grpc);
+    assert_eq!(document.concurrency, Concurrency::Sequential);
+    assert_eq!(document.linger, Duration::from_millis(30));
+    assert_eq!(document.setup.on_deadline, None);
+    assert_eq!(document.setup.on_deadline_or_cap(), OnDeadline::Cap);
+    let (head, _) = &document.calls[0];
+    assert_eq!(head.call, "a");
+    assert_eq!(head.timeout, None);
+    assert_eq!(head.start_delay, Duration::ZERO);
+}
+
+#[test]
+fn a_fault_names_its_place() {
+    assert!(fault(json!([])).starts_with("$: must be an object, got a list"));
+    assert_eq!(fault(json!({"target": "h:1"})), "$.calls: is required");
+    assert!(
+        fault(json!({"target": "h:1", "calls": [{}, {"timeout_ms": "soon"}]}))
+            .starts_with("$.calls[1].timeout_ms: invalid type")
+    );
+    assert!(
+        fault(json!({"target": "h:1", "calls": [{"timeout_ms": -1}]}))
+            .starts_with("$.calls[0].timeout_ms: must be a number of milliseconds")
+    );
+    assert!(
+        fault(json!({"target": "h:1", "calls": [], "protocol": "smtp"}))
+            .starts_with("$.protocol: unknown variant `smtp`")
+    );
+}
+
+#[test]
+fn all_faults_are_reported_at_once() {
+    let text = br#"{"protocol": "smtp", "seed": 1, "seed": 2, "linger_ms": "long", "calls": [
+        {"timeout_ms": -1, "start_delay_ms": []}, 7, {"call": 1}]}"#;
+    let faults = Document::parse(text).unwrap_err();
+    let paths: Vec<_> = faults.faults().iter().map(|fault| &*fault.path).collect();
+    assert_eq!(
+        paths,
+        [
+            "$.seed",
+            "$.calls[1]",
+            "$.calls[0].timeout_ms",
+            "$.calls[0].start_delay_ms",
+            "$.calls[2].call",
+            "$.protocol",
+            "$.linger_ms",
+            "$.target",
+        ]
+    );
+}
+
+#[test]
+fn a_duplicate_member_is_a_fault_at_any_depth() {
+    let text = br#"{"target": "h:1", "calls": [{"options": {"a": [{"b": 1, "b": 2}]}}]}"#;
+    let document = Document::parse(text).unwrap();
+    let found = document.found();
+    let (_, mut call) = document.calls.into_iter().next().unwrap();
+    let read = call.optional::<Value>("options");
+    let faults = found.check(read).unwrap_err();
+    assert_eq!(faults.listed(), "$.calls[0].options.a[0].b: is there twice");
+}
+
+#[test]
+fn half_a_document_is_a_fault_with_its_position() {
+    let fault = Document::parse(b"{\"target\": ").unwrap_err().listed();
+    assert!(fault.starts_with("$: EOF while parsing"), "{fault}");
+    assert!(fault.contains("line 1 column"), "{fault}");
+}

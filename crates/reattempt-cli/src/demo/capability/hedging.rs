@@ -1,0 +1,114 @@
+//! Hedging that learns: a server of which 5 % of the answers are slow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use reattempt_http::{HttpClientLayer, HttpPolicies};
+use reattempt_testbed::http::{Script, SeenRequest, Server, Step};
+use tower::Layer;
+
+use super::super::DemoError;
+use super::super::http::Through;
+use super::super::stats::Side;
+use super::super::style::millis;
+use super::super::table::percent;
+use super::super::trouble::roll;
+use super::Scale;
+use super::load::{send, to};
+use super::sheet::Sheet;
+
+const RATE: u32 = 1000;
+/// Calls before anything is counted: connections are opened, and the delay learns.
+const BEFORE: usize = 2000;
+const SLOW: Duration = Duration::from_millis(150);
+
+/// Extra attempts of a hundred calls that the client may send.
+const POLICY: &str = r#"{"default": {"hedge": {"maxAttempts": 2, "extraLoadPercent": 8}}}"#;
+const PLAIN: &str = r#"{"default": {}}"#;
+
+pub(super) const fn calls(scale: Scale) -> usize {
+    BEFORE + if scale.quick { 300 } else { 1500 }
+}
+
+/// What callers felt, and how many requests the server counted.
+struct Seen {
+    side: Side,
+    requests: usize,
+}
+
+async fn measure(scale: Scale, policy: &str, progress: &ProgressBar) -> Result<Seen, DemoError> {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&requests);
+    let handler = move |_: &SeenRequest| {
+        // Each attempt by itself: a hedge seldom meets a slow answer too.
+        let number = counter.fetch_add(1, Ordering::Relaxed);
+        let usual = Duration::from_millis(2 + roll(scale.seed, number, 1) % 8);
+        let is_slow = roll(scale.seed, number, 2) % 100 < 5;
+        let took = if is_slow { SLOW } else { usual };
+        Step::status(200).after(took)
+    };
+    let server = Server::start(Script::handler(handler)).await?;
+    let table = HttpPolicies::parse(policy)?;
+    let layer = HttpClientLayer::standard()
+        .timeout(Duration::from_secs(2))
+        .route(table.policies);
+    let stack = layer.layer(to(server.addr()));
+    let target = Through::new(stack, server.addr());
+    send(&target, 0..BEFORE, RATE, progress).await?;
+    let before = requests.load(Ordering::Relaxed);
+    let records = send(&target, BEFORE..calls(scale), RATE, progress).await?;
+    Ok(Seen {
+        side: Side::new(records),
+        requests: requests.load(Ordering::Relaxed) - before,
+    })
+}
+
+pub(super) async fn run(scale: Scale, progress: &ProgressBar) -> Result<Sheet, DemoError> {
+    progress.set_message("hedging, without");
+    let without = measure(scale, PLAIN, progress).await?;
+    progress.set_message("hedging, with");
+    let with = measure(scale, POLICY, progress).await?;
+    Ok(sheet(&[without, with]))
+}
+
+fn sheet(sides: &[Seen; 2]) -> Sheet {
+    let each = |of: &dyn Fn(&Seen) -> String| sides.iter().map(of).collect();
+    let percentile = |share| each(&|seen: &Seen| millis(seen.side.percentile(share)));
+    Sheet {
+        name: "Hedging that learns",
+        about: "one server, 5 % of its answers take 150 ms; extraLoadPercent: 8",
+        sides: vec!["without", "with"],
+        rows: vec![
+            (
+                "success",
+                each(&|seen| percent(seen.side.total_success())),
+                "calls that got their answer",
+            ),
+            (
+                "latency p50",
+                percentile(0.5),
+                "half of the calls were faster",
+            ),
+            (
+                "latency p95",
+                percentile(0.95),
+                "where the slow answers begin",
+            ),
+            (
+                "latency p99",
+                percentile(0.99),
+                "a second attempt overtakes a slow first one",
+            ),
+            (
+                "requests per call",
+                each(&|seen| {
+                    let calls = seen.side.records.len().max(1);
+                    format!("{:.3}", seen.requests as f64 / calls as f64)
+                }),
+                "as the server counted them",
+            ),
+        ],
+    }
+}

@@ -1,0 +1,79 @@
+//! Calls at a steady rate to an HTTP server, and its client.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{Request, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use indicatif::ProgressBar;
+use reattempt_http::body::ReplayBody;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tower::{Service, ServiceBuilder};
+
+use super::super::DemoError;
+use super::super::http::client;
+use super::super::load::{CallRecord, Outcome, Pace, Target};
+
+/// Makes these calls at this rate, and waits for each of them.
+pub(super) async fn send<T: Target>(
+    target: &T,
+    numbers: std::ops::Range<usize>,
+    rate: u32,
+    progress: &ProgressBar,
+) -> Result<Vec<CallRecord>, DemoError> {
+    let mut pace = Pace::new(rate);
+    let mut calls = JoinSet::new();
+    for number in numbers {
+        pace.next().await;
+        let (target, start) = (target.clone(), Instant::now());
+        calls.spawn(async move {
+            let Outcome {
+                seen,
+                attempts,
+                story,
+            } = target.call(number).await;
+            CallRecord {
+                number,
+                latency: start.elapsed(),
+                seen,
+                attempts,
+                story,
+            }
+        });
+    }
+    let mut records = Vec::new();
+    while let Some(done) = calls.join_next().await {
+        records.push(done?);
+        progress.inc(1);
+    }
+    records.sort_by_key(|record| record.number);
+    Ok(records)
+}
+
+pub(super) type Body = ReplayBody<Full<Bytes>>;
+
+/// hyper's client, which sends every request to this server.
+pub(super) fn to(
+    address: SocketAddr,
+) -> impl Service<
+    Request<Body>,
+    Response = http::Response<Incoming>,
+    Error = hyper_util::client::legacy::Error,
+    Future: Send,
+> + Clone
++ Send
++ Sync
++ 'static {
+    ServiceBuilder::new()
+        .map_request(move |mut request: Request<Body>| {
+            let path = request.uri().path();
+            // An address and a path always form a valid URI.
+            *request.uri_mut() = format!("http://{address}{path}")
+                .parse()
+                .unwrap_or(Uri::from_static("/"));
+            request
+        })
+        .service(client())
+}

@@ -1,0 +1,70 @@
+//! The preset with a circuit breaker, and over backends with health.
+
+use reattempt::health::{CircuitBreaker, CircuitState, HealthPolicy};
+
+use super::*;
+
+fn breaker() -> Arc<CircuitBreaker> {
+    let now = Instant::now().into_std();
+    Arc::new(CircuitBreaker::new(HealthPolicy::standard(), now))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_circuit_is_unavailable_and_nothing_is_sent() {
+    let breaker = breaker();
+    let mut script = vec![Status(Code::Unavailable); 5];
+    script.push(Late(Code::Ok));
+    let wire = Wire::new(&script);
+    let layer = GrpcClientLayer::new(retrying(2, "14")).circuit_breaker(Arc::clone(&breaker));
+    let client = layer.layer(wire.channel());
+    for _ in 0..3 {
+        let ended = outcome(client.clone(), Instant::now(), message(5)).await;
+        assert_eq!(ended.code, Code::Unavailable);
+    }
+    // The second attempt of the third call is the sixth.
+    assert_eq!(wire.server.times().len(), 5);
+    let ended = outcome(client.clone(), Instant::now(), message(5)).await;
+    assert_eq!((ended.code, ended.ended_ms), (Code::Unavailable, 0));
+    let text = ended.metadata.get(crate::GRPC_MESSAGE).unwrap();
+    assert!(text.to_str().unwrap().contains("circuit breaker is open"));
+    let reasons: Vec<_> = ended
+        .records
+        .iter()
+        .filter_map(|record| record.failure)
+        .collect();
+    let names: Vec<_> = reasons
+        .iter()
+        .map(|failure| failure.reason.name())
+        .collect();
+    assert_eq!(names, ["CIRCUIT_BREAKER_OPEN"]);
+    assert_eq!(wire.server.times().len(), 5);
+
+    let now = Instant::now().into_std();
+    assert!(matches!(breaker.state(now), CircuitState::Open(_)));
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let ended = outcome(client, Instant::now(), message(5)).await;
+    assert_eq!(ended.code, Code::Ok);
+    assert_eq!(
+        breaker.state(Instant::now().into_std()),
+        CircuitState::Closed
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_is_down_is_ejected() {
+    let down = Wire::new(&[Status(Code::Unavailable)]);
+    let up = Wire::new(&[Late(Code::Ok)]);
+    let layer = GrpcClientLayer::new(retrying(3, "14"));
+    let channels = [("down", down.channel()), ("up", up.channel())];
+    let channels =
+        channels.map(|(name, channel)| (name, tower::util::BoxCloneService::new(channel)));
+    let backends = layer.backends(channels, HealthPolicy::standard());
+    let client = layer.layer(backends.clone());
+    for _ in 0..50 {
+        let ended = outcome(client.clone(), Instant::now(), message(5)).await;
+        assert_eq!(ended.code, Code::Ok);
+    }
+    let (name, status) = &backends.status()[0];
+    assert_eq!((name.as_str(), status.is_ejected()), ("down", true));
+    assert_eq!(down.server.times().len(), 5);
+}

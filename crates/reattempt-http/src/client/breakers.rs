@@ -1,0 +1,45 @@
+//! A circuit breaker for each origin.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Request;
+use reattempt::Observer;
+use reattempt::circuit_breaker::PickBreaker;
+use reattempt::health::{CircuitBreaker, HealthPolicy};
+
+use super::origin::{Origin, PerOrigin};
+
+/// A client without circuit breakers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoBreakers;
+
+/// A circuit breaker for each origin.
+#[derive(Clone)]
+pub struct OriginBreakers(Arc<PerOrigin<CircuitBreaker>>);
+
+impl OriginBreakers {
+    pub(super) fn new(policy: HealthPolicy, observer: Option<Arc<dyn Observer>>) -> Self {
+        let make = move |origin: &Origin| {
+            let now = tokio::time::Instant::now().into_std();
+            let breaker = CircuitBreaker::new(policy.clone(), now).with_name(origin.to_string());
+            if let Some(observer) = observer.clone() {
+                breaker.on_event(move |event| observer.health_changed(event));
+            }
+            Arc::new(breaker)
+        };
+        Self(Arc::new(PerOrigin::new(Box::new(make))))
+    }
+}
+
+impl<B> PickBreaker<Request<B>> for OriginBreakers {
+    fn pick(&self, request: &Request<B>) -> Option<Arc<CircuitBreaker>> {
+        Some(self.0.of(request.uri(), request.headers()))
+    }
+}
+
+impl fmt::Debug for OriginBreakers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OriginBreakers").field(&self.0).finish()
+    }
+}

@@ -1,0 +1,152 @@
+//! The preset with circuit breakers, and over backends with health.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use reattempt::health::{HealthEvent, HealthPolicy};
+use reattempt::{Idempotency, Observer};
+
+use super::*;
+
+#[derive(Debug, Default)]
+struct Events(Mutex<Vec<String>>);
+
+impl Observer for Events {
+    fn health_changed(&self, event: &HealthEvent) {
+        let name = event.name.as_deref().unwrap_or_default();
+        let seen = format!("{name} {}", event.change.name());
+        self.0.lock().unwrap().push(seen);
+    }
+}
+
+fn get(host: &str) -> Request<Full<Bytes>> {
+    let request = Request::get(format!("http://{host}/"));
+    request.body(Full::default()).unwrap()
+}
+
+/// The shop fails until it is repaired; all others answer. Counts what arrives.
+fn shop(
+    works: &Arc<AtomicU32>,
+    got: &Arc<AtomicU32>,
+) -> impl Service<Sent, Response = Response<Full<Bytes>>, Error = io::Error, Future: Send> + Clone + Send
+{
+    let (works, got) = (Arc::clone(works), Arc::clone(got));
+    service_fn(move |sent: Sent| {
+        got.fetch_add(1, Ordering::Relaxed);
+        let fails = sent
+            .uri()
+            .host()
+            .is_some_and(|host| host.eq_ignore_ascii_case("shop.example"))
+            && works.load(Ordering::Relaxed) == 0;
+        async move {
+            if fails {
+                return Err(io::Error::from(io::ErrorKind::ConnectionReset));
+            }
+            Ok(Response::new(Full::<Bytes>::default()))
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_circuit_of_an_origin_opens_and_closes_alone() {
+    let (works, got) = (Arc::default(), Arc::default());
+    let events = Arc::new(Events::default());
+    let client = HttpClientLayer::standard()
+        .no_throttle()
+        .observer(Arc::clone(&events) as Arc<dyn Observer>)
+        .circuit_breakers(HealthPolicy::standard())
+        .layer(shop(&works, &got));
+    let call = |host: &str| client.clone().oneshot(get(host));
+    // Three attempts a call; the fifth opens it.
+    for _ in 0..2 {
+        assert!(call("SHOP.example").await.is_err());
+    }
+    assert_eq!(got.load(Ordering::Relaxed), 5);
+    let began = Instant::now();
+    let mut request = get("shop.example");
+    let watch = RetryInfo::track(&mut request);
+    let refused = client.clone().oneshot(request).await;
+    assert!(matches!(refused, Err(ClientError::CircuitOpen(_))));
+    assert_eq!(began.elapsed(), Duration::ZERO, "at once");
+    let info = watch.info();
+    let failure = info.records().next().and_then(|record| record.failure);
+    assert_eq!(failure.unwrap().reason.name(), "CIRCUIT_BREAKER_OPEN");
+    assert_eq!((info.attempts(), got.load(Ordering::Relaxed)), (1, 5));
+    assert!(call("other.example").await.is_ok(), "it has its own");
+
+    works.store(1, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(call("shop.example").await.is_ok());
+    let events = events.0.lock().unwrap();
+    assert_eq!(
+        *events,
+        ["shop.example:80 opened", "shop.example:80 closed"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_classifier_that_is_set_later_is_the_breakers_too() {
+    let answers = [Step::Status(418); 6];
+    let layer = HttpClientLayer::standard()
+        .strategy(reattempt::strategy::NeverRetry)
+        .circuit_breakers(HealthPolicy::standard())
+        .classifier(HttpClassifier::new().retryable([418].into_iter().collect()));
+    let client = layer.layer(transport(&answers));
+    for _ in 0..5 {
+        let answer = client.clone().oneshot(get("shop.example")).await;
+        assert_eq!(answer.unwrap().status(), 418);
+    }
+    let refused = client.oneshot(get("shop.example")).await;
+    assert!(matches!(refused, Err(ClientError::CircuitOpen(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn backends_have_the_presets_classifier_and_observers() {
+    let events = Arc::new(Events::default());
+    let layer = HttpClientLayer::standard()
+        .strategy(every_10_ms())
+        .classifier(HttpClassifier::new().retryable([418].into_iter().collect()))
+        .observer(Arc::clone(&events) as Arc<dyn Observer>);
+    let replica = |name: &'static str, status: u16| {
+        let answer = move |_: Sent| async move {
+            let answer = Response::builder().status(status);
+            Ok::<_, io::Error>(answer.body(Full::<Bytes>::default()).unwrap())
+        };
+        (name, service_fn(answer))
+    };
+    let replicas = [("a", 418), ("b", 200), ("c", 200)].map(|(name, status)| replica(name, status));
+    let backends = layer.backends(replicas, HealthPolicy::standard());
+    let client = ServiceBuilder::new().layer(layer).service(backends.clone());
+    for _ in 0..100 {
+        let answer = client.clone().oneshot(get("shop.example")).await;
+        assert_eq!(answer.unwrap().status(), 200);
+    }
+    let ejected = |(name, status): (reattempt::Backend, reattempt::health::Status)| {
+        status.is_ejected().then(|| name.to_string())
+    };
+    let ejected: Vec<_> = backends.status().into_iter().filter_map(ejected).collect();
+    assert_eq!(ejected, ["a"]);
+    assert_eq!(*events.0.lock().unwrap(), ["a ejected"]);
+}
+
+/// What was never sent may go anywhere, and a POST that was sent may not.
+#[tokio::test(start_paused = true)]
+async fn a_post_moves_on_from_a_backend_that_refuses_connections() {
+    let layer = HttpClientLayer::standard().strategy(every_10_ms());
+    let replica = |name: &'static str| {
+        let answer = move |_: Sent| async move {
+            match name {
+                "down" => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                _ => Ok(Response::new(Full::<Bytes>::default())),
+            }
+        };
+        (name, service_fn(answer))
+    };
+    let backends = layer.backends(["down", "up"].map(replica), HealthPolicy::standard());
+    let client = ServiceBuilder::new().layer(layer).service(backends);
+    for _ in 0..20 {
+        let mut post = request("POST");
+        let context = reattempt::HasCallContext::context_mut(&mut post);
+        context.set_idempotency(Idempotency::NotIdempotent);
+        assert!(client.clone().oneshot(post).await.is_ok());
+    }
+}

@@ -1,0 +1,105 @@
+//! One attempt at a backend, from the choice to what its end teaches.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::Judge;
+use super::list::List;
+use crate::backends::BackendsFuture;
+use crate::clock;
+use crate::health::{Outcome, Sent};
+use crate::{CallContext, Classify, HasCallContext, ReadPushback, ServerPushback};
+
+/// An attempt in flight. Dropped without an outcome, it took at least as long as it lasted.
+struct Flight<S> {
+    list: Arc<List<S>>,
+    sent: Option<Sent>,
+}
+
+impl<S> Flight<S> {
+    fn ended(&mut self, outcome: Outcome, hold: Option<Duration>) {
+        if let Some(sent) = self.sent.take() {
+            self.list.pool().ended(sent, clock::now(), outcome, hold);
+        }
+    }
+}
+
+impl<S> Drop for Flight<S> {
+    fn drop(&mut self) {
+        self.ended(Outcome::Dropped, None);
+    }
+}
+
+pin_project! {
+    pub(super) struct Attempt<S, Req>
+    where
+        S: Service<Req>,
+    {
+        #[pin]
+        inner: BackendsFuture<S, Req>,
+        flight: Flight<S>,
+        context: Option<CallContext>,
+    }
+}
+
+impl<S, Req> Attempt<S, Req>
+where
+    S: Service<Req> + Clone,
+    Req: HasCallContext,
+{
+    /// Sends the request to the backend that was chosen for it.
+    #[inline(always)]
+    pub(super) fn send(list: &Arc<List<S>>, sent: Sent, request: Req) -> Self {
+        let (at, untried) = (sent.at(), sent.untried());
+        // From here on it ends also by a panic, of a service's `clone` for example.
+        let flight = Flight {
+            list: Arc::clone(list),
+            sent: Some(sent),
+        };
+        let (backend, service) = list.at(at);
+        let context = request.context();
+        if let Some(context) = context {
+            let reporter = context.reporter();
+            reporter.backend(backend);
+            reporter.untried_backend(untried);
+        }
+        let context = context.map(CallContext::share);
+        Self {
+            inner: BackendsFuture::new(service, request),
+            flight,
+            context,
+        }
+    }
+}
+
+impl<S: Service<Req>, Req> Attempt<S, Req> {
+    pub(super) fn poll<C, P>(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        judge: &Judge<C, P>,
+    ) -> Poll<Result<S::Response, S::Error>>
+    where
+        C: Classify<S::Response, S::Error>,
+        P: ReadPushback<S::Response, S::Error>,
+    {
+        let this = self.project();
+        let outcome = ready!(this.inner.poll(cx));
+        let context = this.context.get_or_insert_default();
+        let verdict = judge.classifier.classify(outcome.as_ref(), context);
+        let reported = context.report().pushback;
+        let asked = reported.or_else(|| judge.pushback.read_in(outcome.as_ref(), context).valid());
+        let hold = match asked {
+            Some(ServerPushback::After(delay)) => Some(delay),
+            Some(ServerPushback::Stop) | None => None,
+        };
+        this.flight.ended(Outcome::of(&verdict), hold);
+        // The attempt's state is not kept for longer than the attempt.
+        *this.context = None;
+        Poll::Ready(outcome)
+    }
+}

@@ -1,0 +1,249 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Copy, Debug)]
+enum Report {
+    Pushback(ServerPushback),
+    Unreadable,
+    Stage(Stage),
+    Forbid,
+    InDoubt,
+    CircuitOpen(bool),
+    OwnAnswer,
+    UntriedBackend,
+    Followed,
+    Config,
+    Over,
+    Commit,
+    Conclude,
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let most = VALUE_MASK;
+    prop_oneof![
+        (0..=most)
+            .prop_map(|us| Report::Pushback(ServerPushback::After(Duration::from_micros(us)))),
+        prop::sample::select(vec![
+            Report::Pushback(ServerPushback::After(Duration::from_micros(most))),
+            Report::Pushback(ServerPushback::Stop),
+            Report::Unreadable,
+        ]),
+        prop::sample::select(vec![
+            Report::Stage(Stage::Dispatch),
+            Report::Stage(Stage::InFlight),
+            Report::Stage(Stage::Response),
+        ]),
+        prop::sample::select(vec![
+            Report::Forbid,
+            Report::InDoubt,
+            Report::CircuitOpen(true),
+            Report::CircuitOpen(false),
+            Report::OwnAnswer,
+            Report::UntriedBackend,
+            Report::Followed,
+            Report::Config,
+        ]),
+        prop::sample::select(vec![Report::Over, Report::Commit, Report::Conclude]),
+    ]
+}
+
+proptest! {
+    /// Compares any sequence of reports with one plain value per attempt.
+    #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
+    fn a_report_changes_its_own_finding_of_its_own_attempt(
+        reports in prop::collection::vec((0_usize..3, report()), 0..40),
+    ) {
+        let slots = AttemptSlots::default();
+        let keys = [1, 2, 3].map(|attempt| slots.begin(attempt));
+        let mut plain = [AttemptReport::default(); 3];
+        let (mut over, mut committed) = ([false; 3], [false; 3]);
+        for (at, report) in reports {
+            let (key, found) = (keys[at], &mut plain[at]);
+            match report {
+                Report::Pushback(word) => {
+                    slots.pushback(key, word);
+                    (found.pushback, found.pushback_unreadable) = (Some(word), false);
+                }
+                Report::Unreadable => {
+                    slots.pushback_unreadable(key);
+                    (found.pushback, found.pushback_unreadable) = (None, true);
+                }
+                Report::Stage(stage) => {
+                    slots.stage(key, stage);
+                    found.stage = Some(stage);
+                }
+                Report::Forbid => {
+                    slots.set(key, Flag::FORBIDDEN);
+                    found.forbidden = true;
+                }
+                Report::InDoubt => {
+                    slots.set(key, Flag::IN_DOUBT);
+                    found.in_doubt = true;
+                }
+                Report::CircuitOpen(is_open) => {
+                    slots.put(key, Flag::CIRCUIT_OPEN, is_open);
+                    found.circuit_open = is_open;
+                }
+                Report::OwnAnswer => {
+                    slots.set(key, Flag::OWN_ANSWER);
+                    found.own_answer = true;
+                }
+                Report::UntriedBackend => {
+                    slots.put(key, Flag::UNTRIED_BACKEND, true);
+                    found.untried_backend = true;
+                }
+                Report::Followed => {
+                    slots.set(key, Flag::FOLLOWED);
+                    found.followed = true;
+                }
+                Report::Config => {
+                    prop_assert_eq!(slots.config_coming(key), !over[at]);
+                    found.config_coming = true;
+                }
+                Report::Over => {
+                    slots.set(key, Flag::OVER);
+                    over[at] = true;
+                }
+                Report::Commit => {
+                    slots.set(key, Flag::COMMITTED);
+                    committed[at] = true;
+                }
+                Report::Conclude => {
+                    prop_assert_eq!(slots.conclude(key), std::mem::take(&mut committed[at]));
+                }
+            }
+            prop_assert_eq!(keys.map(|key| slots.read(key)), plain);
+            let left = (0..3).any(|at| !over[at] && plain[at].stage != Some(Stage::Dispatch));
+            prop_assert_eq!(slots.any_may_have_left(3), left);
+        }
+    }
+}
+
+#[test]
+fn only_attempts_that_were_sent_may_have_left() {
+    for sent in 1..=20 {
+        let slots = AttemptSlots::default();
+        for attempt in 1..sent {
+            slots.set(slots.begin(attempt), Flag::OVER);
+        }
+        let last = slots.begin(sent);
+        assert!(slots.any_may_have_left(sent), "{sent}");
+        slots.set(last, Flag::OVER);
+        assert!(!slots.any_may_have_left(sent), "{sent}");
+    }
+}
+
+#[test]
+fn reports_are_read_back() {
+    let slots = AttemptSlots::default();
+    let three = slots.begin(3);
+    let after = ServerPushback::After(Duration::from_millis(250));
+    slots.pushback(three, after);
+    slots.stage(three, Stage::InFlight);
+    assert!(slots.config_coming(three));
+    let found = slots.read(three);
+    assert_eq!(found.pushback, Some(after));
+    assert_eq!(found.stage, Some(Stage::InFlight));
+    assert!(found.config_coming && !found.forbidden);
+    slots.pushback(three, ServerPushback::Stop);
+    assert_eq!(slots.read(three).pushback, Some(ServerPushback::Stop));
+}
+
+#[test]
+fn a_late_writer_of_a_dead_attempt_is_ignored() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    slots.set(one, Flag::OVER);
+    let later = slots.begin(1 + SLOTS as u32);
+    assert_eq!(one.slot, later.slot);
+    slots.pushback(one, ServerPushback::Stop);
+    slots.set(one, Flag::FORBIDDEN);
+    slots.set(later, Flag::COMMITTED);
+    assert!(!slots.config_coming(one) && !slots.conclude(one));
+    assert_eq!(slots.read(later), AttemptReport::default());
+    assert_eq!(slots.read(one), AttemptReport::default());
+    assert!(slots.conclude(later));
+}
+
+#[test]
+fn an_attempt_in_flight_keeps_its_slot_while_others_follow() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    slots.pushback(one, ServerPushback::Stop);
+    for n in 2..200 {
+        let key = slots.begin(n);
+        assert_eq!(slots.read(key), AttemptReport::default());
+        slots.set(key, Flag::OVER);
+        assert!(slots.any_may_have_left(n), "{n}");
+    }
+    assert_eq!(slots.read(one).pushback, Some(ServerPushback::Stop));
+    slots.set(one, Flag::COMMITTED);
+    assert!(slots.conclude(one));
+    slots.set(one, Flag::OVER);
+    assert!(!slots.any_may_have_left(199));
+}
+
+#[test]
+fn the_slot_of_an_attempt_that_is_over_is_taken_and_no_other() {
+    let slots = AttemptSlots::default();
+    let keys: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
+    keys.iter().for_each(|key| slots.set(*key, Flag::FORBIDDEN));
+    slots.set(keys[7], Flag::OVER);
+    let next = slots.begin(1 + SLOTS as u32);
+    assert_eq!(next.slot, keys[7].slot);
+    let kept = keys.iter().filter(|key| slots.read(**key).forbidden);
+    assert_eq!(kept.count(), SLOTS - 1);
+}
+
+#[test]
+fn concurrent_attempts_do_not_mix() {
+    let slots = AttemptSlots::default();
+    let keys: Vec<_> = (1..=SLOTS as u32).map(|n| slots.begin(n)).collect();
+    slots.set(keys[4], Flag::FORBIDDEN);
+    let forbidden = keys.iter().filter(|key| slots.read(**key).forbidden);
+    assert!(forbidden.eq([&keys[4]]));
+}
+
+#[test]
+fn a_huge_pushback_saturates() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    slots.pushback(one, ServerPushback::After(Duration::MAX));
+    assert_eq!(
+        slots.read(one).pushback,
+        Some(ServerPushback::After(Duration::from_micros(VALUE_MASK)))
+    );
+}
+
+#[test]
+fn the_latest_pushback_counts_even_if_unreadable() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    for word in [
+        ServerPushback::After(Duration::from_secs(1)),
+        ServerPushback::Stop,
+    ] {
+        slots.pushback(one, word);
+        slots.pushback_unreadable(one);
+        let found = slots.read(one);
+        assert_eq!((found.pushback, found.pushback_unreadable), (None, true));
+        slots.pushback(one, word);
+        let found = slots.read(one);
+        assert_eq!(
+            (found.pushback, found.pushback_unreadable),
+            (Some(word), false)
+        );
+    }
+}
+
+#[test]
+fn a_committed_attempt_is_concluded_once() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    assert!(!slots.conclude(one), "not committed yet");
+    slots.set(one, Flag::COMMITTED);
+    assert!(slots.conclude(one));
+    assert!(!slots.conclude(one));
+}

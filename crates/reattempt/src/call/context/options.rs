@@ -1,0 +1,69 @@
+//! The options of a call are copied on write: a context that shares its state gets its own.
+
+use std::sync::Arc;
+
+use super::Attempt;
+use crate::call::marks::{BEGUN, CALLER, POLICY, THROTTLE};
+use crate::call::state::{CallState, Options};
+
+impl Attempt {
+    /// Another call with the same options. Does nothing that may unwind: wherever a context is
+    /// cloned it then stays in registers (a retry layer's call: 37 instructions).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn copy(&self) -> Self {
+        let mut marks = self.marks;
+        if let Some(call) = self.call().filter(|_| marks.has(BEGUN)) {
+            call.copied();
+        }
+        marks.leave_call();
+        let state = self.own_options().map(CallState::with);
+        Self {
+            state: state.map(Arc::new),
+            marks,
+        }
+    }
+
+    /// A copy of the options, if any of them is this call's. The marks, which are copied too, say
+    /// which ones are.
+    fn own_options(&self) -> Option<Options> {
+        let state = self.state.as_ref()?;
+        (self.marks.has(CALLER | POLICY | THROTTLE)).then(|| state.options.clone())
+    }
+
+    /// Changes the options of this call. Other contexts and handles that share its state keep
+    /// theirs: then this one gets options of its own, and stays an attempt of the same call.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn change_options(&mut self, change: impl FnOnce(&mut Options)) {
+        let Some(state) = &mut self.state else {
+            let mut options = Options::default();
+            change(&mut options);
+            self.state = Some(Arc::new(CallState::with(options)));
+            return;
+        };
+        if let Some(state) = Arc::get_mut(state) {
+            return change(&mut state.options);
+        }
+        let call = CallState::shared_by(state);
+        let mut options = self.own_options().unwrap_or_default();
+        change(&mut options);
+        self.state = Some(Arc::new(CallState::beside(call, options)));
+    }
+
+    /// The caller watches a call that has not begun: its state will hold no options. The caller's
+    /// handle may keep it for long, and the options hold user data.
+    pub(super) fn keep_options_apart(&mut self) {
+        if self.marks.has(BEGUN) {
+            return;
+        }
+        let call = Arc::default();
+        match self.state.as_mut().and_then(Arc::get_mut) {
+            Some(state) => state.stand_beside(call),
+            None => {
+                let options = self.own_options().unwrap_or_default();
+                self.state = Some(Arc::new(CallState::beside(call, options)));
+            }
+        }
+    }
+}

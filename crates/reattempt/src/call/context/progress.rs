@@ -1,0 +1,141 @@
+//! How a call proceeds: it begins, a recovery layer claims it, attempts are sent, one succeeds.
+
+use std::sync::Arc;
+
+use super::{CallContext, CallHandle};
+use crate::call::attempts::Flag;
+#[cfg(test)]
+use crate::call::marks::CLAIMED;
+use crate::call::marks::{BEGUN, CALLER};
+use crate::call::pool;
+use crate::call::state::CallState;
+use crate::driver::count_success;
+use crate::{AttemptKind, AttemptReport, StopReason};
+
+impl CallContext {
+    /// For layers: the call begins, unless it has begun. Returns a handle to it.
+    #[inline(always)]
+    pub fn begin(&mut self) -> CallHandle {
+        self.begun();
+        self.attempt.marks.set(BEGUN);
+        CallHandle(self.attempt.share())
+    }
+
+    /// For layers: true once a recovery layer, above or below, acts on the call.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn is_taken_up(&self) -> bool {
+        self.shared().is_some_and(CallState::is_claimed)
+    }
+
+    #[inline(always)]
+    pub(super) fn state(&mut self) -> &CallState {
+        self.attempt.state.get_or_insert_with(pool::fresh)
+    }
+
+    /// The state of the call, which the caller sees from now on.
+    #[inline(always)]
+    fn begun(&mut self) -> &CallState {
+        self.state();
+        if self.attempt.marks.has(CALLER) && !self.attempt.marks.has(BEGUN) {
+            self.show_to_caller();
+        }
+        self.state().of_call()
+    }
+
+    /// For simulators: this call is acted on; recovery layers pass it through.
+    #[cfg(test)]
+    pub(crate) fn claim(&mut self) {
+        self.begun().claim();
+        self.attempt.marks.set(CLAIMED | BEGUN);
+    }
+
+    /// For recovery layers: claims the call and makes this the context of its first attempt.
+    #[inline(always)]
+    pub(crate) fn claim_first(&mut self) {
+        self.begun().claim_first();
+        self.attempt.marks.claim_first();
+    }
+
+    /// For recovery layers that leave the call to another one, which may not exist: what is sent
+    /// now is the first attempt.
+    pub(crate) fn pass_first(&mut self) {
+        self.begun().pass_first();
+        self.attempt.marks.pass_first();
+    }
+
+    /// For recovery layers: makes this the context of an attempt that is about to be sent.
+    #[inline(always)]
+    pub(crate) fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
+        let key = self.begun().sent(number, kind == AttemptKind::Transparent);
+        self.attempt.marks.set_attempt(key, kind);
+    }
+
+    /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
+    /// throttle and the state, and leaves no record.
+    #[inline(always)]
+    pub(crate) fn settle_success(&self, committed: bool) {
+        let state = self.shared();
+        let stopped = if committed {
+            if let Some(state) = state {
+                state.slots.set(self.key(), Flag::COMMITTED);
+            }
+            StopReason::Committed
+        } else {
+            if let Some(throttle) = self.throttle() {
+                count_success(&**throttle, 1, None);
+            }
+            StopReason::Success
+        };
+        if let Some(state) = state {
+            state.won(stopped);
+        }
+    }
+
+    /// The same for one of several attempts: unless it is the first, the throttle also receives the
+    /// failure of the last permitted retry.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn settle_recovery(&self, committed: bool) {
+        let later = !committed && self.attempt() > 1;
+        match self.throttle().filter(|_| later) {
+            Some(throttle) => {
+                let permitted = self.shared().and_then(CallState::last_permitted);
+                count_success(&**throttle, self.attempt(), permitted.as_ref());
+                if let Some(state) = self.shared() {
+                    state.won(StopReason::Success);
+                }
+            }
+            None => self.settle_success(committed),
+        }
+    }
+
+    /// For recovery layers: true if this is a copy of that context, of the same attempt of the same
+    /// call.
+    #[must_use]
+    #[inline]
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
+        match (&self.attempt.state, &other.attempt.state) {
+            (Some(own), Some(of_other)) => {
+                Arc::ptr_eq(own, of_other) && self.attempt() == other.attempt()
+            }
+            _ => false,
+        }
+    }
+
+    /// For recovery layers: the report of this attempt.
+    #[must_use]
+    pub fn report(&self) -> AttemptReport {
+        let state = self.shared();
+        state.map_or_else(AttemptReport::default, |state| state.slots.read(self.key()))
+    }
+
+    /// For balancers: this attempt is a hedge, and another attempt of the call is in flight.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn may_lose(&self) -> bool {
+        self.kind() == AttemptKind::Hedge
+            && self
+                .shared()
+                .is_some_and(|state| state.others_in_flight(self.key()))
+    }
+}

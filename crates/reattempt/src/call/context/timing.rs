@@ -1,0 +1,47 @@
+//! How long a call takes, and what it is about: for its log, and for hedge delays that learn.
+
+use std::time::{Duration, Instant};
+
+use super::CallContext;
+
+impl CallContext {
+    /// For recovery layers: an attempt is pending. If the log is on, the call began now at the
+    /// latest.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn waits(&self) {
+        if crate::observe::log::is_on() {
+            self.waits_at(crate::clock::now);
+        }
+    }
+
+    /// The same where the clock was read already.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn waits_at(&self, now: impl FnOnce() -> Instant) {
+        if let Some(state) = self.shared() {
+            state.waits(now);
+        }
+    }
+
+    /// For recovery layers: keeps what the call is about, if the log is on.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn describe(&self, subject: impl FnOnce() -> crate::CallSubject) {
+        if let Some(state) = self.shared().filter(|_| crate::observe::log::is_on()) {
+            // A call whose first attempt failed at once has not waited so far.
+            state.waits(crate::clock::now);
+            state.describe(|| {
+                let method = || Some(self.method()?.name().into());
+                let mut subject = subject();
+                subject.method = subject.method.or_else(method);
+                subject
+            });
+        }
+    }
+
+    /// How long the call took up to `now`.
+    pub(crate) fn took(&self, now: Instant) -> Duration {
+        self.shared()
+            .map_or(Duration::ZERO, |state| state.took(now))
+    }
+}

@@ -1,0 +1,51 @@
+//! Waiters for a newer configuration, which attempts left until they are settled.
+
+use super::log::CallLog;
+use super::{CallState, STOPPED, WON};
+use crate::call::attempts::{AttemptKey, ConfigWaiter, SLOTS};
+
+impl CallLog {
+    /// Stores the attempt's waiter. Returns the waiter that is not kept: an earlier one of the same
+    /// attempt, or one over the limit.
+    fn leave_waiter(&mut self, attempt: u32, waiter: ConfigWaiter) -> Option<ConfigWaiter> {
+        if let Some((_, other)) = self.waiters.iter_mut().find(|(n, _)| *n == attempt) {
+            return Some(std::mem::replace(other, waiter));
+        }
+        if self.waiters.len() == SLOTS {
+            return Some(waiter);
+        }
+        self.waiters.push((attempt, waiter));
+        None
+    }
+}
+
+impl CallState {
+    /// Stores a waiter until its attempt is settled. If the attempt or the call is over, the waiter
+    /// is dropped at once: nothing would take it, and a `RetryInfoHandle` may keep the state alive
+    /// for a long time.
+    pub(crate) fn leave_waiter(&self, key: AttemptKey, waiter: ConfigWaiter) {
+        if !self.slots.config_coming(key) {
+            return;
+        }
+        // Dropping a waiter runs user code, so it happens outside the lock.
+        let _unwanted = self.write(|log| log.leave_waiter(key.attempt, waiter));
+        // Checked after the waiter was stored: a call that ends meanwhile either finds the waiter
+        // or is seen as ended here.
+        if self.progress() & (WON | STOPPED) != 0 {
+            self.drop_waiters();
+        }
+    }
+
+    /// Called when the call is over.
+    #[cold]
+    pub(crate) fn drop_waiters(&self) {
+        let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
+    }
+
+    pub(crate) fn take_waiter(&self, attempt: u32) -> Option<ConfigWaiter> {
+        self.write(|log| {
+            let at = log.waiters.iter().position(|(n, _)| *n == attempt)?;
+            Some(log.waiters.swap_remove(at).1)
+        })
+    }
+}

@@ -1,0 +1,69 @@
+use std::sync::Arc;
+
+use tower_layer::Layer;
+
+use super::{Circuit, Permit};
+use crate::Observer;
+use crate::deadline::AsError;
+use crate::health::CircuitBreaker;
+
+/// Refuses attempts while their backend fails.
+#[derive(Clone, Debug)]
+pub struct CircuitBreakerLayer<C, M = AsError, B = Arc<CircuitBreaker>> {
+    breaker: B,
+    classifier: C,
+    on_open: M,
+}
+
+impl<C, B> CircuitBreakerLayer<C, AsError, B> {
+    /// Uses this breaker, which other layers and the program may share, or a
+    /// [`PickBreaker`](super::PickBreaker). The classifier is that of the recovery layer: a verdict
+    /// that the request is at fault says nothing against the backend.
+    #[must_use]
+    pub const fn new(breaker: B, classifier: C) -> Self {
+        Self {
+            breaker,
+            classifier,
+            on_open: AsError,
+        }
+    }
+}
+
+impl<C, M> CircuitBreakerLayer<C, M> {
+    /// Notifies this observer when the circuit opens or closes, for metrics; the log has it anyway.
+    /// Of layers that share a breaker one is enough.
+    #[must_use]
+    pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
+        self.breaker
+            .on_event(move |event| observer.health_changed(event));
+        self
+    }
+}
+
+impl<C, M, B> CircuitBreakerLayer<C, M, B> {
+    /// Sets the outcome of a refused request; by default an error made from
+    /// [`CircuitOpen`](super::CircuitOpen). One that the classifier takes for a success is a
+    /// fallback.
+    #[must_use]
+    pub fn on_open<N>(self, on_open: N) -> CircuitBreakerLayer<C, N, B> {
+        CircuitBreakerLayer {
+            breaker: self.breaker,
+            classifier: self.classifier,
+            on_open,
+        }
+    }
+}
+
+impl<S, C: Clone, M: Clone, B: Clone> Layer<S> for CircuitBreakerLayer<C, M, B> {
+    type Service = Circuit<S, C, M, B>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Circuit {
+            inner,
+            permit: Permit::Undecided,
+            breaker: self.breaker.clone(),
+            classifier: self.classifier.clone(),
+            on_open: self.on_open.clone(),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+use std::sync::Arc;
+
+use crate::clock;
+use crate::health::{CircuitBreaker, Outcome, Sent};
+
+/// A request that was let through. Dropped without an outcome, it took at least as long as it
+/// lasted.
+#[derive(Debug)]
+pub(super) struct Trial {
+    breaker: Arc<CircuitBreaker>,
+    sent: Option<Sent>,
+    /// The backend is ready, and no request was sent yet.
+    is_idle: bool,
+}
+
+impl Trial {
+    pub(super) const fn new(breaker: Arc<CircuitBreaker>, sent: Sent) -> Self {
+        Self {
+            breaker,
+            sent: Some(sent),
+            is_idle: false,
+        }
+    }
+
+    /// Dropped from now on, it says nothing of the backend.
+    pub(super) fn set_idle(&mut self) {
+        self.is_idle = true;
+    }
+
+    /// The request is sent.
+    pub(super) fn sent(mut self) -> Self {
+        self.is_idle = false;
+        self
+    }
+
+    pub(super) fn ended(&mut self, outcome: Outcome) {
+        if let Some(sent) = self.sent.take() {
+            self.breaker.ended(sent, clock::now(), outcome);
+        }
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        if !self.is_idle {
+            return self.ended(Outcome::Dropped);
+        }
+        if let Some(sent) = self.sent.take() {
+            self.breaker.unsent(sent, clock::now());
+        }
+    }
+}

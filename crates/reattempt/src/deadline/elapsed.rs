@@ -1,0 +1,113 @@
+//! How a deadline ends a call: the outcome for the caller.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Instant;
+
+use super::{Armed, DeadlineFuture};
+use crate::clock;
+use crate::{DeadlineScope, Elapsed, Stage, StopReason};
+
+/// Makes the outcome for the caller when the deadline has passed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot turn an elapsed deadline into `Result<{Res}, {Err}>`",
+    note = "put `ClientErrorLayer` directly above the transport: its error type has room for `Elapsed`, and for the transport's own error",
+    note = "or put `.map_err(BoxError::from)` between the DeadlineLayer and the layers below it; or implement `From<Elapsed>` for an error type of your own"
+)]
+pub trait OnElapsed<Res, Err> {
+    /// The outcome that replaces the missing one.
+    fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err>;
+
+    /// True for an outcome that is not a response but may stem from another timer for the same
+    /// deadline: if the deadline has passed when it arrives, [`on_elapsed`](Self::on_elapsed)
+    /// replaces it. By default no outcome is.
+    ///
+    /// A server and a transport that know the deadline have timers of their own, which may fire
+    /// first.
+    fn is_echo(&self, outcome: Result<&Res, &Err>) -> bool {
+        let _ = outcome;
+        false
+    }
+}
+
+/// Returns an error made from [`Elapsed`], or from [`Refused`](crate::admission::Refused).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsError;
+
+// A bound on the impl: the compiler then reports the missing conversion with the trait's message.
+#[diagnostic::do_not_recommend]
+impl<Res, Err: From<Elapsed>> OnElapsed<Res, Err> for AsError {
+    fn on_elapsed(&self, elapsed: Elapsed) -> Result<Res, Err> {
+        Err(Err::from(elapsed))
+    }
+}
+
+impl<F, M> DeadlineFuture<F, M> {
+    /// The limit had already passed: nothing was sent.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn too_late(armed: Option<(Instant, Armed)>, on_elapsed: M) -> Self {
+        let (at, armed) = armed.unzip();
+        Self {
+            inner: None,
+            sleep: None,
+            at,
+            armed,
+            on_elapsed,
+        }
+    }
+
+    /// An outcome that may stem from another timer for this deadline.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn echo<Res, Err>(
+        self: Pin<&mut Self>,
+        outcome: Result<Res, Err>,
+    ) -> Result<Res, Err>
+    where
+        M: OnElapsed<Res, Err>,
+    {
+        let mut this = self.project();
+        this.inner.set(None);
+        match this.at.zip(this.armed.take()) {
+            Some((at, armed)) if clock::now() >= at => {
+                // The ended attempt counts as having left the client, unless its record says
+                // otherwise.
+                let records = armed.handle.info();
+                let last = records.records().next_back();
+                let stage = last.and_then(|record| Some(record.failure?.stage));
+                let not_sent = stage == Some(Stage::Dispatch) && !armed.handle.is_copied();
+                let ambiguous = !armed.idempotent && !not_sent;
+                this.on_elapsed.on_elapsed(armed.elapsed(ambiguous))
+            }
+            _ => outcome,
+        }
+    }
+}
+
+impl Armed {
+    pub(super) fn elapsed(self, ambiguous: bool) -> Elapsed {
+        match self.scope {
+            DeadlineScope::Call => self.handle.stop(StopReason::Deadline),
+            DeadlineScope::Attempt => self.handle.own_answer(),
+        }
+        let elapsed = Elapsed {
+            scope: self.scope,
+            limit: self.limit,
+            ambiguous,
+            info: Box::new(self.handle.info()),
+        };
+        if self.scope == DeadlineScope::Call {
+            crate::observe::log::deadline_alone(&self.handle, &elapsed);
+        }
+        elapsed
+    }
+}
+
+impl<F, M> fmt::Debug for DeadlineFuture<F, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadlineFuture")
+            .field("armed", &self.armed)
+            .finish_non_exhaustive()
+    }
+}

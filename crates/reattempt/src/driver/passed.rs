@@ -1,0 +1,42 @@
+//! A call that no recovery layer acts on.
+
+use std::time::Instant;
+
+use super::{CallEffects, Effects, count, record_failure};
+use crate::Verdict;
+use crate::machine::FailedAttempt;
+
+impl Effects<'_> {
+    /// A call ended that no recovery layer acts on: its one attempt is counted and recorded all the
+    /// same (A6: every outgoing RPC changes the token count).
+    pub(crate) fn passed(&self, now: Instant, verdict: &Verdict) {
+        self.claim_passed();
+        let Some(failed) = FailedAttempt::new(self.facts(now), verdict) else {
+            return self.succeeded(*verdict == Verdict::Committed);
+        };
+        self.close_slot();
+        let milli_tokens = count(self, &failed);
+        let record = failed.record_passed();
+        let stopped = record.stopped;
+        record_failure(self, record, milli_tokens);
+        if let Some(stopped) = stopped {
+            self.ended(stopped);
+        }
+    }
+
+    /// A call that no recovery layer acts on is dropped before its end.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn passed_and_dropped(&self, now: Instant) {
+        self.claim_passed();
+        let stopped = self.why_dropped(now);
+        self.cancelled(Some(stopped));
+        self.ended(stopped);
+    }
+
+    /// Several layers may have passed the call through: the first that sees its end records it.
+    fn claim_passed(&self) {
+        if let Some(state) = self.context.shared() {
+            state.claim();
+        }
+    }
+}

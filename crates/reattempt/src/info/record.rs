@@ -1,0 +1,126 @@
+//! One attempt, and what followed it.
+
+use std::time::{Duration, Instant};
+
+use super::{Backend, StopReason};
+use crate::{CallContext, Failure, ServerPushback};
+
+/// Why an attempt was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AttemptKind {
+    /// The first attempt of its call.
+    #[default]
+    Initial,
+    /// Sent after a failure.
+    Retry,
+    /// Sent while others are still in flight.
+    Hedge,
+    /// Sent after a failure that the server's application never saw; not counted.
+    Transparent,
+}
+
+impl AttemptKind {
+    /// The name in logs and in the program's output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Retry => "retry",
+            Self::Hedge => "hedge",
+            Self::Transparent => "transparent",
+        }
+    }
+}
+
+/// How one attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttemptOutcome {
+    /// It succeeded.
+    Success,
+    /// Its response is committed; the rest decides later.
+    Committed,
+    /// It failed with a fatal failure.
+    Fatal,
+    /// It failed in a way that a retry might fix.
+    Retry,
+    /// It was dropped before it ended: a losing hedge, a deadline, a cancelled call. With a
+    /// failure: the request cut the attempt off because another attempt continues alone.
+    Cancelled,
+}
+
+impl AttemptOutcome {
+    /// The name in logs and in the program's output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Committed => "committed",
+            Self::Fatal => "fatal",
+            Self::Retry => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// One attempt and the decision that followed it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AttemptRecord {
+    /// The attempt number; the first is 1.
+    pub number: u32,
+    /// Why it was sent.
+    pub kind: AttemptKind,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// The server's pushback.
+    pub pushback: Option<ServerPushback>,
+    /// The server's pushback could not be parsed and counted as none.
+    pub pushback_unreadable: bool,
+    /// The delay chosen before the next attempt.
+    pub delay: Option<Duration>,
+    /// The gate that refused a further attempt.
+    pub stopped: Option<StopReason>,
+    /// Where it was sent, if the transport reported it.
+    pub backend: Option<Backend>,
+    /// When it ended, if the clock was read (it is not for a success).
+    pub ended: Option<Instant>,
+    /// The throttle's fill after this attempt was counted, in thousandths of a token.
+    pub milli_tokens: Option<u64>,
+}
+
+impl AttemptRecord {
+    /// A record of an attempt that ended like this, and nothing more.
+    #[must_use]
+    pub const fn new(number: u32, kind: AttemptKind, outcome: AttemptOutcome) -> Self {
+        Self {
+            number,
+            kind,
+            outcome,
+            failure: None,
+            pushback: None,
+            pushback_unreadable: false,
+            delay: None,
+            stopped: None,
+            backend: None,
+            ended: None,
+            milli_tokens: None,
+        }
+    }
+}
+
+impl AttemptRecord {
+    /// The record of an attempt that succeeded, or whose response is committed.
+    pub(crate) fn of_success(context: &CallContext, committed: bool) -> Self {
+        let (outcome, stopped) = if committed {
+            (AttemptOutcome::Committed, StopReason::Committed)
+        } else {
+            (AttemptOutcome::Success, StopReason::Success)
+        };
+        let mut record = Self::new(context.attempt(), context.kind(), outcome);
+        record.backend = context.backend();
+        record.stopped = Some(stopped);
+        record
+    }
+}

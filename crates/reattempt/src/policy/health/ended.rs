@@ -1,0 +1,115 @@
+//! What the end of an attempt means for its backend.
+
+use std::time::{Duration, Instant};
+
+use super::Outcome;
+use super::event::HealthCause;
+use super::ledger::nanos;
+use super::member::Member;
+use super::pool::Pool;
+use super::send::{Role, Sent};
+use crate::sync::Ordering;
+
+use Ordering::Relaxed;
+
+/// The longest that a backend's pushback keeps load from it: a server decides on it.
+const LONGEST_HOLD: Duration = Duration::from_secs(60);
+/// An attempt that was dropped unanswered after this many times the usual latency is a failure. If
+/// no latency is known: after the policy's interval.
+const UNANSWERED: u64 = 4;
+
+impl Pool {
+    /// An attempt is over: `hold` is for how long the server asked not to be used.
+    #[inline]
+    pub fn ended(&self, sent: Sent, now: Instant, outcome: Outcome, hold: Option<Duration>) {
+        let Some(member) = self.members.get(sent.at) else {
+            return;
+        };
+        let now = self.common.nanos(now);
+        let took = now.saturating_sub(sent.since);
+        member.over();
+        let mut is_failure = false;
+        if outcome == Outcome::Success {
+            member.succeeded();
+            if !member.took(took) {
+                self.first_answer(took);
+            }
+        } else {
+            is_failure =
+                member.returned_at() <= sent.since && self.unsuccessful(member, now, took, outcome);
+        }
+        if sent.role != Role::Regular {
+            self.probed(member, now, &sent, outcome, is_failure);
+        }
+        if let Some(hold) = hold {
+            let hold = nanos(hold.min(LONGEST_HOLD));
+            member.hold(now.saturating_add(hold));
+            self.common.plain_until.store(0, Relaxed);
+        }
+    }
+
+    /// The first answer of a backend: those that have not answered are assumed to be like it, and
+    /// not faster than all others.
+    #[cold]
+    fn first_answer(&self, took: u64) {
+        let _ = self
+            .common
+            .usual
+            .compare_exchange(0, took.max(1), Relaxed, Relaxed);
+        self.members.iter().for_each(|member| member.assume(took));
+    }
+
+    /// Whether it counts as a failure: a drop does if the silence before it was long.
+    #[cold]
+    fn unsuccessful(&self, member: &Member, now: u64, took: u64, outcome: Outcome) -> bool {
+        let usual = self.common.usual.load(Relaxed);
+        let unanswered = usual.saturating_mul(UNANSWERED);
+        let silence = if usual > 0 {
+            unanswered
+        } else {
+            nanos(self.common.policy.interval)
+        };
+        member.took_at_least(took);
+        if outcome == Outcome::Dropped && took <= silence {
+            return false;
+        }
+        member.failed();
+        if member.is_ejected() || !self.common.failed_again(member, now) {
+            // One that fails at once is not a fast one.
+            member.took_at_least(unanswered);
+        }
+        true
+    }
+
+    #[cold]
+    pub(super) fn probed(
+        &self,
+        member: &Member,
+        now: u64,
+        sent: &Sent,
+        outcome: Outcome,
+        is_failure: bool,
+    ) {
+        let common = &self.common;
+        common.with_ledger(|ledger| {
+            // One that hung for so long that another probe took its place decides nothing but that
+            // the backend is back.
+            let is_own = sent.role == Role::Probe && member.is_probed_since(sent.since);
+            if member.is_ejected() {
+                if outcome == Outcome::Success {
+                    common.uneject(ledger, member, now, HealthCause::Answered);
+                } else if is_own && common.by_trial && is_failure {
+                    common.eject_again(ledger, member, now, HealthCause::FailedTrial);
+                } else if is_own && common.by_trial {
+                    // It said nothing: the next call tries.
+                    member.probe_from(now);
+                } else if is_own {
+                    member.probe_from(common.next_probe(member, now));
+                }
+            }
+            if is_own {
+                member.probe_over();
+            }
+        });
+    }
+}

@@ -1,0 +1,192 @@
+//! Which backend an attempt is sent to.
+
+use std::time::Instant;
+
+use super::ledger::nanos;
+use super::member::Member;
+use super::pool::Pool;
+use crate::sync::Ordering;
+
+use Ordering::Relaxed;
+
+/// Draws before the list is searched in order.
+const DRAWS: usize = 8;
+
+/// Where an attempt of a call may go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attempted<'a> {
+    /// The backends that its call has tried, least recently used first.
+    pub tried: &'a [usize],
+    /// Another attempt of the call is in flight, so that this one may be a probe: if no backend
+    /// that the call has tried is in trouble.
+    pub may_lose: bool,
+}
+
+/// An attempt in flight: give it to [`Pool::ended`], also if it is dropped.
+#[derive(Debug)]
+#[must_use = "it counts as in flight until `Pool::ended`"]
+pub struct Sent {
+    pub(super) at: usize,
+    pub(super) since: u64,
+    pub(super) role: Role,
+    untried: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Regular,
+    /// To an ejected backend, alone.
+    Probe,
+    /// To an ejected backend, because there is no other.
+    LastResort,
+}
+
+impl Sent {
+    /// The place of the backend in the list.
+    #[must_use]
+    pub const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Whether there is another backend that the call has not tried and that is not ejected; or, if
+    /// all are, one that it has not tried.
+    #[must_use]
+    pub const fn untried(&self) -> bool {
+        self.untried
+    }
+
+    /// Whether it was sent to an ejected backend, to find out whether that is back.
+    #[must_use]
+    pub const fn is_probe(&self) -> bool {
+        matches!(self.role, Role::Probe)
+    }
+}
+
+/// Below `n`, from 32 random bits.
+#[inline]
+const fn below(word: u32, n: usize) -> usize {
+    ((word as u64).wrapping_mul(n as u64) >> 32) as usize
+}
+
+impl Pool {
+    /// Chooses the backend of an attempt that is sent now: the less loaded of two that are healthy
+    /// and that the call has not tried; then the least recently used healthy one; if all are
+    /// ejected, any. `None` if the list is empty.
+    #[inline(always)]
+    pub fn send(&self, now: Instant, attempt: Attempted<'_>) -> Option<Sent> {
+        let now = self.common.nanos(now);
+        let Attempted { tried, may_lose } = attempt;
+        if !tried.is_empty() || now >= self.common.plain_until.load(Relaxed) {
+            return self.send_with_care(now, tried, may_lose);
+        }
+        let (word, len) = (self.common.draw(), self.members.len());
+        let first = below((word >> 32) as u32, len);
+        let second = first
+            .wrapping_add(1)
+            .wrapping_add(below(word as u32, len.wrapping_sub(1)));
+        let from_the_front = second.wrapping_sub(len);
+        let second = if second < len { second } else { from_the_front };
+        let one: &Member = self.members.get(first)?;
+        let other: &Member = self.members.get(second)?;
+        let (at, member) = if other.is_less_loaded_than(one) {
+            (second, other)
+        } else {
+            (first, one)
+        };
+        member.sent();
+        Some(Sent {
+            at,
+            since: now,
+            role: Role::Regular,
+            untried: len > 1,
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send_with_care(&self, now: u64, tried: &[usize], may_lose: bool) -> Option<Sent> {
+        if now >= self.common.tick_at.load(Relaxed) {
+            self.common.tick(now);
+        }
+        let is_up = |at: usize| !self.members[at].is_ejected();
+        let is_new = |at: usize| !tried.contains(&at);
+        let other = |at: usize, may: &dyn Fn(usize) -> bool| {
+            (0..self.members.len()).any(|other| other != at && may(other))
+        };
+        // The hedge is the call's rescue if the backend of the other attempt is in trouble.
+        let in_trouble = |at: &usize| {
+            let member = self.members.get(*at);
+            member.is_some_and(|it| it.is_ejected() || it.is_failing())
+        };
+        if may_lose && !self.common.by_trial && !tried.iter().any(in_trouble) {
+            let probe = |at: &usize| is_new(*at) && self.common.take_probe(&self.members[*at], now);
+            if let Some(at) = (0..self.members.len()).find(probe) {
+                let untried = other(at, &|at| is_up(at) && is_new(at));
+                return Some(self.begin(at, now, Role::Probe, untried));
+            }
+        }
+        let healthy = |at: usize| is_up(at) && is_new(at);
+        let free = |at: usize| healthy(at) && !self.members[at].is_held(now);
+        let chosen = self.choose(now, &free);
+        if let Some(at) = chosen.or_else(|| self.choose(now, &healthy)) {
+            return Some(self.begin(at, now, Role::Regular, other(at, &healthy)));
+        }
+        let mut known = tried.iter().filter(|at| **at < self.members.len());
+        if let Some(at) = known.clone().find(|at| is_up(**at)) {
+            return Some(self.begin(*at, now, Role::Regular, false));
+        }
+        if let Some(at) = self.choose(now, &is_new) {
+            return Some(self.begin(at, now, Role::LastResort, other(at, &is_new)));
+        }
+        known
+            .next()
+            .map(|at| self.begin(*at, now, Role::LastResort, false))
+    }
+
+    pub(super) fn begin(&self, at: usize, now: u64, role: Role, untried: bool) -> Sent {
+        self.members[at].sent();
+        Sent {
+            at,
+            since: now,
+            role,
+            untried,
+        }
+    }
+
+    /// The better one of two.
+    fn choose(&self, now: u64, may: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let first = self.any(may)?;
+        let Some(second) = self.any(&|at| at != first && may(at)) else {
+            return Some(first);
+        };
+        let (one, other) = (&self.members[first], &self.members[second]);
+        let takes_other = !self.has_its_share(one, now) || other.is_less_loaded_than(one);
+        let other_too = self.has_its_share(other, now);
+        Some(if takes_other && other_too {
+            second
+        } else {
+            first
+        })
+    }
+
+    fn any(&self, may: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let len = self.members.len();
+        let drawn = || below((self.common.draw() >> 32) as u32, len);
+        let quick = (0..DRAWS.min(8 * len)).map(|_| drawn()).find(|at| may(*at));
+        quick.or_else(|| {
+            let from = drawn();
+            (from..len).chain(0..from).find(|at| may(*at))
+        })
+    }
+
+    /// By chance: whether a backend that returned or joined takes an attempt now. Its share grows
+    /// from a tenth to the whole.
+    fn has_its_share(&self, member: &Member, now: u64) -> bool {
+        let Some(joined) = member.joined_at() else {
+            return true;
+        };
+        let all = nanos(self.common.policy.slow_start).max(1) as f64;
+        let share = (now.saturating_sub(joined) as f64 / all).max(0.1);
+        (self.common.draw() >> 11) as f64 / (1_u64 << 53) as f64 <= share
+    }
+}

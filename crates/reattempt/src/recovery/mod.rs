@@ -1,0 +1,212 @@
+//! What both recovery layers share: their settings, and the request that is kept for another
+//! attempt.
+
+mod warnings;
+
+use std::sync::Arc;
+
+use crate::clock;
+use crate::driver::Effects;
+use crate::machine::Facts;
+use crate::observe::{with_log, with_observer};
+use crate::{
+    AttemptKind, CallContext, Classify, Failure, HasCallContext, NextAttempt, Observer, Replay,
+    Verdict,
+};
+use warnings::Warnings;
+
+/// The first attempt of a call.
+pub(crate) const FIRST: NextAttempt<'static> = NextAttempt {
+    number: 1,
+    kind: AttemptKind::Initial,
+    after: None,
+};
+
+/// The settings of a recovery layer, which all its services share.
+#[derive(Clone)]
+pub(crate) struct Settings<C> {
+    pub(crate) classifier: C,
+    pub(crate) transparent: bool,
+    /// The log, then the layer's own observer.
+    pub(crate) observer: Arc<dyn Observer>,
+    /// The layer's own observer. The log wants nothing of a call that succeeds at once.
+    pub(crate) own_observer: Option<Arc<dyn Observer>>,
+    /// The own observer wants events of first attempts that are sent.
+    pub(crate) sees_sent: bool,
+    /// Names calls in the log whose requests name no host.
+    pub(crate) service: Option<&'static str>,
+    pub(crate) warnings: Warnings,
+}
+
+impl<C> Settings<C> {
+    pub(crate) fn new(layer: &'static str, classifier: C) -> Self {
+        Self {
+            classifier,
+            transparent: true,
+            observer: with_log(None),
+            own_observer: None,
+            sees_sent: false,
+            service: None,
+            warnings: Warnings::of(layer),
+        }
+    }
+
+    /// Adds an observer to those added before.
+    pub(crate) fn observe(&mut self, observer: Arc<dyn Observer>) {
+        let own = with_observer(self.own_observer.take(), observer);
+        self.sees_sent = own.sees_sent();
+        self.observer = with_log(Some(Arc::clone(&own)));
+        self.own_observer = Some(own);
+    }
+
+    /// The verdict on an attempt of this layer.
+    #[inline(always)]
+    pub(crate) fn classify<Res, Err>(
+        &self,
+        outcome: Result<&Res, &Err>,
+        context: &CallContext,
+    ) -> Verdict
+    where
+        C: Classify<Res, Err>,
+    {
+        let verdict = self.classifier.classify(outcome, context);
+        self.warnings.if_unfollowed(&verdict, context);
+        verdict
+    }
+
+    /// The effects on the call of this context's attempt.
+    pub(crate) fn effects<'a>(&'a self, context: &'a CallContext) -> Effects<'a> {
+        Effects {
+            context,
+            transparent: self.transparent,
+            observer: Some(&*self.observer),
+        }
+    }
+
+    /// A call that this layer passed through has its outcome. If no layer below claimed it, it is
+    /// counted here (A6: every RPC counts).
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn passed<Res, Err>(&self, outcome: Result<&Res, &Err>, context: &CallContext)
+    where
+        C: Classify<Res, Err>,
+    {
+        if !context.is_taken_up() {
+            self.warnings.other_layer(context);
+            let verdict = self.classifier.classify(outcome, context);
+            self.effects(context).passed(clock::now(), &verdict);
+        }
+    }
+
+    /// A call that this layer passed through was dropped before it had an outcome.
+    pub(crate) fn passed_and_dropped(&self, context: &CallContext) {
+        if !context.is_taken_up() {
+            self.warnings.other_layer(context);
+            self.effects(context).passed_and_dropped(clock::now());
+        }
+    }
+}
+
+/// One context per call: a template carries it.
+pub(crate) enum Source<S, Req> {
+    /// The original, and a service that sends copies.
+    Template { request: Req, service: S },
+    /// The last possible attempt took the request itself. Also of a call on which
+    /// another recovery layer acts.
+    Last(CallContext),
+}
+
+impl<S, Req: HasCallContext> Source<S, Req> {
+    /// The context of the current or last attempt.
+    #[inline]
+    pub(crate) fn context(&self) -> Option<&CallContext> {
+        match self {
+            Self::Template { request, .. } => request.context(),
+            Self::Last(context) => Some(context),
+        }
+    }
+
+    /// Keeps what the call is about, if the log is on.
+    pub(crate) fn describe(&self, service: Option<&'static str>) {
+        if let Self::Template { request, .. } = self {
+            if let Some(context) = request.context() {
+                context.describe(|| request.subject().of_service(service));
+            }
+        }
+    }
+
+    /// The context of the attempt that is out or was out last, to be written.
+    #[inline(always)]
+    pub(crate) fn context_mut(&mut self) -> &mut CallContext {
+        match self {
+            Self::Template { request, .. } => request.context_mut(),
+            Self::Last(context) => context,
+        }
+    }
+
+    /// Drops the request and the service.
+    pub(crate) fn shed(&mut self) {
+        if let Self::Template { request, .. } = self {
+            *self = Self::Last(std::mem::take(request.context_mut()));
+        }
+    }
+}
+
+impl<S, Req: Replay> Source<S, Req> {
+    /// Whether the request could be sent once more after this attempt and its failure.
+    pub(crate) fn can_replay(
+        &self,
+        attempt: u32,
+        kind: AttemptKind,
+        after: Option<&Failure>,
+    ) -> bool {
+        let next = NextAttempt {
+            number: attempt + 1,
+            kind,
+            after,
+        };
+        matches!(self, Self::Template { request, .. } if request.can_replay(&next))
+    }
+
+    /// What the request knows of an attempt that failed: whether a further one of this kind could
+    /// be sent, and why the transport returned an error.
+    pub(crate) fn complete(
+        &self,
+        facts: &mut Facts,
+        kind: AttemptKind,
+        failure: Option<&Failure>,
+        is_error: bool,
+    ) {
+        facts.replayable = self.can_replay(facts.attempt, kind, failure);
+        if let (Self::Template { request, .. }, true) = (self, is_error) {
+            facts.cut_off = request.was_cut_off(facts.attempt);
+            facts.unread = request.was_unread(facts.attempt);
+        }
+    }
+
+    /// The call has its outcome: a future that is held longer keeps nothing for
+    /// another attempt.
+    #[inline(always)]
+    pub(crate) fn release(&mut self) {
+        if let Self::Template { request, .. } = self {
+            request.release();
+        }
+    }
+}
+
+/// The copy with the original's context, which most copies carry already.
+#[inline(always)]
+pub(crate) fn with_context<Req: HasCallContext>(copy: Req, request: &mut Req) -> Req {
+    let context = request.context_mut();
+    match copy.context() {
+        Some(copied) if copied.is_copy_of(context) => copy,
+        _ => in_context(copy, context.clone()),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn in_context<Req: HasCallContext>(mut copy: Req, context: CallContext) -> Req {
+    *copy.context_mut() = context;
+    copy
+}

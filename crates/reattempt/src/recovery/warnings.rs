@@ -1,0 +1,112 @@
+//! What a recovery layer warns of, each once for a stack.
+
+use crate::{CallContext, Classify, Recovery, StackCheck, Verdict};
+
+/// The warnings of one recovery layer.
+#[derive(Clone)]
+pub(crate) struct Warnings {
+    layer: &'static str,
+    no_other_layer: StackCheck,
+    no_deadline_layer: StackCheck,
+    no_attempt_deadline: StackCheck,
+    no_outcome_layer: StackCheck,
+    unknown_error: StackCheck,
+}
+
+impl Warnings {
+    pub(super) fn of(layer: &'static str) -> Self {
+        Self {
+            layer,
+            no_other_layer: StackCheck::default(),
+            no_deadline_layer: StackCheck::default(),
+            no_attempt_deadline: StackCheck::default(),
+            no_outcome_layer: StackCheck::default(),
+            unknown_error: StackCheck::default(),
+        }
+    }
+
+    /// The layer left a call to the other recovery layer, and no layer took it up.
+    #[cold]
+    pub(super) fn other_layer(&self, context: &CallContext) {
+        let recovery = context.policy().map(|policy| policy.recovery());
+        let what = match recovery {
+            _ if context.strategy().is_some() => RETRIES,
+            Some(Recovery::Retry(_)) => RETRIES,
+            Some(Recovery::Hedge(_)) => HEDGES,
+            _ => return,
+        };
+        self.no_other_layer.warn(self.layer, what);
+    }
+
+    /// The layer acts on a call. `has_limit`: a time limit is attached; `limits`: its policy has
+    /// one for the call.
+    #[inline(never)]
+    pub(crate) fn if_unlimited(&self, has_limit: bool, limits: bool) {
+        if limits && !has_limit {
+            self.no_deadline_layer.warn(
+                self.layer,
+                "got a policy with a time limit for the call, but there is no DeadlineLayer above it",
+            );
+        }
+    }
+
+    /// An attempt is over whose policy may limit attempts: the layer cannot see the layers below,
+    /// but one that enforces the limit sets a flag.
+    #[inline(always)]
+    pub(crate) fn if_attempts_unlimited(&self, context: &CallContext) {
+        if context.has_policy() {
+            self.attempts_unlimited(context);
+        }
+    }
+
+    #[inline(never)]
+    fn attempts_unlimited(&self, context: &CallContext) {
+        let limited = context
+            .policy()
+            .is_some_and(|policy| policy.attempt_timeout().is_some());
+        if limited && !context.is_attempt_limited() {
+            self.no_attempt_deadline.warn(
+                self.layer,
+                "got a policy with a time limit for each attempt, but there is no DeadlineLayer below it",
+            );
+        }
+    }
+
+    /// A response is committed: the throttle counts it only if a layer below reports how it ends.
+    #[inline(always)]
+    pub(super) fn if_unfollowed(&self, verdict: &Verdict, context: &CallContext) {
+        let counts_later = *verdict == Verdict::Committed && context.throttle().is_some();
+        if counts_later && !context.report().followed {
+            self.no_outcome_layer.warn(
+                self.layer,
+                "got a response that ends later, but no layer below it reports the end to the \
+                 throttle, which counts failures only and will refuse all retries: put the layer \
+                 that does (OutcomeBodyLayer, GrpcOutcomeLayer) below the recovery layer",
+            );
+        }
+    }
+
+    /// An attempt failed with an error of a type that the classifier may not know.
+    #[inline(never)]
+    pub(crate) fn if_unknown<C, Res, Err>(
+        &self,
+        classifier: &C,
+        outcome: Result<&Res, &Err>,
+        verdict: &Verdict,
+    ) where
+        C: Classify<Res, Err>,
+    {
+        let (Err(error), Some(failure)) = (outcome, verdict.failure()) else {
+            return;
+        };
+        if self.unknown_error.has_logged() {
+            return;
+        }
+        if let Some(unknown) = classifier.unknown_error(error, failure) {
+            self.unknown_error.warn_of(self.layer, &unknown);
+        }
+    }
+}
+
+const RETRIES: &str = "got a policy that retries, but there is no RetryLayer below or above it";
+const HEDGES: &str = "got a policy that hedges, but there is no HedgeLayer below or above it";

@@ -1,0 +1,55 @@
+//! A decision that the strategy has deferred (RFC 0049's `Future<RetryAction>`).
+
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::policy::strategy::{Deferred, StrategyError};
+use crate::{AttemptKind, Classify, HasCallContext, Replay};
+use tower_service::Service;
+
+use super::future::{Next, Outcome, RetryFuture, State, StateOwned};
+use crate::clock;
+use crate::poll::polled_after_completion;
+
+/// The strategy's future, and the outcome that it is about.
+pub(super) struct Deciding<O> {
+    pub(super) deferred: Deferred,
+    pub(super) outcome: O,
+}
+
+impl<S, C, Req> RetryFuture<S, C, Req>
+where
+    S: Service<Req>,
+    C: Classify<S::Response, S::Error>,
+    Req: HasCallContext + Replay,
+{
+    /// The strategy finished its decision.
+    pub(super) fn decided(
+        mut self: Pin<&mut Self>,
+        decision: Result<Option<Duration>, StrategyError>,
+    ) -> ControlFlow<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
+        let StateOwned::Between {
+            next: Next::Decide(deciding),
+            mut failing,
+        } = this.state.as_mut().project_replace(State::Done)
+        else {
+            polled_after_completion("RetryFuture")
+        };
+        if let Err(error) = &decision {
+            // The caller gets the attempt's failure, so this error would be lost.
+            tracing::warn!(target: "reattempt", "the strategy failed, and the call with it: {error}");
+        }
+        let attempt = this.source.context_mut().attempt();
+        let failure = failing.verdict.failure();
+        let replayable = this.source.can_replay(attempt, AttemptKind::Retry, failure);
+        let context = this.source.context_mut();
+        let strategy = this.config.strategy(context);
+        let effects = this.config.settings.effects(context);
+        let action = failing
+            .driver
+            .decided(clock::now(), decision, replayable, strategy, &effects);
+        self.act(action, deciding.outcome, failing)
+    }
+}
