@@ -8,6 +8,7 @@ pub mod cases;
 pub mod http;
 pub mod in_flight;
 pub mod kv;
+pub mod learned;
 pub mod observed;
 pub mod peer;
 pub mod pushback;
@@ -117,6 +118,7 @@ pub fn named(name: &str) -> Option<cases::Case> {
         .chain(pushback::all())
         .chain(balance::all())
         .chain(throttles::all())
+        .chain(learned::all())
         .chain(typical::all())
         .chain([observed::counted()]);
     cases.find(|case| case.name == name)

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
 use reattempt_benches::cases::{self, Case};
-use reattempt_benches::{balance, http, kv, pushback, throttles, typical};
+use reattempt_benches::{balance, http, kv, learned, pushback, throttles, typical};
 
 /// Instructions per call of each case on x86-64. Upper bounds, with two per cent for other
 /// compilers; lower them with every gain. tower's case is in the table for comparison only.
@@ -21,7 +21,7 @@ const PINS: [(&str, u64); 14] = [
     ("deadline", 115),
     ("retry", 164),
     ("hedge", 262),
-    ("hedge-learned", 631),
+    ("hedge-learned", 288),
     ("pushback", 12),
     ("config-poll", 37),
     ("retry+throttle+deadline", 388),
@@ -175,6 +175,36 @@ fn a_key_value_answer_takes_no_more_instructions_than_pinned() {
     if can_count() {
         within(&KV_PINS, &kv::all());
     }
+}
+
+/// The same for a hedge delay that learns: two readings of the clock and nothing else, one and the
+/// time since another instant, an attempt that is fed (with the loop), and a call that is pending
+/// once, with a fixed delay and with a learned one.
+const LEARNED_PINS: [(&str, u64); 5] = [
+    ("two-clocks", 64),
+    ("elapsed", 87),
+    ("hedge-feed", 51),
+    ("hedge-pending", 2203),
+    ("hedge-learned-pending", 2357),
+];
+
+/// The most that a learned delay adds to a call that succeeds at its first poll; no clock is read.
+const LEARNS_AT_ONCE: u64 = 40;
+/// The same for one that was pending, without one reading of the clock and the time since another.
+const LEARNS: u64 = 70;
+
+#[test]
+fn a_learned_delay_adds_no_more_instructions_than_pinned() {
+    if !can_count() {
+        return;
+    }
+    let at_once = per_call("hedge-learned") - per_call("hedge");
+    let found = within(&LEARNED_PINS, &learned::all());
+    let pending = found["hedge-learned-pending"] - found["hedge-pending"];
+    let without_clock = pending - found["elapsed"];
+    println!("learned: {at_once} at once; pending {pending}, without the clock {without_clock}");
+    assert!(at_once <= LEARNS_AT_ONCE, "{at_once} at once");
+    assert!(without_clock <= LEARNS, "{without_clock} when pending");
 }
 
 /// The same for the throttle of a call that succeeds, and for admission around it.

@@ -2,7 +2,7 @@
 //! the load of the machine.
 
 use reattempt_benches::{
-    allocations_per_call, balance, cases, kv, throttles, typical, with_timers,
+    allocations_per_call, balance, cases, kv, learned, throttles, typical, with_timers,
 };
 
 /// Tokio's timer, inline in a deadline's future; its size depends on tokio's features, which other
@@ -64,6 +64,11 @@ fn allocations_and_future_sizes_are_as_pinned() {
     assert_eq!(found(cases::all()), PINS);
     assert_eq!(found(kv::all()), KV_PINS);
     assert_eq!(found(balance::all()), BALANCE_PINS);
+    for (name, allocations, _) in found(learned::all()) {
+        // The hedge machine, and the timer once.
+        let pin = if name.ends_with("pending") { 2 } else { 0 };
+        assert_eq!(allocations, pin, "{name}");
+    }
     // What a failing call needs is one box, and of a pending hedge its state and its timer.
     for (name, allocations, _) in found(typical::all()) {
         let most = match name {

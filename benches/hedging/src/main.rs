@@ -1,8 +1,8 @@
 //! What hedging costs and gains in virtual time: no hedge, tower's rule, the best single delay of
 //! the same spend, and `ExtraLoad`, on the same arrivals and service times.
 //!
-//! `cargo run --release -p reattempt-hedging-tables [independent|slowdown|queues] [NAME]`: all worlds, or
-//! those whose name has NAME in it.
+//! `cargo run --release -p reattempt-hedging-tables [independent|slowdown|queues] [NAME]
+//! [SEED]`: all worlds, or those whose name has NAME in it; five seeds from SEED on.
 
 mod tower;
 mod worlds;
@@ -17,6 +17,14 @@ use serde_json::{Value, json};
 use tower::Tower;
 
 const SEEDS: u64 = 5;
+
+/// The first of them is the third argument.
+fn seeds() -> impl Iterator<Item = u64> {
+    let first = std::env::args()
+        .nth(3)
+        .map_or(1, |first| first.parse().expect("a seed"));
+    first..first + SEEDS
+}
 
 fn run(
     mut world: Value,
@@ -127,7 +135,7 @@ fn independent() {
     for world in worlds::INDEPENDENT.iter().filter(chosen) {
         for percent in [1.0, 2.0, 5.0, 10.0] {
             let each = |of: &dyn Fn(Value) -> Outcome| {
-                let outcomes: Vec<_> = (1..=SEEDS).map(|seed| of((world.scenario)(seed))).collect();
+                let outcomes: Vec<_> = seeds().map(|seed| of((world.scenario)(seed))).collect();
                 Mean::of(&outcomes)
             };
             let none = each(&never);
@@ -166,17 +174,19 @@ fn worst_second(outcome: &Outcome) -> f64 {
 
 fn slowdown() {
     println!("a fourfold slowdown: extra attempts of 100 calls in the worst second");
-    for percent in [1.0, 2.0, 5.0, 10.0] {
-        let worst = |of: &dyn Fn(Value) -> Outcome| {
-            (1..=SEEDS)
-                .map(|seed| 100.0 * worst_second(&of(worlds::slowdown(seed))))
-                .fold(0.0, f64::max)
-        };
-        println!(
-            "budget {percent:>4}: tower {:>6.2}, ours {:>6.2}",
-            worst(&|world| hedged(world, move || Tower::new(percent / 100.0))),
-            worst(&|world| learned(world, percent))
-        );
+    for per_s in [4000.0, 1000.0] {
+        for percent in [1.0, 2.0, 5.0, 10.0] {
+            let worst = |of: &dyn Fn(Value) -> Outcome| {
+                seeds()
+                    .map(|seed| 100.0 * worst_second(&of(worlds::slowdown(seed, per_s))))
+                    .fold(0.0, f64::max)
+            };
+            println!(
+                "{per_s} calls/s, budget {percent:>4}: tower {:>6.2}, ours {:>6.2}",
+                worst(&|world| hedged(world, move || Tower::new(percent / 100.0))),
+                worst(&|world| learned(world, percent))
+            );
+        }
     }
 }
 
@@ -194,22 +204,25 @@ fn queues() {
         ),
     ];
     let only = std::env::args().nth(2);
-    let chosen = |name: &str| only.as_deref().is_none_or(|only| name.contains(only));
-    for (name, latency, mean) in latencies.iter().filter(|(name, ..)| chosen(name)) {
+    for (name, latency, mean) in latencies {
         for (servers, workers) in [(1, 1), (1, 4), (1, 16), (4, 4), (10, 1)] {
+            let name = format!("{name} {servers} of {workers}");
+            if only.as_deref().is_some_and(|only| !name.contains(only)) {
+                continue;
+            }
             for load in [0.1, 0.3, 0.5, 0.7, 0.9, 0.95] {
                 for percent in [2.0, 10.0] {
                     let each = |of: &dyn Fn(Value) -> Outcome| {
                         let of =
-                            |seed| of(worlds::queues(seed, servers, workers, load, latency, *mean));
-                        Mean::of(&(1..=SEEDS).map(of).collect::<Vec<_>>())
+                            |seed| of(worlds::queues(seed, servers, workers, load, &latency, mean));
+                        Mean::of(&seeds().map(of).collect::<Vec<_>>())
                     };
                     let none = each(&never);
                     let tower = each(&|world| hedged(world, move || Tower::new(percent / 100.0)));
                     let ours = each(&|world| learned(world, percent));
                     println!(
                         "{:<24} {:>5} {:>6} | {:>8.1} | {:>7.2} {:>6.3} | {:>7.2} {:>6.3}",
-                        format!("{name} {servers} of {workers}"),
+                        name,
                         load,
                         percent,
                         none.p99,

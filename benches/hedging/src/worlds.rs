@@ -113,13 +113,12 @@ pub(crate) const INDEPENDENT: &[World] = &[
     },
 ];
 
-/// Four times as slow from 20 s on, and counted from then on; 4,000 calls a second, so that chance
-/// alone adds little to a second.
-pub(crate) fn slowdown(seed: u64) -> Value {
+/// Four times as slow from 20 s on, and counted from then on.
+pub(crate) fn slowdown(seed: u64, per_s: f64) -> Value {
     let slow = json!([{"kind": "slow", "from_s": 20, "to_s": 1000, "factor": 4}]);
     let latency = json!({"exponential_ms": 10});
     let backends = json!([{"servers": 1_000_000, "latency": latency, "faults": slow}]);
-    world(4.0 * RATE, seed, 20.0, 20.0, backends)
+    world(per_s, seed, 20.0, 20.0, backends)
 }
 
 /// `servers` queues of `workers` workers at this load.

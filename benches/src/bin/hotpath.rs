@@ -4,7 +4,7 @@
 //! the median of rounds in which each case runs once. `hotpath CASE N` sends N calls and prints
 //! nothing.
 
-use reattempt_benches::{balance, cases, kv, observed, typical, with_timers};
+use reattempt_benches::{balance, cases, kv, learned, observed, typical, with_timers};
 
 const ROUNDS: usize = 31;
 const CALLS: u64 = 20_000;
@@ -29,6 +29,7 @@ fn table() {
     let mut cases = cases::all();
     let tower = cases.len() - 1;
     cases.push(observed::counted());
+    cases.extend(learned::all());
     cases.extend(kv::all());
     cases.extend(balance::all());
     cases.extend(typical::all());

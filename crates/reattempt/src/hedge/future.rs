@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use crate::{CallContext, Classify, HasCallContext, HedgePolicy, Replay, Verdict};
 use pin_project_lite::pin_project;
@@ -121,7 +122,7 @@ where
         // Dropped at once: it may hold a connection.
         first.set(None);
         if policy.learns() {
-            fed(policy, context, None, AttemptEnd::Succeeded);
+            policy.delay().succeeded_at_once();
         }
         let committed = verdict == Verdict::Committed;
         if this.config.settings.own_observer.is_some() {
@@ -173,8 +174,8 @@ where
         outcome: Outcome<S, Req>,
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
-        let context = self.as_mut().first_ended();
-        match self.as_mut().settled(&context, None, verdict, outcome) {
+        let (context, sent) = self.as_mut().first_ended();
+        match self.as_mut().settled(&context, sent, verdict, outcome) {
             ControlFlow::Continue(()) => self.plan_first(cx),
             ControlFlow::Break(outcome) => Some(outcome),
         }
@@ -235,8 +236,8 @@ where
                 polled_after_completion("HedgeFuture")
             };
             if let Poll::Ready(outcome) = first.poll(cx) {
-                let context = self.as_mut().first_ended();
-                self.as_mut().settle(&context, None, outcome)?;
+                let (context, sent) = self.as_mut().first_ended();
+                self.as_mut().settle(&context, sent, outcome)?;
             }
         }
         let mut readied = false;
@@ -316,19 +317,22 @@ where
         })
     }
 
-    /// Drops the first attempt, which ended. Returns its context.
-    pub(super) fn first_ended(self: Pin<&mut Self>) -> CallContext {
+    /// Drops the first attempt, which ended. Returns its context, and when it was sent unless it
+    /// ended at once.
+    pub(super) fn first_ended(self: Pin<&mut Self>) -> (CallContext, Option<Instant>) {
         let mut this = self.project();
         let context = this.source.context_mut().clone();
+        let mut sent = None;
         if let StateOwned::First {
             policy, hedging, ..
         } = this.state.as_mut().project_replace(State::Done)
         {
             let new = || Hedging::new(&policy, context.idempotency());
             let hedging = hedging.unwrap_or_else(new);
+            sent = hedging.driver.machine.began();
             this.state.set(State::Others { policy, hedging });
         }
-        context
+        (context, sent)
     }
 
     /// Dropped before it had an outcome.
@@ -342,8 +346,12 @@ where
             return config.settings.passed_and_dropped(&context);
         }
         let stopped = effects.why_dropped(clock::now());
-        if let State::First { policy, .. } = &self.state {
-            fed(policy, &context, None, AttemptEnd::Dropped);
+        if let State::First {
+            policy, hedging, ..
+        } = &self.state
+        {
+            let sent = hedging.as_ref().and_then(|h| h.driver.machine.began());
+            fed(policy, &context, sent, AttemptEnd::Dropped);
             effects.cancelled(Some(stopped));
         }
         if let Some(call) = self.call() {

@@ -8,8 +8,7 @@
 //! attempt can succeed, unless it is fatal.
 //!
 //! The delay is fixed, or learned from how long attempts take: [`ExtraLoad`], [`Percentile`], or a
-//! [`HedgeDelay`] of your own. Only one that learns has a clock read for a call that succeeds at
-//! once.
+//! [`HedgeDelay`] of your own. No clock is read for a call that succeeds at once.
 //!
 //! In a stack with a `RetryLayer` the route's policy decides which of the two acts.
 //!
@@ -51,7 +50,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::clock;
 use crate::{CallContext, Classify, HasCallContext, Idempotency, Recovery, Replay};
 use tower_service::Service;
 
@@ -151,9 +149,6 @@ where
             warnings.if_unlimited(context.limit().is_some(), limits);
         }
         context.claim_first();
-        if policy.learns() {
-            context.begins(clock::now());
-        }
         if self.config.settings.sees_sent {
             self.config.settings.observer.attempt_sent(context);
         }

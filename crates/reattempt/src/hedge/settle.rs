@@ -16,7 +16,8 @@ use crate::driver::CallEffects;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
 use crate::recovery::Source;
 
-/// An attempt ended: a hedge delay that learns is fed. `sent`: when, unless it is the first.
+/// An attempt ended: a hedge delay that learns is fed. `sent`: when, unless it is the first and
+/// ended at once.
 pub(super) fn fed(
     policy: &HedgePolicy,
     context: &CallContext,
@@ -24,12 +25,14 @@ pub(super) fn fed(
     end: AttemptEnd,
 ) {
     if policy.learns() {
-        let now = clock::now();
-        let number = context.attempt();
-        let attempt = match sent {
-            Some(sent) => EndedAttempt::new(number, now, now.saturating_duration_since(sent), end),
-            None => EndedAttempt::of_nanos(number, now, context.took_nanos(now), end),
-        };
+        let attempt = sent.map_or_else(
+            || EndedAttempt::at_once(end),
+            |sent| {
+                let now = clock::now();
+                let took = now.saturating_duration_since(sent);
+                EndedAttempt::new(context.attempt(), now, took, end)
+            },
+        );
         policy.delay().ended(&attempt);
     }
 }
@@ -40,8 +43,7 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// An attempt ended, and its future is dropped: classify it. `sent`: when, unless it is the
-    /// first.
+    /// An attempt ended, and its future is dropped: classify it. `sent`: as for [`fed`].
     pub(super) fn settle(
         self: Pin<&mut Self>,
         context: &CallContext,
@@ -142,10 +144,7 @@ where
                 break;
             };
             let sent = match at {
-                None => {
-                    drop(self.as_mut().first_ended());
-                    None
-                }
+                None => self.as_mut().first_ended().1,
                 Some(at) => match call.hedging.others.swap_remove(at) {
                     Other::Flight { sent, .. } => Some(sent),
                     Other::Readying { .. } => None,
@@ -191,7 +190,8 @@ where
         };
         let losers = hedging.iter().flat_map(|hedging| hedging.flights());
         let losers = losers.map(|(context, sent)| (context.clone(), Some(sent)));
-        let first = first.then(|| (this.source.context_mut().clone(), None));
+        let began = hedging.as_ref().and_then(|h| h.driver.machine.began());
+        let first = first.then(|| (this.source.context_mut().clone(), began));
         for (context, sent) in first.into_iter().chain(losers) {
             fed(&policy, &context, sent, AttemptEnd::Lost);
             if let Source::Template { request, .. } = &*this.source {

@@ -152,6 +152,12 @@ impl HedgeMachine {
         }
     }
 
+    /// When the first attempt was first pending, unless it ended at once.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn began(&self) -> Option<Instant> {
+        self.began
+    }
+
     /// What the hedge delay sees.
     fn view<'a>(&self, on: HedgeView<'a>) -> HedgeView<'a> {
         let began = self.began.unwrap_or(on.now);

@@ -39,22 +39,6 @@ impl CallContext {
         }
     }
 
-    /// For hedging: the first attempt is sent now. After `claim_first`.
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub(crate) fn begins(&self, now: Instant) {
-        if let Some(state) = self.shared() {
-            state.begins(now);
-        }
-    }
-
-    /// For hedging: the nanoseconds up to `now` since [`Self::begins`].
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub(crate) fn took_nanos(&self, now: Instant) -> u64 {
-        self.shared().map_or(0, |state| state.took_nanos(now))
-    }
-
     /// How long the call took up to `now`.
     pub(crate) fn took(&self, now: Instant) -> Duration {
         self.shared()

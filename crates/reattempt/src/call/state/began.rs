@@ -1,4 +1,4 @@
-//! When a call began, for the log and for hedge delays that learn.
+//! When a call began, for the log.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::{CallState, TIMED};
 use crate::sync::{AtomicU64, Ordering};
 
-/// The instant at which a call first had to wait, or at which its first attempt was sent if that is
-/// measured, in nanoseconds. Read only if the state says that this call wrote it.
+/// The instant at which a call first had to wait, in nanoseconds. Read only if the state says that
+/// this call wrote it.
 #[derive(Debug, Default)]
 pub(super) struct Began(AtomicU64);
 
@@ -36,19 +36,6 @@ impl CallState {
             self.began.note(now());
             self.progress.fetch_or(TIMED, Ordering::Relaxed);
         }
-    }
-
-    /// The first attempt is sent now, for a hedge delay that learns.
-    #[inline]
-    pub(crate) fn begins(&self, now: Instant) {
-        self.began.note(now);
-        self.progress.fetch_or(TIMED, Ordering::Relaxed);
-    }
-
-    /// The nanoseconds up to `now` since [`CallState::begins`].
-    #[inline]
-    pub(crate) fn took_nanos(&self, now: Instant) -> u64 {
-        self.began.nanos(now)
     }
 
     /// How long the call took up to `now`. A call that never had to wait took no time.

@@ -6,9 +6,11 @@ mod tests;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Two slow attempts are close if at most this part of the usual number of attempts lies between
-/// them. Of independent ones 22 % are.
+/// them.
 const CLOSE: f32 = 0.25;
-/// Slow attempts after which older ones count three quarters.
+/// The share of independent ones that are close.
+const INDEPENDENT: f32 = 0.22;
+/// Slow attempts of which the share is measured.
 const ENOUGH: u32 = 32;
 
 /// Counts slow attempts, and those of them that follow another closely.
@@ -20,8 +22,12 @@ pub(super) struct Bursts {
     close: AtomicU32,
     /// Attempts between two that are close.
     gap: AtomicU64,
-    /// An `f32`; not a number while nothing is known.
+    /// An `f32`.
     share: AtomicU32,
+    /// How often the share has been measured.
+    measured: AtomicU32,
+    /// The slow attempts since [`Bursts::lately`] was asked.
+    lately: AtomicU32,
 }
 
 impl Bursts {
@@ -31,7 +37,9 @@ impl Bursts {
             slow: AtomicU32::new(0),
             close: AtomicU32::new(0),
             gap: AtomicU64::new(0),
-            share: AtomicU32::new(f32::NAN.to_bits()),
+            share: AtomicU32::new(INDEPENDENT.to_bits()),
+            measured: AtomicU32::new(0),
+            lately: AtomicU32::new(0),
         }
     }
 
@@ -41,34 +49,42 @@ impl Bursts {
     }
 
     /// An attempt was slow, the latest of this many.
+    #[cold]
     pub(super) fn slow(&self, counted: u64) {
         let last = self.last.swap(counted, Ordering::Relaxed);
         self.slow.fetch_add(1, Ordering::Relaxed);
+        self.lately.fetch_add(1, Ordering::Relaxed);
         if counted.saturating_sub(last) <= self.gap.load(Ordering::Relaxed) {
             self.close.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Begins anew: what was slow no longer is.
-    pub(super) fn forget(&self) {
+    /// Begins anew: what was slow no longer is. Returns the share.
+    pub(super) fn forget(&self) -> f32 {
         self.slow.store(0, Ordering::Relaxed);
         self.close.store(0, Ordering::Relaxed);
-        self.share.store(f32::NAN.to_bits(), Ordering::Relaxed);
+        self.share.store(INDEPENDENT.to_bits(), Ordering::Relaxed);
+        self.measured.store(0, Ordering::Relaxed);
+        INDEPENDENT
     }
 
-    /// The share of slow attempts that follow another closely. Until enough were slow it is not a
-    /// number, neither above nor below any. One caller at a time.
+    /// The number of slow attempts since it was asked last.
+    pub(super) fn lately(&self) -> u32 {
+        self.lately.swap(0, Ordering::Relaxed)
+    }
+
+    /// The share of slow attempts that follow another closely; that of independent ones until
+    /// enough were slow. One caller at a time.
     pub(super) fn share(&self) -> f32 {
         let slow = self.slow.load(Ordering::Relaxed);
         if slow >= ENOUGH {
             self.slow.store(0, Ordering::Relaxed);
             let close = self.close.swap(0, Ordering::Relaxed) as f32 / slow as f32;
             let before = f32::from_bits(self.share.load(Ordering::Relaxed));
-            let mean = if before.is_nan() {
-                close
-            } else {
-                (3.0 * before + close) / 4.0
-            };
+            // The mean of the first ones; then older ones count three quarters.
+            let measured = self.measured.fetch_add(1, Ordering::Relaxed);
+            let weight = (measured as f32 + 1.0).min(3.0);
+            let mean = (weight * before + close) / (weight + 1.0);
             self.share.store(mean.to_bits(), Ordering::Relaxed);
         }
         f32::from_bits(self.share.load(Ordering::Relaxed))

@@ -1,5 +1,6 @@
 //! The delay that costs a given share of extra attempts.
 
+mod effort;
 #[cfg(test)]
 mod tests;
 
@@ -7,10 +8,11 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::bursts::Bursts;
-use super::survival::{Curve, Survival};
+use super::survival::{Curve, Past, Survival};
 use super::window::Window;
-use super::{AttemptEnd, EndedAttempt, HedgeAdmission, HedgeDelay, HedgeView};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use super::{AttemptEnd, EndedAttempt, HedgeAdmission, HedgeDelay, HedgeView, nanos_of};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use effort::{CALM, CAUTIOUS, Effort};
 
 /// A share that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -19,38 +21,19 @@ pub struct InvalidExtraLoad(f64);
 
 /// Nothing is hedged before this number of attempts is known.
 const FIRST: u64 = 64;
-/// The part of the share that the delay aims at. The rest is room for chance: a hedge that the
-/// bounds hold back comes late.
-const AIM: f32 = 0.99;
 /// What was spent too much or too little is made up for within this many calls.
 const MAKES_UP: f32 = 16_384.0;
-/// More than this many calls' share is never saved, nor spent in advance.
+/// More than this many calls' share is never saved, and half of it never spent in advance.
 const AHEAD: f32 = 4096.0;
-/// Hedges of which it is known whether they won, before the effort changes.
-const TRIALS: u32 = 8;
-/// The effort at which it begins, and the least with which it still tries.
-const CAUTIOUS: f32 = 0.25;
-const LEAST: f32 = 1.0 / 1024.0;
-/// Below this effort trials would take too long.
-const TRIES: f32 = 1.0 / 32.0;
-/// A hedge pays if it wins at least this part of how often it would win against an independent
-/// server. In a queue that all attempts wait in, it wins hardly ever and makes the queue longer.
-const PAYS: f32 = 0.6;
-const FAILS: f32 = 0.4;
-/// Slow attempts come in bursts if this part of them follows another closely, and do not below the
-/// second: of independent ones 0.22 do.
-const QUEUE: f32 = 0.34;
-const NO_QUEUE: f32 = 0.29;
-const CALM: f32 = 0.26;
 /// Where independent hedges win more often than this, some attempts are much slower than most.
 const OUTLIERS: f32 = 0.5;
-/// The most estimates that it waits before more is spent.
-const MOST_PATIENCE: u32 = 64;
+/// More or fewer slow attempts than usual by this many standard deviations, squared.
+const UNUSUAL: f32 = 16.0;
 /// The share of attempts that are slow, at least.
 const SLOW: f32 = 0.05;
 /// Over a stretch of delays that the same attempts exceed, the shortest is taken, and the share
 /// bounds how many of them are hedged.
-const FLAT: f32 = 1.25;
+const FLAT: f32 = 1.06;
 const STRETCH: f32 = 0.75;
 
 /// Hedges at a fixed cost: the share of extra attempts, in percent of the calls.
@@ -60,10 +43,10 @@ const STRETCH: f32 = 0.75;
 /// and follows a route that changes within some 2,000 calls.
 ///
 /// - **Bounds.** Over some thousands of calls no more than the share is sent. In a second in which
-///   more calls are slow than chance explains, no more than the share and 1.2 percent of the calls;
-///   in any other no more than chance adds to the share (three standard deviations, or 1.5 percent
-///   if that is more). Four hedges a second are always allowed. A hedge that is held back is sent
-///   later, if the call still waits then.
+///   more calls are slow than chance explains, no more than the share and 1.3 percent of the calls;
+///   in any other no more than the share and 1.5 percent (below some thousand calls a second: one
+///   and a half standard deviations of what chance adds). Four hedges a second are always allowed.
+///   A hedge that is held back is sent later, if the call still waits then.
 /// - **Backs off** where hedges win much less often than against independent servers, and where
 ///   slow attempts come in bursts of which none is much slower than the others: they wait for each
 ///   other in a queue, which a hedge makes longer. Then the share goes down to a 1,024th. It comes
@@ -86,41 +69,47 @@ const STRETCH: f32 = 0.75;
 pub struct ExtraLoad {
     share: f32,
     times: Survival,
-    window: Window,
-    base: OnceLock<Instant>,
-    /// Odd while an estimate is made; the fields up to `delay` are written only then.
-    estimates: AtomicU64,
-    /// The part of the share that is spent, as an `f32`.
-    effort: AtomicU32,
-    /// The effort while attempts do not wait for each other, as an `f32`.
-    level: AtomicU32,
-    /// The estimates since they began to wait for each other.
-    queued: AtomicU32,
-    /// The estimates since they no longer do, and how many it takes until more is spent: twice as
-    /// many each time.
-    calm: AtomicU32,
-    patience: AtomicU32,
-    /// How often a hedge would win against an independent server, as an `f32`.
-    wins_if_independent: AtomicU32,
-    /// What may be spent up to `earned_at` attempts, in thousandths of a hedge.
-    earned: AtomicU64,
-    earned_at: AtomicU64,
     /// In nanoseconds; 0 while too little is known.
     delay: AtomicU64,
+    /// Attempts that take at least this long, in nanoseconds, are slow.
+    slow_from: AtomicU64,
+    bursts: Bursts,
     sent: AtomicU64,
     won: AtomicU32,
     lost: AtomicU32,
-    /// Attempts that take longer than this, in nanoseconds, are slow.
-    slow_from: AtomicU64,
-    bursts: Bursts,
+    window: Window,
+    base: OnceLock<Instant>,
+    /// What may be spent up to `earned_at` attempts, in thousandths of a hedge, and the share from
+    /// then on, as an `f32`.
+    earned: AtomicU64,
+    earned_at: AtomicU64,
+    rate: AtomicU32,
+    /// Never waited for: one that finds it taken goes on without.
+    learned: Mutex<Learned>,
 }
 
-fn load(word: &AtomicU32) -> f32 {
-    f32::from_bits(word.load(Ordering::Relaxed))
+/// What estimates are made from, one at a time.
+#[derive(Debug)]
+struct Learned {
+    past: Past,
+    effort: Effort,
+    /// How often a hedge would win against an independent server.
+    wins_if_independent: f32,
+    /// The share of the attempts that was slow, and the number of attempts when that was looked at.
+    slow: f32,
+    at: u64,
 }
 
-fn store(word: &AtomicU32, value: f32) {
-    word.store(value.to_bits(), Ordering::Relaxed);
+impl Learned {
+    /// Whether of the attempts since it was asked last few or many were slow, so that the route may
+    /// have changed.
+    fn is_unusual(&mut self, slow: f32, counted: u64) -> bool {
+        let all = (counted - self.at) as f32;
+        let usual = all * self.slow;
+        self.slow = (3.0 * self.slow + slow / all) / 4.0;
+        self.at = counted;
+        (slow - usual).powi(2) > UNUSUAL * usual.max(1.0)
+    }
 }
 
 impl ExtraLoad {
@@ -132,26 +121,28 @@ impl ExtraLoad {
         if !(0.1..=50.0).contains(&percent) {
             return Err(InvalidExtraLoad(percent));
         }
+        let share = (percent / 100.0) as f32;
         Ok(Self {
-            share: (percent / 100.0) as f32,
+            share,
             times: Survival::new(),
-            window: Window::new(),
-            base: OnceLock::new(),
-            estimates: AtomicU64::new(0),
-            effort: AtomicU32::new(CAUTIOUS.to_bits()),
-            level: AtomicU32::new(CAUTIOUS.to_bits()),
-            queued: AtomicU32::new(0),
-            calm: AtomicU32::new(0),
-            patience: AtomicU32::new(1),
-            wins_if_independent: AtomicU32::new(0),
-            earned: AtomicU64::new(0),
-            earned_at: AtomicU64::new(0),
             delay: AtomicU64::new(0),
+            slow_from: AtomicU64::new(u64::MAX),
+            bursts: Bursts::new(),
             sent: AtomicU64::new(0),
             won: AtomicU32::new(0),
             lost: AtomicU32::new(0),
-            slow_from: AtomicU64::new(u64::MAX),
-            bursts: Bursts::new(),
+            window: Window::new(),
+            base: OnceLock::new(),
+            earned: AtomicU64::new(0),
+            earned_at: AtomicU64::new(0),
+            rate: AtomicU32::new((share * CAUTIOUS).to_bits()),
+            learned: Mutex::new(Learned {
+                past: Past::new(),
+                effort: Effort::new(),
+                wins_if_independent: 0.0,
+                slow: SLOW,
+                at: 0,
+            }),
         })
     }
 
@@ -164,108 +155,83 @@ impl ExtraLoad {
 
     fn nanos(&self, now: Instant) -> u64 {
         let base = *self.base.get_or_init(|| now);
-        u64::try_from(now.saturating_duration_since(base).as_nanos()).unwrap_or(u64::MAX)
+        nanos_of(now.saturating_duration_since(base))
+    }
+
+    /// The share of the attempts that is spent.
+    fn rate(&self) -> f32 {
+        f32::from_bits(self.rate.load(Ordering::Relaxed))
     }
 
     /// What may be spent in all, up to this many attempts, in hedges.
     fn earned(&self, counted: u64) -> f64 {
         let since = counted.saturating_sub(self.earned_at.load(Ordering::Relaxed));
-        let rate = f64::from(self.share * AIM * load(&self.effort));
-        self.earned.load(Ordering::Relaxed) as f64 / 1000.0 + since as f64 * rate
+        let earned = self.earned.load(Ordering::Relaxed) as f64 / 1000.0;
+        earned + since as f64 * f64::from(self.rate())
+    }
+
+    #[cold]
+    fn hedge_ended(&self, end: AttemptEnd) {
+        let count = match end {
+            AttemptEnd::Succeeded => &self.won,
+            AttemptEnd::Lost | AttemptEnd::Failed => &self.lost,
+            AttemptEnd::Dropped => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     #[cold]
     #[inline(never)]
-    fn mark(&self, counted: u64, now: Instant) {
-        self.window.tick(self.nanos(now), counted);
-        if counted >= FIRST && Survival::is_due(counted) && super::only_one(&self.estimates) {
-            self.learn(counted);
-            super::next_one(&self.estimates);
+    fn mark(&self, counted: u64, attempt: &EndedAttempt) {
+        self.window.tick(self.nanos(attempt.ended()), counted);
+        if counted >= FIRST && Survival::is_due(counted) {
+            if let Ok(mut learned) = self.learned.try_lock() {
+                self.learn(&mut learned, counted);
+            }
         }
     }
 
-    fn learn(&self, counted: u64) {
-        let (curve, changed) = self.times.estimate();
+    fn learn(&self, learned: &mut Learned, counted: u64) {
+        let (won, lost) = (
+            self.won.swap(0, Ordering::Relaxed),
+            self.lost.swap(0, Ordering::Relaxed),
+        );
+        learned.effort.tried(won, lost, learned.wins_if_independent);
+        let unusual = learned.is_unusual(self.bursts.lately() as f32, counted);
         let earned = self.earned(counted);
         let sent = self.sent.load(Ordering::Relaxed) as f64;
-        let unspent = earned - sent >= f64::from(ahead(self.share * AIM * load(&self.effort)));
-        if changed && self.patience.load(Ordering::Relaxed) == 2 {
-            // The only burst so far was the change: it was no queue.
-            self.patience.store(3, Ordering::Relaxed);
-            store(&self.level, (2.0 * load(&self.level)).min(1.0));
-            self.bursts.forget();
+        let unspent = earned - sent >= f64::from(ahead(self.rate()));
+        let mut bursts = self.bursts.share();
+        // Most often no curve is needed.
+        let calm = bursts < CALM && !unusual && !Survival::is_overdue(counted);
+        if calm && !learned.effort.judge(bursts, || false, unspent) {
+            return;
         }
-        let effort = self.judge(&curve, unspent);
-        let share = self.share * AIM * effort;
-        let ahead = ahead(share);
-        // After a change nothing is made up for.
-        let most = if changed { 0.0 } else { ahead };
-        let saved = ((earned - sent) as f32).clamp(-ahead - 1.0, most);
+        let (curve, changed) = self.times.estimate(&mut learned.past);
+        if changed && learned.effort.changed() {
+            bursts = self.bursts.forget();
+        }
+        if !calm {
+            let outliers = || curve.wins_after(delay(&curve, SLOW, SLOW)) > OUTLIERS;
+            learned.effort.judge(bursts, outliers, unspent);
+        }
+        let rate = self.share * learned.effort.spent;
+        let ahead = ahead(rate);
+        // After a change little is made up for: what was not spent was the change's.
+        let most = if changed { ahead / 8.0 } else { ahead };
+        let saved = ((earned - sent) as f32).clamp(-ahead / 2.0 - 1.0, most);
         let earned = (sent + f64::from(saved)).max(0.0);
         self.earned
             .store((earned * 1000.0) as u64, Ordering::Relaxed);
         self.earned_at.store(counted, Ordering::Relaxed);
-        let delay = delay(&curve, share + saved / MAKES_UP);
-        store(&self.wins_if_independent, curve.wins_after(delay));
-        let slow = share.max(SLOW);
+        self.rate.store(rate.to_bits(), Ordering::Relaxed);
+        let delay = delay(&curve, rate + saved / MAKES_UP, rate);
+        learned.wins_if_independent = curve.wins_after(delay);
+        let slow = rate.max(SLOW);
         self.bursts.of(slow);
         let from = curve.exceeded_by(slow) as u64;
         self.slow_from.store(from, Ordering::Relaxed);
         self.delay.store((delay as u64).max(1), Ordering::Relaxed);
-    }
-
-    /// How much is spent, by whether the share stays unspent, whether slow attempts
-    /// come in bursts, and how often hedges won.
-    fn judge(&self, curve: &Curve, unspent: bool) -> f32 {
-        let mut effort = load(&self.effort);
-        let bursts = self.bursts.share();
-        // In a queue the slow attempts are those that waited: hardly any is much slower than the
-        // others, and they come together. Where some are much slower, a hedge pays also in bursts.
-        let outliers = curve.wins_after(delay(curve, SLOW)) > OUTLIERS;
-        let queue = bursts > QUEUE && !outliers;
-        let calm = outliers || bursts < NO_QUEUE;
-        let won = self.won.load(Ordering::Relaxed);
-        let trials = won + self.lost.load(Ordering::Relaxed);
-        let tried = trials >= TRIALS;
-        let expected = load(&self.wins_if_independent) * trials as f32;
-        let surplus = |part: f32| won as f32 - part * expected + 0.5 * expected.sqrt();
-        let mut level = load(&self.level);
-        if queue || (tried && surplus(FAILS) < 0.0) {
-            // A passing burst, as when a route changes, costs half; one that stays costs all.
-            let queued = self.queued.fetch_add(1, Ordering::Relaxed);
-            if queued % 4 == 0 {
-                level /= 2.0;
-            }
-            if queued == 0 {
-                let patience = self.patience.load(Ordering::Relaxed);
-                self.patience
-                    .store((2 * patience).min(MOST_PATIENCE), Ordering::Relaxed);
-            }
-            self.calm.store(0, Ordering::Relaxed);
-            effort /= 4.0;
-        } else if calm
-            && self.calm.fetch_add(1, Ordering::Relaxed) >= self.patience.load(Ordering::Relaxed)
-        {
-            self.queued.store(0, Ordering::Relaxed);
-            let pays = unspent || tried && surplus(PAYS) >= 0.0;
-            // With so little effort no trial would ever be complete.
-            let tries = level < TRIES && (outliers || bursts < CALM);
-            if effort < level {
-                effort *= 4.0;
-            } else if pays || tries {
-                level *= 2.0;
-                effort = level;
-            }
-        }
-        level = level.clamp(LEAST, 1.0);
-        effort = effort.clamp(LEAST, level);
-        store(&self.level, level);
-        if tried {
-            self.won.store(0, Ordering::Relaxed);
-            self.lost.store(0, Ordering::Relaxed);
-        }
-        store(&self.effort, effort);
-        effort
     }
 }
 
@@ -275,9 +241,9 @@ fn ahead(share: f32) -> f32 {
 }
 
 /// The delay that this share of the attempts exceeds.
-fn delay(curve: &Curve, share: f32) -> f32 {
+fn delay(curve: &Curve, share: f32, usual: f32) -> f32 {
     let exact = curve.exceeded_by(share);
-    let early = curve.exceeded_by((share * FLAT).min(0.9));
+    let early = curve.exceeded_by((usual * FLAT).min(0.9));
     if early < STRETCH * exact {
         early
     } else {
@@ -293,7 +259,7 @@ impl HedgeDelay for ExtraLoad {
     fn admit(&self, view: &HedgeView<'_>) -> HedgeAdmission {
         let counted = self.times.counted();
         let sent = self.sent.load(Ordering::Relaxed) as f64;
-        let ahead = ahead(self.share * AIM * load(&self.effort));
+        let ahead = ahead(self.rate()) / 2.0;
         if sent < self.earned(counted) + f64::from(ahead)
             && self
                 .window
@@ -313,22 +279,18 @@ impl HedgeDelay for ExtraLoad {
     #[inline]
     fn ended(&self, attempt: &EndedAttempt) {
         if attempt.number > 1 {
-            match attempt.end {
-                AttemptEnd::Succeeded => self.won.fetch_add(1, Ordering::Relaxed),
-                AttemptEnd::Lost | AttemptEnd::Failed => self.lost.fetch_add(1, Ordering::Relaxed),
-                AttemptEnd::Dropped => return,
-            };
-            return;
+            return self.hedge_ended(attempt.end);
         }
-        if attempt.nanos >= self.slow_from.load(Ordering::Relaxed) {
-            self.bursts.slow(self.times.counted());
-        }
-        let mark = match attempt.end {
-            AttemptEnd::Succeeded | AttemptEnd::Failed => self.times.ended(attempt.nanos),
-            AttemptEnd::Lost | AttemptEnd::Dropped => self.times.cut(attempt.nanos),
+        let nanos = attempt.nanos;
+        let counted = match attempt.end {
+            AttemptEnd::Succeeded | AttemptEnd::Failed => self.times.ended(nanos),
+            AttemptEnd::Lost | AttemptEnd::Dropped => self.times.cut(nanos),
         };
-        if let Some(counted) = mark {
-            self.mark(counted, attempt.ended);
+        if nanos >= self.slow_from.load(Ordering::Relaxed) {
+            self.bursts.slow(counted);
+        }
+        if Survival::is_mark(counted) {
+            self.mark(counted, attempt);
         }
     }
 }

@@ -16,7 +16,6 @@ pub use fixed::Fixed;
 pub use percentile::{InvalidPercentile, Percentile};
 
 use crate::info::Backend;
-use crate::sync::{AtomicU64, Ordering};
 use crate::{Idempotency, OnDeadline};
 
 /// What a hedge is decided on.
@@ -97,26 +96,40 @@ pub enum AttemptEnd {
 /// An attempt of a hedged call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedAttempt {
-    ended: Instant,
+    ended: Ended,
     nanos: u64,
     number: u32,
     end: AttemptEnd,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    At(Instant),
+    /// Now: no clock was read for an attempt that ended at its first poll.
+    #[cfg(feature = "tokio")]
+    Now,
 }
 
 impl EndedAttempt {
     /// Attempt `number` (from 1), which was sent `took` before `ended`.
     #[must_use]
     pub fn new(number: u32, ended: Instant, took: Duration, end: AttemptEnd) -> Self {
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        Self::of_nanos(number, ended, nanos, end)
+        Self {
+            ended: Ended::At(ended),
+            nanos: nanos_of(took),
+            number,
+            end,
+        }
     }
 
+    /// The first attempt, which ended at its first poll and took no time.
+    #[cfg(feature = "tokio")]
     #[inline]
-    pub(crate) const fn of_nanos(number: u32, ended: Instant, nanos: u64, end: AttemptEnd) -> Self {
+    pub(crate) const fn at_once(end: AttemptEnd) -> Self {
         Self {
-            ended,
-            nanos,
-            number,
+            ended: Ended::Now,
+            nanos: 0,
+            number: 1,
             end,
         }
     }
@@ -127,16 +140,21 @@ impl EndedAttempt {
         self.number
     }
 
-    /// When it was sent.
+    /// When it was sent; the first attempt: when it was first pending, as the delay runs from then.
     #[must_use]
     pub fn sent(&self) -> Instant {
-        self.ended.checked_sub(self.took()).unwrap_or(self.ended)
+        let ended = self.ended();
+        ended.checked_sub(self.took()).unwrap_or(ended)
     }
 
-    /// When it ended.
+    /// When it ended. Reads the clock if the attempt ended at its first poll.
     #[must_use]
-    pub const fn ended(&self) -> Instant {
-        self.ended
+    pub fn ended(&self) -> Instant {
+        match self.ended {
+            Ended::At(ended) => ended,
+            #[cfg(feature = "tokio")]
+            Ended::Now => crate::clock::now(),
+        }
     }
 
     /// How long it took; at least, if it was cancelled.
@@ -181,6 +199,14 @@ pub trait HedgeDelay: fmt::Debug + Send + Sync {
     /// [`learns`](Self::learns).
     fn ended(&self, attempt: &EndedAttempt) {
         let _ = attempt;
+    }
+
+    /// Not for implementations. For a call that succeeds at its first poll: what such an attempt is
+    /// known beforehand to be is known to the compiler here.
+    #[doc(hidden)]
+    #[cfg(feature = "tokio")]
+    fn succeeded_at_once(&self) {
+        self.ended(const { &EndedAttempt::at_once(AttemptEnd::Succeeded) });
     }
 }
 
@@ -278,19 +304,11 @@ impl HedgePolicy {
     }
 }
 
-/// The right to do what one caller at a time does. False if another has it: what is to be done is
-/// done by that one, or at the next mark.
-fn only_one(turn: &AtomicU64) -> bool {
-    let now = turn.load(Ordering::Relaxed);
-    // Acquire, with the release of `next_one`: what the last one wrote is seen.
-    now % 2 == 0
-        && turn
-            .compare_exchange(now, now + 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-}
-
-fn next_one(turn: &AtomicU64) {
-    turn.fetch_add(1, Ordering::Release);
+/// At most some 136 years, in nanoseconds.
+#[inline]
+fn nanos_of(time: Duration) -> u64 {
+    let seconds = time.as_secs().min(u64::from(u32::MAX));
+    seconds * 1_000_000_000 + u64::from(time.subsec_nanos())
 }
 
 /// A base for arithmetic in tests.

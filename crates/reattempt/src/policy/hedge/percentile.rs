@@ -5,9 +5,9 @@ mod tests;
 
 use std::time::Duration;
 
-use super::survival::Survival;
+use super::survival::{Past, Survival};
 use super::{AttemptEnd, EndedAttempt, HedgeDelay, HedgeView};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// A percentile that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -26,8 +26,8 @@ pub struct Percentile {
     min: Duration,
     max: Duration,
     times: Survival,
-    /// One estimate at a time.
-    estimates: AtomicU64,
+    /// Never waited for: one that finds it taken goes on without.
+    past: Mutex<Past>,
     /// In nanoseconds; 0 while too little is known.
     delay: AtomicU64,
 }
@@ -46,7 +46,7 @@ impl Percentile {
             min: Duration::ZERO,
             max: Duration::MAX,
             times: Survival::new(),
-            estimates: AtomicU64::new(0),
+            past: Mutex::new(Past::new()),
             delay: AtomicU64::new(0),
         })
     }
@@ -68,13 +68,14 @@ impl Percentile {
     #[cold]
     #[inline(never)]
     fn learn(&self, counted: u64) {
-        if counted < 64 || !Survival::is_due(counted) || !super::only_one(&self.estimates) {
+        if counted < 64 || !Survival::is_due(counted) {
             return;
         }
-        let (curve, _) = self.times.estimate();
-        let delay = curve.exceeded_by(self.beyond) as u64;
-        self.delay.store(delay.max(1), Ordering::Relaxed);
-        super::next_one(&self.estimates);
+        if let Ok(mut past) = self.past.try_lock() {
+            let (curve, _) = self.times.estimate(&mut past);
+            let delay = curve.exceeded_by(self.beyond) as u64;
+            self.delay.store(delay.max(1), Ordering::Relaxed);
+        }
     }
 }
 
@@ -96,11 +97,11 @@ impl HedgeDelay for Percentile {
         if attempt.number != 1 {
             return;
         }
-        let mark = match attempt.end {
+        let counted = match attempt.end {
             AttemptEnd::Succeeded | AttemptEnd::Failed => self.times.ended(attempt.nanos),
             AttemptEnd::Lost | AttemptEnd::Dropped => self.times.cut(attempt.nanos),
         };
-        if let Some(counted) = mark {
+        if Survival::is_mark(counted) {
             self.learn(counted);
         }
     }

@@ -3,11 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::sync::{AtomicU16, AtomicU64, Ordering};
+use std::ops::Range;
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Sixteen buckets to each doubling, so that a bucket is at most 6.25 % wide.
 const SUB_BITS: u32 = 4;
-/// Times below 2¹⁰ ns share the first bucket.
+/// Each time counts 2¹⁰ ns more, so that below that all buckets have one width.
 const FIRST_BIT: u32 = 10;
 /// Times of 2³⁷ ns, about 137 s, and above share the last.
 const LAST_BIT: u32 = 37;
@@ -19,80 +21,77 @@ const EPOCH: u32 = 1024;
 const MOST_PAST: u32 = 24 * EPOCH;
 /// A difference of this many standard deviations, squared, is a change and no accident.
 const CHANGED: f32 = 25.0;
+/// It is looked for at the end of each of these many buckets.
+const STEP: usize = 4;
 
+/// The bits of a float are its logarithm in steps: the exponent, and then the highest bits of what
+/// follows it.
+#[inline]
 fn bucket(nanos: u64) -> usize {
-    let nanos = nanos.max(1 << FIRST_BIT);
-    let bit = nanos.ilog2();
-    let sub = (nanos >> (bit - SUB_BITS)) as usize & ((1 << SUB_BITS) - 1);
-    let at = (((bit - FIRST_BIT) as usize) << SUB_BITS) + sub;
-    at.min(BUCKETS - 1)
+    const FIRST: u32 = (127 + FIRST_BIT) << SUB_BITS;
+    // So that the first bucket begins at zero. More than an `i64` holds is a negative number, whose
+    // sign makes it a high one; one that wraps around is below `FIRST`, and so a high one too.
+    let nanos = nanos.wrapping_add(1 << FIRST_BIT) as i64;
+    let steps = (nanos as f32).to_bits() >> (f32::MANTISSA_DIGITS - 1 - SUB_BITS);
+    (steps.wrapping_sub(FIRST) as usize).min(BUCKETS - 1)
 }
 
 /// The smallest time of a bucket, in nanoseconds; of the bucket after the last, its end.
 fn edge(at: usize) -> f32 {
     let (octave, sub) = (at >> SUB_BITS, at & ((1 << SUB_BITS) - 1));
     let width = (1_u64 << (FIRST_BIT as usize + octave)) >> SUB_BITS;
-    (width * ((1 << SUB_BITS) + sub as u64)) as f32
+    (width * ((1 << SUB_BITS) + sub as u64) - (1 << FIRST_BIT)) as f32
 }
 
-/// Attempts by how long they took.
-#[derive(Debug)]
-struct Counts {
-    /// They ended.
-    ended: [AtomicU16; BUCKETS],
-    /// They were cancelled: they would have taken at least this long.
-    cut: [AtomicU16; BUCKETS],
+/// Attempts by how long they took: in the low half of each word those that ended, in the high half
+/// those that were cancelled, which would have taken at least this long.
+type Counts = [u32; BUCKETS];
+
+const ENDED: u32 = 1;
+const CUT: u32 = 1 << 16;
+/// The most of either.
+const MOST: u32 = CUT - 1;
+
+const fn ended_and_cut(word: u32) -> (u32, u32) {
+    (word & MOST, word >> 16)
 }
 
-impl Counts {
-    fn new() -> Self {
-        let zeros = || std::array::from_fn(|_| AtomicU16::new(0));
-        Self {
-            ended: zeros(),
-            cut: zeros(),
-        }
-    }
+fn total(counts: &Counts) -> u32 {
+    counts.iter().map(|word| (word & MOST) + (word >> 16)).sum()
+}
 
-    fn total(&self) -> u32 {
-        let all = self.ended.iter().chain(&self.cut);
-        all.map(|count| u32::from(count.load(Ordering::Relaxed)))
-            .sum()
-    }
-
-    fn at(&self, at: usize) -> (f32, f32) {
-        let load = |count: &AtomicU16| f32::from(count.load(Ordering::Relaxed));
-        (load(&self.ended[at]), load(&self.cut[at]))
-    }
+/// The buckets from the first to the last that is not empty.
+fn used(counts: &Counts) -> Range<usize> {
+    let first = counts.iter().position(|word| *word != 0);
+    let last = counts.iter().rposition(|word| *word != 0);
+    first.unwrap_or(0)..last.map_or(0, |last| last + 1)
 }
 
 /// The share of attempts that take longer than each bucket's end (Kaplan and Meier's estimate).
 pub(super) struct Curve {
     survival: [f32; BUCKETS],
-    /// Up to this bucket hardly any attempt was cancelled, so that a share has the variance of a
-    /// share.
-    whole: usize,
+    /// Before it all attempts are longer, and after it no more end.
+    used: Range<usize>,
 }
 
 impl Curve {
-    fn of(counts: impl Fn(usize) -> (f32, f32), total: f32) -> Self {
-        let mut survival = [0.0; BUCKETS];
-        let (mut at_risk, mut longer, mut all_cut) = (total, 1.0_f32, 0.0);
-        let mut whole = 0;
-        for (at, survival) in survival.iter_mut().enumerate() {
-            let (ended, cut) = counts(at);
-            if ended > 0.0 {
+    fn of(counts: &Counts) -> Self {
+        let used = used(counts);
+        let mut survival = [1.0; BUCKETS];
+        let (mut at_risk, mut longer) = (total(counts) as f32, 1.0_f32);
+        for (word, survival) in counts[used.clone()].iter().zip(&mut survival[used.clone()]) {
+            if *word != 0 {
+                let (ended, cut) = ended_and_cut(*word);
+                let (ended, cut) = (ended as f32, cut as f32);
                 // Those that were cancelled within the bucket count for half of it.
-                let exposed = (at_risk - cut / 2.0).max(ended);
+                let exposed = (at_risk - cut / 2.0).max(ended).max(1.0);
                 longer *= 1.0 - ended / exposed;
+                at_risk -= ended + cut;
             }
-            at_risk -= ended + cut;
-            all_cut += cut;
             *survival = longer;
-            if all_cut <= 0.1 * at_risk {
-                whole = at + 1;
-            }
         }
-        Self { survival, whole }
+        survival[used.end..].fill(longer);
+        Self { survival, used }
     }
 
     fn before(&self, at: usize) -> f32 {
@@ -102,9 +101,8 @@ impl Curve {
     /// The time, in nanoseconds, that this share of attempts exceeds. Where too few attempts were
     /// seen for such a share, the longest time seen.
     pub(super) fn exceeded_by(&self, share: f32) -> f32 {
-        let lowest = self.survival[BUCKETS - 1];
-        let below = |at: &usize| self.survival[*at] <= share.max(lowest);
-        let at = (0..BUCKETS).find(below).unwrap_or(BUCKETS - 1);
+        let share = share.max(self.survival[BUCKETS - 1]);
+        let at = self.survival.partition_point(|longer| *longer > share);
         let (before, after) = (self.before(at), self.survival[at]);
         let (from, to) = (edge(at), edge(at + 1));
         if before <= after {
@@ -123,7 +121,7 @@ impl Curve {
             return 0.0;
         }
         let mut wins = 0.0;
-        for at in from..BUCKETS {
+        for at in from..self.used.end {
             let ends = self.before(at) - self.survival[at];
             if ends > 0.0 {
                 let middle = (edge(at) + edge(at + 1)) / 2.0;
@@ -134,44 +132,99 @@ impl Curve {
         let (beyond, most) = (self.survival[BUCKETS - 1], 1.0 - self.survival[BUCKETS - 1]);
         ((wins + beyond * most) / slow).clamp(0.0, 1.0)
     }
+}
 
-    /// Whether two curves of these numbers of attempts differ by more than chance explains.
-    fn differs(&self, other: &Self, own_total: f32, other_total: f32) -> bool {
-        let all = own_total + other_total;
-        (0..self.whole.min(other.whole)).any(|at| {
-            let (own, others) = (self.survival[at], other.survival[at]);
-            let pooled = (own * own_total + others * other_total) / all;
-            // Too few attempts on either side of the bucket say nothing.
-            if pooled.min(1.0 - pooled) * own_total.min(other_total) < 8.0 {
-                return false;
+/// Whether two groups of attempts differ by more than chance explains, where hardly any was
+/// cancelled.
+fn differ(own: &Counts, others: &Counts) -> bool {
+    let (own_total, other_total) = (total(own) as f32, total(others) as f32);
+    let fewer = own_total.min(other_total);
+    let spread = 1.0 / own_total + 1.0 / other_total;
+    let (mut own_left, mut other_left) = (own_total, other_total);
+    let (mut own_cut, mut other_cut) = (0, 0);
+    for (at, (own, other)) in own.iter().zip(others).enumerate() {
+        own_left -= ((own & MOST) + (own >> 16)) as f32;
+        other_left -= ((other & MOST) + (other >> 16)) as f32;
+        own_cut += own >> 16;
+        other_cut += other >> 16;
+        if at % STEP != 0 {
+            continue;
+        }
+        if own_cut as f32 > 0.1 * own_left || other_cut as f32 > 0.1 * other_left {
+            break;
+        }
+        let pooled = (own_left + other_left) / (own_total + other_total);
+        // Too few attempts on either side of the bucket say nothing.
+        if pooled.min(1.0 - pooled) * fewer >= 8.0 {
+            let variance = pooled * (1.0 - pooled) * spread;
+            if (own_left / own_total - other_left / other_total).powi(2) > CHANGED * variance {
+                return true;
             }
-            let variance = pooled * (1.0 - pooled) * (1.0 / own_total + 1.0 / other_total);
-            (own - others).powi(2) > CHANGED * variance
-        })
+        }
+    }
+    false
+}
+
+/// The attempts of the past that are remembered: many while the route stays as it was, and only the
+/// recent ones once it has changed. Changed by one caller at a time.
+#[derive(Debug)]
+pub(super) struct Past(Counts);
+
+impl Past {
+    pub(super) const fn new() -> Self {
+        Self([0; BUCKETS])
+    }
+
+    /// The recent attempts become past ones. If they differ from those, those are forgotten.
+    fn end_epoch(&mut self, recent: &Counts, epoch: u32) -> bool {
+        let past = total(&self.0);
+        let changed = past > 0 && differ(recent, &self.0);
+        if changed {
+            self.0 = [0; BUCKETS];
+        } else if past + total(recent) > MOST_PAST {
+            self.age(epoch);
+        }
+        for (past, recent) in self.0.iter_mut().zip(recent) {
+            let (ended, cut) = ended_and_cut(*past);
+            let (more_ended, more_cut) = ended_and_cut(*recent);
+            *past = (ended + more_ended).min(MOST) | ((cut + more_cut).min(MOST) << 16);
+        }
+        changed
+    }
+
+    /// A twenty-fourth goes. Which of the small counts lose one moves on from epoch to epoch.
+    fn age(&mut self, epoch: u32) {
+        const PARTS: u32 = MOST_PAST / EPOCH;
+        let turn = epoch % PARTS;
+        for (at, past) in self
+            .0
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, past)| **past != 0)
+        {
+            let (ended, cut) = ended_and_cut(*past);
+            let due = (turn + at as u32 * 7) % PARTS;
+            *past -= ((ended + due) / PARTS) | (((cut + due) / PARTS) << 16);
+        }
     }
 }
 
-/// The times of a route's attempts: many of the past while it stays as it was, and only the recent
-/// ones once it has changed.
+/// The times of a route's recent attempts.
 ///
-/// Counting is one atomic step for each of two counters. Nothing waits: the estimate is made anew
-/// by the caller of [`Survival::counted`] that reaches a mark, and one that finds another at it
-/// goes on without.
+/// Counting is one atomic step for each of two counters, and nothing waits.
 #[derive(Debug)]
 pub(super) struct Survival {
-    recent: Counts,
-    past: Counts,
+    recent: [AtomicU32; BUCKETS],
     counted: AtomicU64,
 }
 
 impl Survival {
-    /// How often an estimate is made: at each of these many attempts.
-    const MARK: u64 = 32;
+    /// Something may be due at each of these many attempts.
+    const MARK: u64 = 64;
 
     pub(super) fn new() -> Self {
         Self {
-            recent: Counts::new(),
-            past: Counts::new(),
+            recent: std::array::from_fn(|_| AtomicU32::new(0)),
             counted: AtomicU64::new(0),
         }
     }
@@ -181,71 +234,58 @@ impl Survival {
         self.counted.load(Ordering::Relaxed)
     }
 
-    /// Counts an attempt that ended after this time. Returns the number of attempts at each mark.
+    /// Counts an attempt that ended after this time. Returns the number of attempts so far.
     #[inline]
-    pub(super) fn ended(&self, nanos: u64) -> Option<u64> {
-        self.recent.ended[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
-        let counted = self.counted.fetch_add(1, Ordering::Relaxed) + 1;
-        (counted % Self::MARK == 0).then_some(counted)
+    pub(super) fn ended(&self, nanos: u64) -> u64 {
+        self.count(nanos, ENDED)
     }
 
-    /// Counts an attempt that was cancelled after this time.
-    pub(super) fn cut(&self, nanos: u64) -> Option<u64> {
-        self.recent.cut[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
-        let counted = self.counted.fetch_add(1, Ordering::Relaxed) + 1;
-        (counted % Self::MARK == 0).then_some(counted)
+    /// Counts an attempt that was cancelled after this time. Returns the number of attempts so far.
+    #[inline]
+    pub(super) fn cut(&self, nanos: u64) -> u64 {
+        self.count(nanos, CUT)
     }
 
-    /// Whether an estimate is worth its cost at this mark: often while little is known.
+    #[inline]
+    fn count(&self, nanos: u64, one: u32) -> u64 {
+        self.recent[bucket(nanos)].fetch_add(one, Ordering::Relaxed);
+        self.counted.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether something is due at this number of attempts.
+    #[inline]
+    pub(super) const fn is_mark(counted: u64) -> bool {
+        counted % Self::MARK == 0
+    }
+
+    /// Whether an estimate may be worth its cost at this mark: often while little is known.
     pub(super) const fn is_due(counted: u64) -> bool {
         counted % 512 == 0 || counted < 1024
     }
 
-    /// The estimate, and whether the route has changed since the last. One caller at a time.
-    pub(super) fn estimate(&self) -> (Curve, bool) {
-        let recent = self.recent.total();
-        let mut changed = false;
-        if recent >= EPOCH {
-            changed = self.end_epoch(recent);
-        }
-        let counts = |at| {
-            let (recent, past) = (self.recent.at(at), self.past.at(at));
-            (recent.0 + past.0, recent.1 + past.1)
-        };
-        let total = (self.recent.total() + self.past.total()) as f32;
-        (Curve::of(counts, total), changed)
+    /// Whether it is, although nothing seems to have changed since the last.
+    pub(super) const fn is_overdue(counted: u64) -> bool {
+        counted % 4096 == 0 || counted < 8192
     }
 
-    /// The recent attempts become past ones. If they differ from those, those are forgotten.
-    fn end_epoch(&self, recent: u32) -> bool {
-        let past = self.past.total();
-        let (own, others) = (recent as f32, past as f32);
-        let changed = past > 0
-            && Curve::of(|at| self.recent.at(at), own).differs(
-                &Curve::of(|at| self.past.at(at), others),
-                own,
-                others,
-            );
-        let full = past + recent > MOST_PAST;
-        // A twenty-fourth goes. Which of the small counts lose one moves on from epoch to epoch.
-        let parts = MOST_PAST / EPOCH;
-        let turn = (self.counted() / u64::from(EPOCH)) as u32 % parts;
-        for (recent, past) in [
-            (&self.recent.ended, &self.past.ended),
-            (&self.recent.cut, &self.past.cut),
-        ] {
-            for (at, (recent, past)) in recent.iter().zip(past).enumerate() {
-                let recent = recent.swap(0, Ordering::Relaxed);
-                let mut kept = u32::from(past.load(Ordering::Relaxed));
-                if changed {
-                    kept = 0;
-                } else if full {
-                    kept -= (kept + (turn + at as u32 * 7) % parts) / parts;
-                }
-                let sum = kept + u32::from(recent);
-                past.store(sum.min(u16::MAX.into()) as u16, Ordering::Relaxed);
-            }
+    /// The estimate, and whether the route has changed since the last.
+    pub(super) fn estimate(&self, past: &mut Past) -> (Curve, bool) {
+        let recent = std::array::from_fn(|at| self.recent[at].load(Ordering::Relaxed));
+        if total(&recent) < EPOCH {
+            let both = |at| (recent[at] as u32).saturating_add(past.0[at]);
+            return (Curve::of(&std::array::from_fn(both)), false);
         }
-        changed
+        // Those that were counted since they were loaded stay.
+        for (count, loaded) in self
+            .recent
+            .iter()
+            .zip(&recent)
+            .filter(|(_, loaded)| **loaded != 0)
+        {
+            count.fetch_sub(*loaded, Ordering::Relaxed);
+        }
+        let epoch = (self.counted() / u64::from(EPOCH)) as u32;
+        let changed = past.end_epoch(&recent, epoch);
+        (Curve::of(&past.0), changed)
     }
 }

@@ -7,16 +7,17 @@ mod tests;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// A slot is 2²⁶ ns: sixteen of them are 1.07 s.
+/// A slot is 2²⁶ ns: fifteen of them are 1.007 s.
 const SLOT_BITS: u32 = 26;
+const SECOND: u16 = 15;
 const SLOTS: usize = 16;
-/// Allowed in a second beyond the share while more hedges are asked for than chance explains: 1.2
+/// Allowed in a second beyond the share while more hedges are asked for than chance explains: 1.3
 /// of 100 calls.
-const SPARE: f32 = 0.012;
-/// In other seconds: 1.5 of 100 calls, or what chance adds to the share once in some hundred
-/// seconds, in standard deviations.
-const USUAL: f32 = 0.015;
-const CHANCE: f32 = 3.0;
+const SPARE: f32 = 0.013;
+/// In other seconds: 1.45 of 100 calls, or a part of what chance adds to the share, in standard
+/// deviations: that is more below some thousand calls a second.
+const USUAL: f32 = 0.0145;
+const CHANCE: f32 = 1.5;
 /// More than chance explains, in standard deviations, of a tenth of a second.
 const RUSH: f32 = 2.5;
 /// Allowed in any second, however few calls there are.
@@ -110,7 +111,7 @@ impl Window {
         for slot in &self.slots {
             let slot = Slot::unpack(slot.load(Ordering::Relaxed));
             let age = number.wrapping_sub(slot.number);
-            if usize::from(age) < SLOTS {
+            if age < SECOND {
                 hedges += u32::from(slot.hedges);
                 if age <= 1 {
                     lately = lately.min(slot.calls);

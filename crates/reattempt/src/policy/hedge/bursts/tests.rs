@@ -23,12 +23,17 @@ fn evenly_mixed_slow_attempts_are_rarely_close() {
 fn slow_attempts_in_a_row_are_close() {
     let bursts = Bursts::new();
     bursts.of(0.05);
-    for counted in 1..4000 {
+    for counted in 0..8000 {
         if counted % 400 < 20 {
             bursts.slow(counted);
         }
+        if counted % 800 == 0 {
+            bursts.share();
+        }
     }
-    assert!(bursts.share() > 0.9);
+    assert_eq!(bursts.lately(), 400);
+    assert_eq!(bursts.lately(), 0);
+    assert!(bursts.share() > 0.8);
     bursts.forget();
-    assert!(bursts.share().is_nan());
+    assert_eq!(bursts.share(), INDEPENDENT);
 }

@@ -38,6 +38,10 @@ fn mixed() -> impl Iterator<Item = u64> {
     })
 }
 
+fn effort(delay: &ExtraLoad) -> f32 {
+    delay.learned.lock().unwrap().effort.spent
+}
+
 #[test]
 fn nothing_is_hedged_before_enough_is_known() {
     let delay = ExtraLoad::percent(10.0).unwrap();
@@ -80,7 +84,7 @@ fn hedges_that_never_win_cost_the_effort() {
     let delay = ExtraLoad::percent(10.0).unwrap();
     let mut times = mixed();
     let mut at = feed(&delay, 0, times.by_ref().take(4096));
-    let before = load(&delay.effort);
+    let before = effort(&delay);
     delay.sent.fetch_add(10_000, Ordering::Relaxed);
     for _ in 0..8 {
         for _ in 0..20 {
@@ -93,7 +97,7 @@ fn hedges_that_never_win_cost_the_effort() {
         }
         at = feed(&delay, at, times.by_ref().take(512));
     }
-    let after = load(&delay.effort);
+    let after = effort(&delay);
     assert!(before >= CAUTIOUS && after < before, "{before} {after}");
 }
 
@@ -113,7 +117,7 @@ fn hedges_that_win_earn_the_whole_share() {
             ));
         }
     }
-    assert_eq!(load(&delay.effort), 1.0);
+    assert_eq!(effort(&delay), 1.0);
     let learned = delay.current().unwrap();
     // The same attempts exceed 80 and 200 ms: the shorter delay helps more.
     assert!((ms(75)..ms(85)).contains(&learned), "{learned:?}");

@@ -1,0 +1,148 @@
+//! Which part of the share is spent.
+
+/// Hedges of which it is known whether they won, before the effort changes.
+const TRIALS: u32 = 8;
+/// The effort at which it begins, and the least with which it still tries.
+pub(super) const CAUTIOUS: f32 = 0.25;
+const LEAST: f32 = 1.0 / 1024.0;
+/// Below this effort trials would take too long.
+const TRIES: f32 = 1.0 / 32.0;
+/// A hedge pays if it wins at least this part of how often it would win against an independent
+/// server.
+const PAYS: f32 = 0.6;
+/// In a queue that all attempts wait in, it wins hardly ever and makes the queue longer: at most
+/// this part. It fails once that is so much more probable than independence (a logarithm).
+const FAILS: f32 = 0.25;
+const SURE: f32 = 4.0;
+/// Judgements without a burst, after which a burst that comes with a change is that change.
+const LONG: u32 = 32;
+/// Slow attempts come in bursts if this part of them follows another closely, and do not below the
+/// second: of independent ones 0.22 do.
+const QUEUE: f32 = 0.34;
+const NO_QUEUE: f32 = 0.29;
+pub(super) const CALM: f32 = 0.26;
+/// The most estimates that it waits before more is spent.
+const MOST_PATIENCE: u32 = 64;
+
+#[derive(Debug)]
+pub(super) struct Effort {
+    /// The part of the share that is spent.
+    pub(super) spent: f32,
+    /// The same while attempts do not wait for each other.
+    level: f32,
+    /// The estimates since they began to wait for each other.
+    queued: u32,
+    /// The estimates since they no longer do, and how many it takes until more is spent: twice as
+    /// many each time.
+    calm: u32,
+    patience: u32,
+    /// The level before they began to, if that came after a long calm.
+    before: Option<f32>,
+    /// Hedges since the last judgement, those that won, and how many would have won against an
+    /// independent server.
+    trials: u32,
+    won: f32,
+    expected: f32,
+}
+
+impl Effort {
+    pub(super) const fn new() -> Self {
+        Self {
+            spent: CAUTIOUS,
+            level: CAUTIOUS,
+            queued: 0,
+            calm: 0,
+            patience: 1,
+            before: None,
+            trials: 0,
+            won: 0.0,
+            expected: 0.0,
+        }
+    }
+
+    /// Counts further hedges: those that ended the call, and those that did not. Against an
+    /// independent server this part would have.
+    pub(super) fn tried(&mut self, won: u32, lost: u32, if_independent: f32) {
+        self.trials += won + lost;
+        self.won += won as f32;
+        self.expected += if_independent * (won + lost) as f32;
+    }
+
+    fn pays(&self) -> bool {
+        self.trials >= TRIALS && self.won >= PAYS * self.expected - 0.5 * self.expected.sqrt()
+    }
+
+    /// Wins are rare events: their number is as Poisson's.
+    fn fails(&self) -> bool {
+        self.expected * (1.0 - FAILS) + self.won * FAILS.ln() > SURE
+    }
+
+    fn forget_trials(&mut self) {
+        (self.trials, self.won, self.expected) = (0, 0.0, 0.0);
+    }
+
+    /// No burst so far, and for long.
+    const fn was_calm(&self) -> bool {
+        self.patience == 1 && self.calm >= LONG
+    }
+
+    /// The route changed. True if the last burst was that change, and no queue.
+    pub(super) fn changed(&mut self) -> bool {
+        let Some(level) = self.before.take() else {
+            return self.was_calm();
+        };
+        (self.level, self.spent) = (level, level);
+        (self.queued, self.calm, self.patience) = (0, LONG, 1);
+        self.forget_trials();
+        true
+    }
+
+    /// Judges by the share of slow attempts that come in `bursts`, by whether some attempts are
+    /// much slower than most (asked only where bursts are not rare), by how hedges ended, and by
+    /// whether the share stays unspent. True if another part is spent from now on.
+    pub(super) fn judge(
+        &mut self,
+        bursts: f32,
+        outliers: impl FnOnce() -> bool,
+        unspent: bool,
+    ) -> bool {
+        let before = self.spent;
+        // In a queue the slow attempts are those that waited: hardly any is much slower than the
+        // others, and they come together. Where some are much slower, a hedge pays also in bursts.
+        let rare = bursts < CALM;
+        let outliers = !rare && outliers();
+        let queue = bursts > QUEUE && !outliers;
+        let calm = outliers || bursts < NO_QUEUE;
+        if queue || self.fails() {
+            if self.queued == 0 {
+                self.before = self.was_calm().then_some(self.level);
+                self.patience = (2 * self.patience).min(MOST_PATIENCE);
+            }
+            // A passing burst costs half; one that stays costs all.
+            if self.queued % 4 == 0 {
+                self.level /= 2.0;
+            }
+            self.queued += 1;
+            self.calm = 0;
+            self.spent /= 4.0;
+            self.forget_trials();
+        } else if calm {
+            self.calm += 1;
+            if self.calm > self.patience {
+                (self.queued, self.before) = (0, None);
+                // With so little effort no trial would ever be complete.
+                let tries = self.level < TRIES && (outliers || rare);
+                if self.spent < self.level {
+                    self.spent *= 4.0;
+                } else if unspent || tries || self.pays() {
+                    self.level *= 2.0;
+                    self.spent = self.level;
+                    self.forget_trials();
+                }
+            }
+        }
+        self.level = self.level.clamp(LEAST, 1.0);
+        self.spent = self.spent.clamp(LEAST, self.level);
+        self.spent != before
+    }
+}
