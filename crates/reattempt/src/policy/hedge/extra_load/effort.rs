@@ -63,9 +63,9 @@ impl Effort {
     /// Counts further hedges: those that ended the call, and those that did not. Against an
     /// independent server this part would have.
     pub(super) fn tried(&mut self, won: u32, lost: u32, if_independent: f32) {
-        self.trials += won + lost;
+        self.trials = self.trials.saturating_add(won.saturating_add(lost));
         self.won += won as f32;
-        self.expected += if_independent * (won + lost) as f32;
+        self.expected += if_independent * won.saturating_add(lost) as f32;
     }
 
     fn pays(&self) -> bool {
@@ -122,12 +122,12 @@ impl Effort {
             if self.queued % 4 == 0 {
                 self.level /= 2.0;
             }
-            self.queued += 1;
+            self.queued = self.queued.saturating_add(1);
             self.calm = 0;
             self.spent /= 4.0;
             self.forget_trials();
         } else if calm {
-            self.calm += 1;
+            self.calm = self.calm.saturating_add(1);
             if self.calm > self.patience {
                 (self.queued, self.before) = (0, None);
                 // With so little effort no trial would ever be complete.
@@ -144,5 +144,96 @@ impl Effort {
         self.level = self.level.clamp(LEAST, 1.0);
         self.spent = self.spent.clamp(LEAST, self.level);
         self.spent != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The share of close slow attempts of independent ones, and of attempts in a queue.
+    const INDEPENDENT: f32 = 0.22;
+    const IN_A_QUEUE: f32 = 0.8;
+
+    /// Judges this often; half of eight hedges won each time, as expected.
+    fn judged(effort: &mut Effort, times: u32, bursts: f32, outliers: bool) {
+        for _ in 0..times {
+            effort.tried(4, 4, 0.5);
+            effort.judge(bursts, || outliers, false);
+        }
+    }
+
+    #[test]
+    fn all_is_spent_once_hedges_win() {
+        let mut effort = Effort::new();
+        assert_eq!(effort.spent, CAUTIOUS);
+        judged(&mut effort, 10, INDEPENDENT, false);
+        assert_eq!(effort.spent, 1.0);
+    }
+
+    #[test]
+    fn what_stays_unspent_needs_no_trials() {
+        let mut effort = Effort::new();
+        for _ in 0..10 {
+            effort.judge(INDEPENDENT, || false, true);
+        }
+        assert_eq!(effort.spent, 1.0);
+    }
+
+    #[test]
+    fn in_a_queue_hardly_anything_is_spent() {
+        let mut effort = Effort::new();
+        judged(&mut effort, 100, IN_A_QUEUE, false);
+        assert_eq!(effort.spent, LEAST);
+    }
+
+    #[test]
+    fn in_bursts_with_outliers_hedges_pay() {
+        let mut effort = Effort::new();
+        judged(&mut effort, 10, IN_A_QUEUE, true);
+        assert_eq!(effort.spent, 1.0);
+    }
+
+    #[test]
+    fn hedges_that_do_not_win_end() {
+        let mut effort = Effort::new();
+        judged(&mut effort, 10, INDEPENDENT, false);
+        for _ in 0..100 {
+            effort.tried(0, 8, 0.5);
+            effort.judge(INDEPENDENT, || false, false);
+        }
+        assert!(effort.spent < TRIES, "{}", effort.spent);
+    }
+
+    #[test]
+    fn each_queue_makes_it_wait_longer() {
+        let mut effort = Effort::new();
+        judged(&mut effort, 10, INDEPENDENT, false);
+        let mut recovery = || {
+            judged(&mut effort, 4, IN_A_QUEUE, false);
+            (1..1000)
+                .find(|_| {
+                    judged(&mut effort, 1, INDEPENDENT, false);
+                    effort.spent == 1.0
+                })
+                .unwrap()
+        };
+        let (first, second) = (recovery(), recovery());
+        assert!(second > first, "{first}, {second}");
+        let many = (0..10).map(|_| recovery()).last().unwrap();
+        assert!(many < 2 * MOST_PATIENCE + 20, "{many}: there is a bound");
+    }
+
+    #[test]
+    fn a_burst_that_was_a_change_costs_nothing() {
+        let mut effort = Effort::new();
+        judged(&mut effort, LONG + 10, INDEPENDENT, false);
+        judged(&mut effort, 2, IN_A_QUEUE, false);
+        assert!(effort.spent < 1.0);
+        assert!(effort.changed());
+        assert_eq!(effort.spent, 1.0);
+        judged(&mut effort, 100, IN_A_QUEUE, false);
+        judged(&mut effort, 3, INDEPENDENT, false);
+        assert!(!effort.changed(), "there was a queue");
     }
 }
