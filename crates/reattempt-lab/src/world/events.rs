@@ -113,7 +113,8 @@ struct Lane {
     crowded: usize,
 }
 
-const MOST_LANES: usize = 12;
+const MOST_LANES: usize = 16;
+const SEEN: usize = 16;
 const CROWDED: usize = 4096;
 
 /// The calendar.
@@ -121,6 +122,9 @@ const CROWDED: usize = 4096;
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<Event>>,
     lanes: Vec<Lane>,
+    /// Delays that went to the heap, each at a place that follows from it. One that is there
+    /// already when it comes again is a step of a back-off without jitter.
+    seen: [u64; SEEN],
     /// The first event of each lane, and of the heap at last.
     heads: [u128; MOST_LANES],
     head_of_heap: u128,
@@ -134,6 +138,8 @@ impl Events {
         Self {
             heads: [Event::NEVER; MOST_LANES],
             head_of_heap: Event::NEVER,
+            // Of no delay that is planned.
+            seen: [u64::MAX; SEEN],
             ..Self::default()
         }
     }
@@ -173,11 +179,24 @@ impl Events {
                 }
                 events.push_back(event);
             }
-            _ => {
+            found => {
                 self.heap.push(Reverse(event));
                 self.head_of_heap = self.head_of_heap.min(event.key());
+                if found.is_none() && self.lanes.len() < MOST_LANES {
+                    self.see(delay);
+                }
             }
         }
+    }
+
+    /// A delay that comes again gets a lane.
+    fn see(&mut self, delay: u64) {
+        let mixed = delay.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = (mixed >> 32) as usize % SEEN;
+        if self.seen[place] == delay {
+            self.lane(delay);
+        }
+        self.seen[place] = delay;
     }
 
     fn fits(&self, lane: usize, event: &Event) -> bool {
