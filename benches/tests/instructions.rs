@@ -88,10 +88,18 @@ const BALANCE_PINS: [(&str, u64); 5] = [
 /// The most instructions of a choice, without what belongs to reading a clock.
 const PICK: u64 = 60;
 
-/// The number of additional calls from which the cost of one is computed. To build a table of
-/// routes takes a different number of instructions each time, by some 300,000.
+/// The number of additional calls from which the cost of one is computed.
 const CALLS: u64 = 20_000;
-const LOOK_UPS: u64 = 200_000;
+
+/// To build a table of routes takes a different number of instructions each time: by some 300,000
+/// for a thousand routes, by seven million for 15,000.
+fn calls(case: &str) -> u64 {
+    match case {
+        "last-of-15000-routes" => 50 * CALLS,
+        "last-of-1000-routes" => 5 * CALLS,
+        _ => CALLS,
+    }
+}
 
 fn count(case: &str, calls: u64) -> u64 {
     let out = Command::new("valgrind")
@@ -109,11 +117,7 @@ fn count(case: &str, calls: u64) -> u64 {
 }
 
 fn per_call(case: &str) -> u64 {
-    let calls = if case.starts_with("last-of-") {
-        LOOK_UPS
-    } else {
-        CALLS
-    };
+    let calls = calls(case);
     (count(case, 2 * calls) - count(case, calls)) / calls
 }
 
