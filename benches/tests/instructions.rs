@@ -61,9 +61,9 @@ const TYPICAL_PINS: [(&str, u64); 11] = [
 
 /// The same for the policy of an HTTP request, with the loop.
 const HTTP_PINS: [(&str, u64); 3] = [
-    ("last-of-10-routes", 697),
-    ("last-of-1000-routes", 725),
-    ("last-of-15000-routes", 720),
+    ("last-of-10-routes", 701),
+    ("last-of-1000-routes", 740),
+    ("last-of-15000-routes", 755),
 ];
 
 /// The same for the pushback of a failed response, with the loop.
