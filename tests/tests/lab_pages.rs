@@ -41,25 +41,28 @@ fn table(report: &Report) -> String {
 }
 
 #[test]
-fn the_gallery_has_a_picture_and_a_table_of_each_scenario() {
-    let mut page = "# The gallery\n\nTen scenarios that come with [the lab](../lab.md): \
-        `reattempt lab --scenario NAME --svg FILE` prints the table and draws the picture.\n"
+fn each_scenario_of_the_gallery_has_its_page() {
+    let mut gallery = "# The gallery\n\nTen scenarios that come with [the lab](../lab.md): what \
+        happens, what it teaches, the table and the picture.\n\n\
+        | scenario | what happens |\n| --- | --- |\n"
         .to_owned();
     for example in GALLERY {
         let scenario = Scenario::parse(example.document).unwrap();
         let report = scenario.run(&Limits::default()).unwrap();
-        let (name, about) = (example.name, example.about);
+        let (name, about, teaches) = (example.name, example.about, example.teaches);
         // As the program does.
         let picture = chart::svg(&format!("{name}: {about}"), &report);
         is_in(&format!("{name}.svg"), &picture);
-        let _ = write!(
-            page,
-            "\n## {name}\n\nWhat happens: {about}. {}\n\n```text\n{}\n```\n\n![{about}]({name}.svg)\n",
-            example.teaches,
-            table(&report),
+        let table = table(&report);
+        let page = format!(
+            "# {name}\n\nWhat happens: {about}. {teaches}\n\n![{about}]({name}.svg)\n\n\
+             `reattempt lab --scenario {name} --svg {name}.svg` prints the table and draws the \
+             picture. The other scenarios: [the gallery](gallery.md).\n\n```text\n{table}\n```\n"
         );
+        is_in(&format!("{name}.md"), &page);
+        let _ = writeln!(gallery, "| [{name}]({name}.md) | {about} |");
     }
-    is_in("gallery.md", &page);
+    is_in("gallery.md", &gallery);
 }
 
 #[test]
