@@ -3,23 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use reattempt::config::{Fault, Faults, Form, Json, Members, Place, Unreadable};
+use reattempt::config::{Fault, Faults, Json, Members, Place};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::found::Found;
-
-/// A document may be as long and as deep as its parts; a policy has bounds of its own.
-pub(super) const FORM: Form = Form {
-    longest: usize::MAX,
-    deepest: usize::MAX,
-    refusal: |unreadable| match unreadable {
-        Unreadable::NotJson { problem, .. } => problem.clone(),
-        other => other.to_string(),
-    },
-    ..Form::new("the document")
-};
+use super::found::{FORM, Found};
 
 /// The fields of one JSON object, taken one by one, so that every fault has its JSON path. `null`
 /// counts as absent. A field with a fault counts as absent from then on, so that the faults of the

@@ -3,9 +3,18 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use reattempt::config::{Fault, Faults};
+use reattempt::config::{Fault, Faults, Form, Unreadable};
 
-use super::fields::FORM;
+/// A document may be as long and as deep as its parts; a policy has bounds of its own.
+pub(super) const FORM: Form = Form {
+    longest: usize::MAX,
+    deepest: usize::MAX,
+    refusal: |unreadable| match unreadable {
+        Unreadable::NotJson { problem, .. } => problem.clone(),
+        other => other.to_string(),
+    },
+    ..Form::new("the document")
+};
 
 const MOST_FAULTS: usize = 100;
 
