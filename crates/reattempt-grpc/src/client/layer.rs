@@ -239,6 +239,10 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
     /// UNAVAILABLE. It has the classifier that is set. The observers that were added before get its
     /// openings and closings; the log has them anyway.
     ///
+    /// A refused connection counts as a failure, also of a call with `waitForReady`, and a call
+    /// that the open circuit refuses no longer waits. Of clients that share a breaker each notifies
+    /// its own observer: to count once, give it to one of them.
+    ///
     /// ```
     /// use std::sync::Arc;
     /// use std::time::Instant;

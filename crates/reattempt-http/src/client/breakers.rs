@@ -10,6 +10,9 @@ use reattempt::health::{CircuitBreaker, HealthPolicy};
 
 use super::origin::{Origin, PerOrigin};
 
+/// The most characters of an origin's name in events.
+const MOST_NAME: usize = 262;
+
 /// A client without circuit breakers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoBreakers;
@@ -22,7 +25,9 @@ impl OriginBreakers {
     pub(super) fn new(policy: HealthPolicy, observer: Option<Arc<dyn Observer>>) -> Self {
         let make = move |origin: &Origin| {
             let now = tokio::time::Instant::now().into_std();
-            let breaker = CircuitBreaker::new(policy.clone(), now).with_name(origin.to_string());
+            // A name of the DNS has at most 253 bytes; what a hostile URL has may be longer.
+            let name: String = origin.to_string().chars().take(MOST_NAME).collect();
+            let breaker = CircuitBreaker::new(policy.clone(), now).with_name(name);
             if let Some(observer) = observer.clone() {
                 breaker.on_event(move |event| observer.health_changed(event));
             }

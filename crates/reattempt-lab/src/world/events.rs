@@ -1,9 +1,10 @@
 //! What happens next: a calendar of integer nanoseconds.
 //!
-//! Whatever follows after a constant delay (half a round trip, a deadline, a hedge delay) is due in
-//! the order in which it was planned: such events are in lanes, which are plain queues. Others are
-//! in a heap. At one instant answers come before timers, and hedges before deadlines, as in the
-//! layers' futures; else the order in which they were planned decides.
+//! Whatever follows after a constant delay (half a round trip, a deadline, a hedge delay, a step of
+//! a back-off without jitter) is due in the order in which it was planned: such events are in
+//! lanes, which are plain queues. Others are in a heap. At one instant answers come before timers,
+//! and hedges before deadlines, as in the layers' futures; else the order in which they were
+//! planned decides.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};

@@ -56,7 +56,7 @@ const fn stopped_bits(stopped: StopReason) -> u64 {
     (stopped.to_byte() as u64) << STOPPED_SHIFT
 }
 
-/// The log is allocated.
+/// Something of the call was logged.
 const LOGGED: u8 = 1;
 /// The request was copied after a layer began this call.
 const COPIED: u8 = 1 << 1;
@@ -69,7 +69,7 @@ impl CallState {
     }
 
     /// True if a later call may use this state: it holds nothing but a policy and a throttle, which
-    /// that call replaces or attaches again.
+    /// that call replaces or attaches again, and perhaps an empty log.
     #[inline(always)]
     pub(crate) fn is_reusable(&self) -> bool {
         self.flags.load(Ordering::Relaxed) == 0

@@ -23,7 +23,7 @@ pub trait Observer: Debug + Send + Sync {
     }
 
     /// Whether the observer wants to know of first attempts that are sent. `false` spares each call
-    /// a copy of its context.
+    /// a copy of its context. Asked when the observer is added to a layer.
     fn sees_sent(&self) -> bool {
         true
     }

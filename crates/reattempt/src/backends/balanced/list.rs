@@ -45,14 +45,14 @@ impl<S> List<S> {
         Self::of(all, pool)
     }
 
-    /// The list that takes its place.
-    pub(super) fn with(&self, all: Vec<(Backend, Shared<S>)>) -> Self {
+    /// The list that takes its place, and what happened to the backends' health.
+    pub(super) fn with(&self, all: Vec<(Backend, Shared<S>)>) -> (Self, Vec<HealthEvent>) {
         let own = self.all.iter().enumerate();
         let places: HashMap<_, _> = own.map(|(at, (name, _))| (name, at)).collect();
         let kept = all.iter().map(|(name, _)| places.get(name).copied());
         let kept: Vec<_> = kept.collect();
-        let pool = self.pool.changed(&kept, clock::now());
-        Self::of(all, pool)
+        let (pool, events) = self.pool.changed_to(&kept, clock::now());
+        (Self::of(all, pool), events)
     }
 
     fn of(all: Vec<(Backend, Shared<S>)>, pool: Pool) -> Self {

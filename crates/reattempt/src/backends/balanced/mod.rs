@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 use tower_service::Service;
 
-use crate::health::{HealthPolicy, Status};
+use crate::health::{HealthEvent, HealthPolicy, Status};
 use crate::{Backend, Classify, HasCallContext, Observer, ReadPushback, ServerPushback};
 
 use attempt::Attempt;
@@ -140,9 +140,17 @@ impl<S: Send + 'static, C, P> Balanced<S, C, P> {
         self.change(|list| list.with(list.others(&name)));
     }
 
-    fn change(&self, change: impl FnOnce(&List<S>) -> List<S>) {
-        self.changes
-            .send_modify(|list| *list = Arc::new(change(list)));
+    fn change(&self, change: impl FnOnce(&List<S>) -> (List<S>, Vec<HealthEvent>)) {
+        let mut replaced = None;
+        self.changes.send_modify(|list| {
+            let (next, events) = change(list);
+            replaced = Some((std::mem::replace(list, Arc::new(next)), events));
+        });
+        // The list is locked until here. User code may ask for it: listeners, and the drop of
+        // services that are no longer in it.
+        if let Some((old, events)) = replaced {
+            old.pool().notify(&events);
+        }
     }
 
     /// What is known of each backend now.

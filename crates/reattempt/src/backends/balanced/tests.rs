@@ -418,3 +418,59 @@ async fn an_observer_gets_ejections_and_returns_by_name() {
     assert!(send(&service).await.0.is_ok());
     assert_eq!(*events.0.lock().unwrap(), ["1 ejected", "1 returned"]);
 }
+
+/// Asks for the backends' status at each event, as a gauge does.
+#[derive(Default)]
+struct Asks {
+    balanced: std::sync::OnceLock<Three>,
+    seen: AtomicUsize,
+}
+
+impl std::fmt::Debug for Asks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Asks")
+    }
+}
+
+impl Observer for Asks {
+    fn health_changed(&self, _: &crate::health::HealthEvent) {
+        let all = self.balanced.get().map(Balanced::status);
+        self.seen
+            .fetch_add(all.map_or(0, |all| all.len()), Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_may_ask_for_the_list_while_it_changes() {
+    let (balanced, servers) = three();
+    let asks = Arc::new(Asks::default());
+    let balanced = balanced.observer(Arc::clone(&asks) as Arc<dyn Observer>);
+    assert!(asks.balanced.set(balanced.clone()).is_ok());
+    for name in ["3", "4", "5"] {
+        balanced.insert(name, Replica(0, Arc::clone(&servers[0])));
+    }
+    servers[1].fails.store(true, Ordering::Relaxed);
+    servers[2].fails.store(true, Ordering::Relaxed);
+    let service = retrying().layer(balanced.clone());
+    for _ in 0..100 {
+        assert!(send(&service).await.0.is_ok());
+    }
+    assert_eq!(ejected(&balanced), ["1", "2"]);
+    assert_eq!(asks.seen.load(Ordering::Relaxed), 2 * 6);
+    // Of three backends one may be ejected.
+    let (done, changed) = std::sync::mpsc::channel();
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::spawn(move || {
+        let _guard = runtime.enter();
+        for name in ["3", "4", "5"] {
+            balanced.remove(name);
+        }
+        done.send(ejected(&balanced).len()).unwrap();
+    });
+    let left = changed.recv_timeout(Duration::from_secs(20));
+    assert_eq!(left.expect("it hangs"), 1);
+    assert!(
+        asks.seen.load(Ordering::Relaxed) > 2 * 6,
+        "of the return too"
+    );
+}

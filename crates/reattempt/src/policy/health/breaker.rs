@@ -18,8 +18,9 @@ pub enum CircuitState {
     /// They are refused for this long.
     Open(Duration),
     /// One is let through at a time, as a trial: a success closes the circuit, a failure opens it
-    /// again, for longer. So does a trial that is dropped after a long silence. One that hangs for
-    /// the time of the opening is not waited for: the next request is a trial too.
+    /// again, for longer if the policy's times grow. So does a trial that is dropped after a long
+    /// silence. One that hangs for the time of the opening is not waited for: the next request is a
+    /// trial too.
     HalfOpen,
 }
 

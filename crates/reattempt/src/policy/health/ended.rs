@@ -95,7 +95,7 @@ impl Pool {
             // One that hung for so long that another probe took its place decides nothing but that
             // the backend is back.
             let is_own = sent.role == Role::Probe && member.is_probed_since(sent.since);
-            if member.is_ejected() {
+            if member.is_ejected() && !member.is_gone() {
                 if outcome == Outcome::Success {
                     common.uneject(ledger, member, now, HealthCause::Answered);
                 } else if is_own && common.by_trial && is_failure {

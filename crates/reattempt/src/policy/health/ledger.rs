@@ -65,14 +65,22 @@ impl Common {
     }
 
     pub(super) fn with_ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
-        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = change(&mut ledger);
-        let events = std::mem::take(&mut ledger.events);
-        drop(ledger);
+        let (result, events) = self.in_ledger(change);
         if !events.is_empty() {
             self.listeners.notify(&events);
         }
         result
+    }
+
+    /// Notifies no listener: returns the events.
+    pub(super) fn in_ledger<T>(
+        &self,
+        change: impl FnOnce(&mut Ledger) -> T,
+    ) -> (T, Vec<HealthEvent>) {
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut ledger);
+        let events = std::mem::take(&mut ledger.events);
+        (result, events)
     }
 
     /// Ejects, if the share of ejected ones allows it.

@@ -67,6 +67,24 @@ impl Pool {
     /// Attempts that were sent from this pool end in it.
     #[must_use]
     pub fn changed(&self, list: &[Option<usize>], now: Instant) -> Self {
+        let (pool, events) = self.changed_to(list, now);
+        pool.notify(&events);
+        pool
+    }
+
+    /// Calls the listeners.
+    pub(crate) fn notify(&self, events: &[HealthEvent]) {
+        if !events.is_empty() {
+            self.common.listeners.notify(events);
+        }
+    }
+
+    /// As [`changed`](Self::changed), but notifies no listener: returns the events.
+    pub(crate) fn changed_to(
+        &self,
+        list: &[Option<usize>],
+        now: Instant,
+    ) -> (Self, Vec<HealthEvent>) {
         let common = &self.common;
         let now = common.nanos(now);
         let member = |kept: &Option<usize>| {
@@ -74,7 +92,7 @@ impl Pool {
             kept.unwrap_or_else(|| Arc::new(Member::new(common.usual.load(Relaxed), now)))
         };
         let members: Vec<_> = list.iter().map(member).collect();
-        common.with_ledger(|ledger| {
+        let ((), events) = common.in_ledger(|ledger| {
             let mut stays = vec![false; self.members.len()];
             for at in list.iter().flatten() {
                 if let Some(stays) = stays.get_mut(*at) {
@@ -95,10 +113,11 @@ impl Pool {
             ledger.members.clone_from(&members);
         });
         common.plain_until.store(0, Relaxed);
-        Self {
+        let pool = Self {
             common: Arc::clone(common),
             members: members.into(),
-        }
+        };
+        (pool, events)
     }
 
     /// Names the backend at this place, for [events](Self::on_event). Its first name stays.

@@ -4,7 +4,7 @@ mod effort;
 #[cfg(test)]
 mod tests;
 
-use std::sync::OnceLock;
+use std::sync::{OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::bursts::Bursts;
@@ -185,7 +185,13 @@ impl ExtraLoad {
     fn mark(&self, counted: u64, attempt: &EndedAttempt) {
         self.window.tick(self.nanos(attempt.ended()), counted);
         if counted >= FIRST && Survival::is_due(counted) {
-            if let Ok(mut learned) = self.learned.try_lock() {
+            let mut learned = match self.learned.try_lock() {
+                Ok(learned) => learned,
+                Err(TryLockError::Poisoned(learned)) => learned.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            // Of two marks the later one may come first.
+            if counted > learned.at {
                 self.learn(&mut learned, counted);
             }
         }

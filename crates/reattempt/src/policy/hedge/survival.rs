@@ -165,6 +165,9 @@ fn differ(own: &Counts, others: &Counts) -> bool {
     false
 }
 
+/// The epochs that are remembered.
+const PARTS: u32 = MOST_PAST / EPOCH;
+
 /// The attempts of the past that are remembered: many while the route stays as it was, and only the
 /// recent ones once it has changed. Changed by one caller at a time.
 #[derive(Debug)]
@@ -182,7 +185,9 @@ impl Past {
         if changed {
             self.0 = [0; BUCKETS];
         } else if past + total(recent) > MOST_PAST {
-            self.age(epoch);
+            // As often as there were epochs since the last estimate.
+            let epochs = (total(recent) / EPOCH).clamp(1, PARTS);
+            (0..epochs).for_each(|ago| self.age(epoch.wrapping_sub(ago)));
         }
         for (past, recent) in self.0.iter_mut().zip(recent) {
             let (ended, cut) = ended_and_cut(*past);
@@ -194,7 +199,6 @@ impl Past {
 
     /// A twenty-fourth goes. Which of the small counts lose one moves on from epoch to epoch.
     fn age(&mut self, epoch: u32) {
-        const PARTS: u32 = MOST_PAST / EPOCH;
         let turn = epoch % PARTS;
         for (at, past) in self
             .0

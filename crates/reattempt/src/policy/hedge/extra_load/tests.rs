@@ -149,3 +149,14 @@ fn hostile_times_neither_panic_nor_hedge_at_once() {
     }
     assert!(delay.current().is_some());
 }
+
+/// Two threads that count the 64th and the 128th attempt may come here in any order.
+#[test]
+fn marks_may_come_in_any_order() {
+    let delay = ExtraLoad::percent(5.0).unwrap();
+    let attempt = EndedAttempt::new(1, start() + ms(1), ms(1), AttemptEnd::Succeeded);
+    delay.mark(128, &attempt);
+    delay.mark(64, &attempt);
+    let at = feed(&delay, 1, mixed().take(40_000));
+    assert!(delay.delay(&view(at)).is_some(), "it still learns");
+}

@@ -146,3 +146,24 @@ fn the_past_stays_bounded() {
         "{kept}"
     );
 }
+
+/// A calm route is estimated every 4,096 attempts only.
+#[test]
+fn the_past_is_as_long_however_seldom_it_is_estimated() {
+    for every in [1024, 4096] {
+        let (survival, mut past) = (Survival::new(), Past::new());
+        for n in 1..=500_000_u64 {
+            let slow = n % 20 == 0;
+            survival.ended(if slow { 1_000_000 } else { 0 });
+            if n % every == 0 {
+                survival.estimate(&mut past);
+            }
+        }
+        let kept = total(&past.0);
+        assert!(kept <= MOST_PAST + 4 * EPOCH, "{kept}");
+        assert!(kept >= MOST_PAST - 4 * EPOCH, "{kept}");
+        let slow = ended_and_cut(past.0[bucket(1_000_000)]).0;
+        let share = f64::from(slow) / f64::from(kept);
+        assert!((0.047..0.053).contains(&share), "{share}");
+    }
+}
