@@ -187,7 +187,7 @@ fn a_key_value_answer_takes_no_more_instructions_than_pinned() {
 const LEARNED_PINS: [(&str, u64); 5] = [
     ("two-clocks", 64),
     ("elapsed", 87),
-    ("hedge-feed", 51),
+    ("hedge-feed", 56),
     ("hedge-pending", 2203),
     ("hedge-learned-pending", 2357),
 ];
