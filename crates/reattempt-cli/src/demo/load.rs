@@ -137,21 +137,7 @@ pub(crate) async fn drive<T: Target>(
         }
         pace.next().await;
         scene.before(number).await?;
-        let (target, start) = (target.clone(), Instant::now());
-        calls.spawn(async move {
-            let Outcome {
-                seen,
-                attempts,
-                story,
-            } = target.call(number).await;
-            CallRecord {
-                number,
-                latency: start.elapsed(),
-                seen,
-                attempts,
-                story,
-            }
-        });
+        calls.spawn(recorded(target.clone(), number));
         while let Some(done) = calls.try_join_next() {
             records.push(done?);
             progress.inc(1);
@@ -163,6 +149,23 @@ pub(crate) async fn drive<T: Target>(
     }
     records.sort_by_key(|record| record.number);
     Ok(records)
+}
+
+/// Makes a call, and times it.
+pub(crate) async fn recorded<T: Target>(target: T, number: usize) -> CallRecord {
+    let start = Instant::now();
+    let Outcome {
+        seen,
+        attempts,
+        story,
+    } = target.call(number).await;
+    CallRecord {
+        number,
+        latency: start.elapsed(),
+        seen,
+        attempts,
+        story,
+    }
 }
 
 /// A call without the stack: the bare client with a plain timeout.

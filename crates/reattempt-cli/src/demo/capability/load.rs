@@ -9,12 +9,11 @@ use hyper::body::Incoming;
 use indicatif::ProgressBar;
 use reattempt_http::body::ReplayBody;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tower::{Service, ServiceBuilder};
 
 use super::super::DemoError;
 use super::super::http::client;
-use super::super::load::{CallRecord, Outcome, Pace, Target};
+use super::super::load::{CallRecord, Pace, Target, recorded};
 
 /// Makes these calls at this rate, and waits for each of them.
 pub(super) async fn send<T: Target>(
@@ -27,21 +26,7 @@ pub(super) async fn send<T: Target>(
     let mut calls = JoinSet::new();
     for number in numbers {
         pace.next().await;
-        let (target, start) = (target.clone(), Instant::now());
-        calls.spawn(async move {
-            let Outcome {
-                seen,
-                attempts,
-                story,
-            } = target.call(number).await;
-            CallRecord {
-                number,
-                latency: start.elapsed(),
-                seen,
-                attempts,
-                story,
-            }
-        });
+        calls.spawn(recorded(target.clone(), number));
     }
     let mut records = Vec::new();
     while let Some(done) = calls.join_next().await {

@@ -109,13 +109,16 @@ fn a_failed_calls_state_is_kept_without_its_log() {
     let handle = next.begin();
     assert!(std::ptr::eq(state_of(&next), state));
     next.claim_first();
-    assert_eq!(next.info().records().len(), 0);
-    assert!(next.info().reasons().next().is_none() && next.info().refusals().next().is_none());
     assert_eq!((next.info().stopped(), next.info().attempts()), (None, 1));
+    assert!(!handle.is_copied() && !next.shared().unwrap().is_logged());
+    // Once this call logs something, nothing of the other one is there.
+    next.shared().unwrap().refused(StopReason::Deadline);
+    let info = next.info();
+    assert!(info.records().len() == 0 && info.reasons().next().is_none());
+    assert!(info.refusals().eq([StopReason::Deadline]));
     assert!(next.backends_tried().is_empty() && next.call_id().is_none());
     assert_eq!(next.shared().unwrap().last_permitted(), None);
     assert!(next.take_config_waiter().is_none() && next.subject().is_none());
-    assert!(!handle.is_copied());
 }
 
 #[test]
