@@ -71,8 +71,8 @@ use crate::{CallDeadline, Failure, RetryThrottle, StopReason};
 /// What a driver reads of one attempt's call, and does to it.
 ///
 /// A method that only stores something for the caller's view of the call does nothing by default. A
-/// call with a throttle that has prices for single failures must keep the failure of
-/// [`paid`](Self::paid).
+/// call with a throttle that has prices for single failures must keep the failure of the last
+/// record that was [paid](AttemptRecord::paid) for: [`count_success`] returns the price.
 pub trait CallEffects {
     /// The throttle that applies to the call.
     fn throttle(&self) -> Option<&dyn RetryThrottle>;
@@ -91,16 +91,6 @@ pub trait CallEffects {
     /// The history and the user data of the call, for its strategy.
     fn view(&self) -> &dyn CallView {
         &()
-    }
-
-    /// The throttle paid for a retry after this failure.
-    fn paid(&self, failure: &Failure) {
-        let _ = failure;
-    }
-
-    /// The failure for which the throttle last paid.
-    fn last_paid(&self) -> Option<Failure> {
-        None
     }
 
     /// The attempt takes no more reports.
@@ -174,21 +164,8 @@ fn allows(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
 
 /// The throttle spends for an attempt that is about to be sent. False if it refuses.
 fn spend(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
-    let Some(throttle) = effects.throttle() else {
-        return true;
-    };
-    let spent = throttle.spend(failure);
-    if let (true, Some(failure)) = (spent, failure) {
-        effects.paid(failure);
-    }
-    spent
-}
-
-/// Refunds what was spent for a retry that was not sent.
-fn refund(effects: &impl CallEffects) {
-    if let (Some(failure), Some(throttle)) = (effects.last_paid(), effects.throttle()) {
-        throttle.refund(Some(&failure));
-    }
+    let throttle = effects.throttle();
+    throttle.is_none_or(|throttle| throttle.spend(failure))
 }
 
 /// Records a failed attempt.

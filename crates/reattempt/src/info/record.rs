@@ -88,6 +88,8 @@ pub struct AttemptRecord {
     pub ended: Option<Instant>,
     /// The throttle's fill after this attempt was counted, in thousandths of a token.
     pub milli_tokens: Option<u64>,
+    /// The throttle paid for a retry after this failure.
+    pub paid: bool,
 }
 
 impl AttemptRecord {
@@ -106,6 +108,7 @@ impl AttemptRecord {
             backend: None,
             ended: None,
             milli_tokens: None,
+            paid: false,
         }
     }
 }

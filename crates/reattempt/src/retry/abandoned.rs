@@ -31,12 +31,14 @@ where
                     effects.cancelled(Some(stopped));
                     end(stopped);
                 }
-                Sent::Again(failing) => {
+                Sent::Again(failing, _) => {
                     effects.cancelled(Some(stopped));
-                    failing.driver.dropped(stopped, &effects);
+                    failing.as_mut().driver().dropped(stopped, &effects);
                 }
             },
-            StateProj::Between { failing, .. } => failing.driver.dropped(stopped, &effects),
+            StateProj::Between { failing, .. } => {
+                failing.as_mut().driver().dropped(stopped, &effects);
+            }
             StateProj::Expired | StateProj::Done => {}
         }
     }
@@ -48,7 +50,7 @@ impl<F, O> State<F, O> {
             Self::InFlight { sent, .. } => match sent {
                 Sent::First => "First",
                 Sent::Observed => "Observed",
-                Sent::Again(_) => "Again",
+                Sent::Again(..) => "Again",
                 Sent::Passed => "Passed",
             },
             Self::Between { next, .. } => match next {

@@ -33,6 +33,7 @@ where
         let StateOwned::Between {
             next: Next::Decide(deciding),
             mut failing,
+            kept,
         } = this.state.as_mut().project_replace(State::Done)
         else {
             polled_after_completion("RetryFuture")
@@ -42,14 +43,20 @@ where
             tracing::warn!(target: "reattempt", "the strategy failed, and the call with it: {error}");
         }
         let attempt = this.source.context_mut().attempt();
-        let failure = failing.verdict.failure();
-        let replayable = this.source.can_replay(attempt, AttemptKind::Retry, failure);
+        let failure = failing.failure;
+        let replayable = this
+            .source
+            .can_replay(attempt, AttemptKind::Retry, failure.as_ref());
         let context = this.source.context_mut();
         let strategy = this.config.strategy(context);
         let effects = this.config.settings.effects(context);
-        let action = failing
-            .driver
-            .decided(clock::now(), decision, replayable, strategy, &effects);
-        self.act(action, deciding.outcome, failing)
+        let action = failing.as_mut().driver().decided(
+            clock::now(),
+            decision,
+            replayable,
+            strategy,
+            &effects,
+        );
+        self.act(action, deciding.outcome, failing, kept)
     }
 }

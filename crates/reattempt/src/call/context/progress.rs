@@ -93,15 +93,15 @@ impl CallContext {
     }
 
     /// The same for one of several attempts: unless it is the first, the throttle also receives the
-    /// failure of the last permitted retry.
+    /// failure for which it last paid.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
         let later = !committed && self.attempt() > 1;
         match self.throttle().filter(|_| later) {
             Some(throttle) => {
-                let permitted = self.shared().and_then(CallState::last_permitted);
-                count_success(&**throttle, self.attempt(), permitted.as_ref());
+                let paid = self.shared().and_then(CallState::last_paid);
+                count_success(&**throttle, self.attempt(), paid.as_ref());
                 if let Some(state) = self.shared() {
                     state.won(StopReason::Success);
                 }
