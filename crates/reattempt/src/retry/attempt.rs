@@ -8,8 +8,8 @@ use crate::{AttemptKind, Classify, HasCallContext, NextAttempt, Replay, Surface,
 use tower_service::Service;
 
 use super::deferred::Deciding;
-use super::failing::Failing;
-use super::future::{Next, Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
+use super::failing::{Failing, Next};
+use super::future::{Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
 use crate::clock;
 use crate::poll::polled_after_completion;
 use crate::recovery::Source;
@@ -36,8 +36,9 @@ where
         settings.warnings.if_attempts_unlimited(context);
         let verdict = settings.classify(outcome.as_ref(), context);
         let (failing, held) = match sent {
-            Sent::Again(failing, held) => (Some(failing), held.map(|held| *held)),
-            _ => (None, None),
+            Sent::First | Sent::Observed | Sent::Passed => (None, None),
+            Sent::Again(failing) => (Some(failing), None),
+            Sent::Holding(both) => (Some(both.0), Some(both.1)),
         };
         if verdict.failure().is_none() {
             let committed = verdict == Verdict::Committed;
@@ -94,7 +95,7 @@ where
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.project();
-        let (next, kept) = match action {
+        let kept = match action {
             Action::Return(surface) => {
                 Failing::give_back(failing);
                 let held = held.filter(|_| surface == Surface::Held);
@@ -105,7 +106,16 @@ where
                 this.state.set(State::Expired);
                 return ControlFlow::Continue(());
             }
-            Action::Ask(deferred) => (Next::Decide(Box::new(Deciding { deferred, outcome })), held),
+            Action::Ask(deferred) => {
+                let deciding = Box::new(Deciding {
+                    deferred,
+                    outcome,
+                    failing,
+                    held,
+                });
+                this.state.set(State::Deciding { deciding });
+                return ControlFlow::Continue(());
+            }
             Action::Wait(wait) => {
                 let kept = match wait.keep {
                     Keep::New => Some(outcome),
@@ -115,23 +125,19 @@ where
                 failing.as_mut().wait(&wait);
                 let context = this.source.context_mut();
                 let attempt = context.attempt();
-                let next = match wait.until {
+                failing.as_mut().then(match wait.until {
                     Some(_) => Next::Wait,
                     None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
                     None => Next::Ready,
-                };
+                });
                 // After the response was dropped, which may end the request in the transport.
                 if let Source::Template { request, .. } = &mut *this.source {
                     request.attempt_over(attempt);
                 }
-                (next, kept)
+                kept
             }
         };
-        this.state.set(State::Between {
-            next,
-            failing,
-            kept,
-        });
+        this.state.set(State::Between { failing, kept });
         ControlFlow::Continue(())
     }
 
@@ -216,7 +222,10 @@ where
         if let StateOwned::Between { failing, kept, .. } =
             this.state.as_mut().project_replace(State::Done)
         {
-            let sent = Sent::Again(failing, kept.filter(|_| holds).map(Box::new));
+            let sent = match kept.filter(|_| holds) {
+                Some(kept) => Sent::Holding(Box::new((failing, kept))),
+                None => Sent::Again(failing),
+            };
             this.state.set(State::InFlight { future, sent });
         }
         ControlFlow::Continue(())

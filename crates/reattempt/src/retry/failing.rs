@@ -17,11 +17,24 @@ thread_local! {
     static SPARE: Pool<Pin<Box<Failing>>> = const { Pool::new() };
 }
 
+/// What happens before the next attempt.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Next {
+    /// The delay runs.
+    Wait,
+    /// Other tasks run once, in place of a delay.
+    Yield,
+    /// The service gets ready.
+    #[default]
+    Ready,
+}
+
 pin_project! {
     /// Allocated with the first failure, and reused by a later call on the same thread.
     #[derive(Default)]
     pub(super) struct Failing {
         pub(super) driver: RetryDriver,
+        pub(super) next: Next,
         pub(super) kind: AttemptKind,
         // Of the attempt that failed last.
         pub(super) failure: Option<Failure>,
@@ -54,6 +67,10 @@ impl Failing {
 
     pub(super) fn failed(self: Pin<&mut Self>, failure: Option<&Failure>) {
         *self.project().failure = failure.copied();
+    }
+
+    pub(super) fn then(self: Pin<&mut Self>, next: Next) {
+        *self.project().next = next;
     }
 
     pub(super) fn wait(self: Pin<&mut Self>, wait: &Wait) {

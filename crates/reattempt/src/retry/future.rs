@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use super::Config;
 use super::deferred::Deciding;
-use super::failing::Failing;
+use super::failing::{Failing, Next};
 use crate::clock;
 use crate::poll::{as_poll, polled_after_completion};
 use crate::recovery::Source;
@@ -60,9 +60,10 @@ pin_project! {
         /// The inner service has the request. The future is gone once a first attempt succeeded:
         /// to replace the state as well would cost such a call a tenth of its instructions.
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
-        /// An attempt failed, and another one may follow.
+        /// An attempt failed, and the strategy finishes its decision.
+        Deciding { deciding: Box<Deciding<O>> },
+        /// An attempt failed, and another one follows.
         Between {
-            next: Next<O>,
             failing: Pin<Box<Failing>>,
             // The failure that a gate still ahead may return.
             kept: Option<O>,
@@ -80,22 +81,12 @@ pub(super) enum Sent<O> {
     First,
     /// A first attempt whose success is looked at.
     Observed,
-    /// An attempt after failures, one of which the strategy holds.
-    Again(Pin<Box<Failing>>, Option<Box<O>>),
+    /// An attempt after failures.
+    Again(Pin<Box<Failing>>),
+    /// The same, and the strategy holds one of the failures.
+    Holding(Box<(Pin<Box<Failing>>, O)>),
     /// A call on which another recovery layer acts, or none.
     Passed,
-}
-
-/// What happens before the next attempt.
-pub(super) enum Next<O> {
-    /// The strategy finishes its decision.
-    Decide(Box<Deciding<O>>),
-    /// The delay runs.
-    Wait,
-    /// Other tasks run once, in place of a delay.
-    Yield,
-    /// The service gets ready.
-    Ready,
 }
 
 impl<S, C, Req> Future for RetryFuture<S, C, Req>
@@ -219,11 +210,11 @@ where
                     }
                     self.as_mut().settle(sent, outcome)
                 }
-                StateProj::Between { next, failing, .. } => match next {
-                    Next::Decide(deciding) => {
-                        let decision = ready!(deciding.deferred.as_mut().poll(cx));
-                        self.as_mut().decided(decision)
-                    }
+                StateProj::Deciding { deciding } => {
+                    let decision = ready!(deciding.deferred.as_mut().poll(cx));
+                    self.as_mut().decided(decision)
+                }
+                StateProj::Between { failing, .. } => match failing.next {
                     Next::Wait => {
                         if ready!(failing.as_mut().poll_wait(cx)) {
                             let settings = &this.config.settings;
@@ -231,14 +222,14 @@ where
                             failing.as_mut().driver().nudged(clock::now(), &effects);
                             // No delay is left, so other tasks run once, as after a zero delay: a
                             // configuration that is always newer must not hold up the deadline.
-                            *next = Next::Yield;
+                            failing.as_mut().then(Next::Yield);
                         } else {
-                            *next = Next::Ready;
+                            failing.as_mut().then(Next::Ready);
                         }
                         ControlFlow::Continue(())
                     }
                     Next::Yield => {
-                        *next = Next::Ready;
+                        failing.as_mut().then(Next::Ready);
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }

@@ -42,8 +42,14 @@ impl CallState {
     #[inline]
     pub(crate) fn drop_waiters(&self) {
         if self.has(LEFT_WAITER) {
-            let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
+            self.drop_left();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_left(&self) {
+        let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
     }
 
     pub(crate) fn take_waiter(&self, attempt: u32) -> Option<ConfigWaiter> {
