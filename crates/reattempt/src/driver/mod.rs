@@ -48,17 +48,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#[cfg(any(test, feature = "tokio"))]
-mod context;
 mod hedge;
-#[cfg(any(test, feature = "tokio"))]
-mod passed;
 mod retry;
 
 use std::time::Instant;
 
-#[cfg(any(test, feature = "tokio"))]
-pub(crate) use context::Effects;
+pub use crate::policy::throttle::{count_success, count_unsuccessful};
 pub use hedge::{HedgeDriver, Permit};
 pub use retry::RetryDriver;
 
@@ -120,27 +115,8 @@ pub trait CallEffects {
     }
 }
 
-/// The throttle counts a success of this attempt of the call. `paid` is the failure for which it
-/// last paid for a retry of the call.
-#[inline]
-pub fn count_success(throttle: &dyn RetryThrottle, attempt: u32, paid: Option<&Failure>) {
-    if attempt > 1 {
-        throttle.recovered(paid);
-    } else {
-        throttle.settled(Settled::Success);
-    }
-}
-
-/// This attempt of the call ended without success: the throttle sees it if it is the call's first.
-/// For attempts that are dropped; of those that fail the drivers do it.
-pub fn count_unsuccessful(throttle: &dyn RetryThrottle, attempt: u32) {
-    if attempt <= 1 {
-        throttle.first_failed();
-    }
-}
-
 /// The throttle counts a failed attempt. Returns its fill.
-fn count(effects: &impl CallEffects, failed: &FailedAttempt) -> Option<u64> {
+pub(crate) fn count(effects: &impl CallEffects, failed: &FailedAttempt) -> Option<u64> {
     let throttle = effects.throttle()?;
     if effects.attempt() <= 1 && failed.is_final_answer() {
         throttle.first_answered();
@@ -169,7 +145,7 @@ fn spend(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
 }
 
 /// Records a failed attempt.
-fn record_failure(
+pub(crate) fn record_failure(
     effects: &impl CallEffects,
     mut record: AttemptRecord,
     milli_tokens: Option<u64>,

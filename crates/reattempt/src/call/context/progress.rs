@@ -9,8 +9,8 @@ use crate::call::marks::CLAIMED;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::pool;
 use crate::call::state::CallState;
-use crate::driver::count_success;
-use crate::{AttemptKind, AttemptReport, StopReason};
+use crate::policy::throttle::count_success;
+use crate::{AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, StopReason};
 
 impl CallContext {
     /// For layers: the call begins, unless it has begun. Returns a handle to it.
@@ -108,6 +108,19 @@ impl CallContext {
             }
             None => self.settle_success(committed),
         }
+    }
+
+    /// The record of this attempt, which succeeded, or whose response is committed.
+    pub(crate) fn success_record(&self, committed: bool) -> AttemptRecord {
+        let (outcome, stopped) = if committed {
+            (AttemptOutcome::Committed, StopReason::Committed)
+        } else {
+            (AttemptOutcome::Success, StopReason::Success)
+        };
+        let mut record = AttemptRecord::new(self.attempt(), self.kind(), outcome);
+        record.backend = self.backend();
+        record.stopped = Some(stopped);
+        record
     }
 
     /// For recovery layers: true if this is a copy of that context, of the same attempt of the same

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use super::{CallEffects, count_unsuccessful};
+mod passed;
+
 use crate::call::state::CallState;
+use crate::driver::{CallEffects, count_unsuccessful};
 use crate::info::{AttemptRecord, Backend};
 use crate::machine::Facts;
 use crate::policy::strategy::CallView;
@@ -51,7 +53,7 @@ impl<'a> Effects<'a> {
     #[cold]
     fn record_success(&self, committed: bool) {
         if self.context.shared().is_some() {
-            let record = AttemptRecord::of_success(self.context, committed);
+            let record = self.context.success_record(committed);
             let stopped = record.stopped;
             self.record(record);
             self.ended(stopped.unwrap_or(StopReason::Success));
