@@ -17,8 +17,8 @@ use super::facts::{facts, limit, same_delay, says, verdict};
 use super::fitting::{Fitting, Roll};
 use super::traffic::{Happened, Recorded, Traffic};
 use super::{Decisions, Difference};
+use crate::load::CallKind;
 use crate::policy::{Classes, Clock, Own, PolicyText, Routes, Simulated, Way};
-use crate::scenario::CallKind;
 
 /// What one route has under the policy.
 pub(super) struct Route {
