@@ -252,7 +252,11 @@ impl<'a> Follower<'a> {
         let effects = Effects::new(route.throttle.as_deref(), limit, entry.number, &mut of.paid);
         if let Progress::Retry { driver, next } = &mut of.progress {
             *next = None;
-            driver.dropped(entry.stopped.unwrap_or(StopReason::Cancelled), &effects);
+            driver.dropped(
+                None,
+                entry.stopped.unwrap_or(StopReason::Cancelled),
+                &effects,
+            );
         }
     }
 }
