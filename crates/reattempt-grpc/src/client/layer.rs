@@ -201,8 +201,8 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
     /// These channels, one for each backend, with health: the innermost service. A backend that
     /// fails is ejected for a time, each attempt goes to the less loaded of two, and a further one
     /// to a backend that the call has not tried. It has this layer's classifier, and the observers
-    /// that were added before; keep a clone to change the list and to see its state. A status that
-    /// comes in trailers after the head of a response says nothing to it.
+    /// that were added before; keep a clone to change the list and to see its state. A response
+    /// whose status comes in trailers counts by that status, once it has ended.
     ///
     /// ```
     /// use reattempt::health::HealthPolicy;

@@ -36,8 +36,9 @@ use list::List;
 /// Each ejection is logged at WARN and each return at INFO (`tracing`, target `reattempt::health`).
 ///
 /// The classifier is that of the recovery layer: a verdict that the request is at fault says
-/// nothing against the backend ([`Outcome::of`](crate::health::Outcome::of)). A response that is
-/// committed counts as an answer when its head arrives.
+/// nothing against the backend ([`Outcome::of`](crate::health::Outcome::of)). A committed response
+/// counts by its [end](crate::AttemptReporter::finish) if a layer
+/// [follows](crate::AttemptReporter::follow) it, and otherwise as an answer when its head arrives.
 pub struct Balanced<S, C, P = NoPushback> {
     /// There once it was called: a clone that only changes the list keeps none, and no service that
     /// was removed.

@@ -8,6 +8,8 @@ use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::pool;
+#[cfg(feature = "tokio")]
+use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 use crate::driver::count_success;
 use crate::{AttemptKind, AttemptReport, StopReason};
@@ -128,6 +130,15 @@ impl CallContext {
     pub fn report(&self) -> AttemptReport {
         let state = self.shared();
         state.map_or_else(AttemptReport::default, |state| state.slots.read(self.key()))
+    }
+
+    /// For an attempt whose response is committed and [followed](AttemptReport::followed): this
+    /// learns from its end.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn at_end(&self, learns: AtEnd) {
+        if let Some(state) = self.shared() {
+            state.at_end_of(self.attempt(), learns);
+        }
     }
 
     /// For balancers: this attempt is a hedge, and another attempt of the call is in flight.

@@ -332,11 +332,13 @@ pub fn was_accepted(
         StopReason::Success | StopReason::Committed => Some(true),
         StopReason::Cancelled | StopReason::NotAdmitted => None,
         StopReason::Deadline => sent.then_some(false),
-        _ => {
-            let last = last()?;
-            Some(last.stage == Stage::Response && last.class() != ReasonClass::Overload)
-        }
+        _ => last().map(|last| is_accepted(&last)),
     }
+}
+
+/// Whether a server that failed like this had accepted the call.
+pub(crate) fn is_accepted(last: &Failure) -> bool {
+    last.stage == Stage::Response && last.class() != ReasonClass::Overload
 }
 
 fn check(multiplier: u32, window: Duration) -> Result<(), InvalidAdmission> {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::event::{HealthCause, HealthChange, HealthEvent, Listeners};
+#[cfg(feature = "tokio")]
+use super::late::Open;
 use super::options::HealthPolicy;
 use super::pool::Pool;
 use super::send::Sent;
@@ -178,6 +180,12 @@ impl CircuitBreaker {
             CLOSED => Ok(self.pool.force(now)),
             _ => self.pool.admit(now).map_err(refusal),
         }
+    }
+
+    /// The response of a request has begun: its end will say whether it succeeded.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn begun(&self, sent: Sent, now: Instant) -> Option<Open> {
+        self.pool.begun(sent, now, None)
     }
 
     /// A request that was let through is over.

@@ -151,7 +151,7 @@ impl Common {
     ) {
         // One that returns by time alone is ejected by its next failure.
         let in_a_row = match cause {
-            HealthCause::Time => self.policy.consecutive_failures.unwrap_or(1) - 1,
+            HealthCause::Time => self.policy.failures_in_doubt(),
             _ => 0,
         };
         member.uneject(now, in_a_row);

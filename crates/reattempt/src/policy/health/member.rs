@@ -172,6 +172,12 @@ impl Member {
         self.in_a_row.fetch_add(1, Relaxed).saturating_add(1)
     }
 
+    /// It is back as far as is known: it begins with this many failures in a row.
+    #[cfg(feature = "tokio")]
+    pub(super) fn begin_in_doubt(&self, failures: u32) {
+        self.in_a_row.store(failures, Relaxed);
+    }
+
     /// Whether its last attempt failed or had no answer for long.
     pub(super) fn is_failing(&self) -> bool {
         self.in_a_row.load(Relaxed) != 0

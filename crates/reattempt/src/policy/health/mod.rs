@@ -32,6 +32,8 @@ mod alone;
 mod breaker;
 mod ended;
 mod event;
+#[cfg(feature = "tokio")]
+mod late;
 mod ledger;
 mod member;
 #[cfg(all(test, reattempt_loom))]
@@ -51,6 +53,8 @@ use crate::Verdict;
 
 pub use breaker::{CircuitBreaker, CircuitState};
 pub use event::{HealthCause, HealthChange, HealthEvent};
+#[cfg(feature = "tokio")]
+pub(crate) use late::Open;
 pub use options::{FailurePercentageEjection, HealthPolicy, SuccessRateEjection};
 pub use pool::Pool;
 pub use send::{Attempted, Sent};

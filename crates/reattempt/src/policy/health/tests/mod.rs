@@ -1,6 +1,8 @@
 mod a50_rules;
 mod bounds;
 mod breaker;
+#[cfg(feature = "tokio")]
+mod late;
 mod picks;
 #[cfg(feature = "config")]
 mod reading;
