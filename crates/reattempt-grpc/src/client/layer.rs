@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reattempt::admission::Admission;
 use reattempt::backends::Balanced;
-use reattempt::health::{CircuitBreaker, HealthPolicy};
+use reattempt::health::{CircuitBreaker, LiveHealthPolicy};
 use reattempt::observe::with_observer;
 use reattempt::{
     AdmissionLayer, CircuitBreakerLayer, DeadlineLayer, HedgeLayer, Observer, PushbackLayer,
@@ -226,7 +226,7 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
     pub fn backends<N: Into<Arc<str>>, S: Send + 'static>(
         &self,
         channels: impl IntoIterator<Item = (N, S)>,
-        policy: HealthPolicy,
+        policy: impl Into<LiveHealthPolicy>,
     ) -> Balanced<S, GrpcClassifier, GrpcPushback> {
         let backends = Balanced::new(channels, policy, self.classifier).pushback(GrpcPushback);
         match &self.observer {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reattempt::admission::{Admission, OfContext};
 use reattempt::backends::Balanced;
 use reattempt::deadline::AsError;
-use reattempt::health::HealthPolicy;
+use reattempt::health::LiveHealthPolicy;
 use reattempt::{
     AdmissionLayer, AttemptDeadlineLayer, CircuitBreakerLayer, ClientErrorLayer, DeadlineLayer,
     Observer, PushbackLayer, RetryStrategy, RetryThrottle, Route, RouteLayer, RoutePolicy,
@@ -316,7 +316,7 @@ impl<R, B> HttpClientLayer<R, B> {
     pub fn backends<N: Into<Arc<str>>, S: Send + 'static>(
         &self,
         services: impl IntoIterator<Item = (N, S)>,
-        policy: HealthPolicy,
+        policy: impl Into<LiveHealthPolicy>,
     ) -> Balanced<S, HttpClassifier, HttpPushback> {
         let classifier = self.recovery.known_classifier();
         let backends = Balanced::new(services, policy, classifier).pushback(self.pushback.clone());
@@ -340,9 +340,12 @@ impl<R, B> HttpClientLayer<R, B> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn circuit_breakers(self, policy: HealthPolicy) -> HttpClientLayer<R, OriginBreakers> {
+    pub fn circuit_breakers(
+        self,
+        policy: impl Into<LiveHealthPolicy>,
+    ) -> HttpClientLayer<R, OriginBreakers> {
         HttpClientLayer {
-            breakers: OriginBreakers::new(policy, self.recovery.known_observer()),
+            breakers: OriginBreakers::new(policy.into(), self.recovery.known_observer()),
             admission: self.admission,
             routes: self.routes,
             deadline: self.deadline,

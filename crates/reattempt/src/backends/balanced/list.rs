@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
-use crate::health::{Attempted, HealthEvent, HealthPolicy, Pool, Sent, Status};
+use crate::health::{Attempted, HealthEvent, LiveHealthPolicy, Pool, Sent, Status};
 use crate::{Backend, CallContext};
 
 /// The lock is held only to clone a service, so that it need not be `Sync`.
@@ -37,7 +37,7 @@ pub(super) fn named<N: Into<Arc<str>>, S>(
 impl<S> List<S> {
     pub(super) fn new<N: Into<Arc<str>>>(
         backends: impl IntoIterator<Item = (N, S)>,
-        policy: HealthPolicy,
+        policy: LiveHealthPolicy,
     ) -> Self {
         let all = named(backends);
         let pool = Pool::new(policy, all.len(), clock::now());

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::Outcome;
 use super::event::{HealthCause, HealthChange, HealthEvent, Listeners};
 #[cfg(feature = "tokio")]
 use super::late::Open;
-use super::options::HealthPolicy;
+use super::live::LiveHealthPolicy;
 use super::pool::Pool;
 use super::send::Sent;
-use super::{FailurePercentageEjection, Outcome};
 use crate::sync::{AtomicU8, Ordering};
 
 /// Whether requests are let through.
@@ -47,17 +47,8 @@ pub struct CircuitBreaker {
 impl CircuitBreaker {
     /// A closed circuit that exists from `now` on.
     #[must_use]
-    pub fn new(policy: HealthPolicy, now: Instant) -> Self {
-        let alone = |by: FailurePercentageEjection| FailurePercentageEjection {
-            minimum_hosts: 1,
-            ..by
-        };
-        let by_share = policy.failure_percentage.map(alone);
-        let policy = policy
-            .max_ejection_percent(100)
-            .success_rate(None)
-            .failure_percentage(by_share);
-        let pool = Pool::returning(policy, 1, now, true);
+    pub fn new(policy: impl Into<LiveHealthPolicy>, now: Instant) -> Self {
+        let pool = Pool::returning(policy.into(), 1, now, true);
         let switch = Arc::new(AtomicU8::new(AUTOMATIC));
         let listeners = Arc::new(Listeners::default());
         listeners.add(HealthEvent::log);

@@ -91,11 +91,8 @@ impl Pool {
                     common.uneject(ledger, member, now, HealthCause::Answered);
                 } else if is_own && common.by_trial && is_failure {
                     common.eject_again(ledger, member, now, HealthCause::FailedTrial);
-                } else if is_own && common.by_trial {
-                    // It said nothing: the next call tries.
-                    member.probe_from(now);
                 } else if is_own {
-                    member.probe_from(common.next_probe(member, now));
+                    member.probed(now);
                 }
             }
             if is_own {
@@ -120,7 +117,7 @@ impl Common {
         let silence = if usual > 0 {
             unanswered
         } else {
-            nanos(self.policy.interval)
+            nanos(self.policy.load().interval)
         };
         member.took_at_least(took);
         if outcome == Outcome::Dropped && took <= silence {

@@ -4,8 +4,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::event::{HealthCause, HealthChange, HealthEvent, Listeners};
+use super::live::LiveHealthPolicy;
 use super::member::Member;
-use super::options::HealthPolicy;
+use super::options::{FailurePercentageEjection, HealthPolicy};
 use super::sweep;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -17,7 +18,7 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 /// What the pools of one changing list share.
 #[derive(Debug)]
 pub(super) struct Common {
-    pub(super) policy: HealthPolicy,
+    pub(super) policy: LiveHealthPolicy,
     /// How an ejected backend returns: a circuit breaker's only by a trial.
     pub(super) by_trial: bool,
     pub(super) epoch: Instant,
@@ -38,7 +39,7 @@ pub(super) struct Ledger {
     /// Of the newest list.
     pub(super) members: Vec<Arc<Member>>,
     pub(super) ticked_at: u64,
-    pub(super) sweep_at: u64,
+    pub(super) swept_at: u64,
     /// What happened under the lock, until it is released.
     pub(super) events: Vec<HealthEvent>,
 }
@@ -88,7 +89,7 @@ impl Common {
         let ejected = ledger.members.iter().filter(|one| one.is_ejected());
         if member.is_ejected()
             || member.is_gone()
-            || !self.policy.may_eject(ejected.count(), ledger.members.len())
+            || !self.may_eject(&self.policy.load(), ejected.count(), ledger)
         {
             return;
         }
@@ -111,35 +112,58 @@ impl Common {
                 HealthChange::Ejected
             },
             cause,
-            ejected_for: Some(self.policy.ejection_time(member.times())),
+            ejected_for: Some(self.policy.load().ejection_time(member.times())),
         });
-        member.probe_from(self.next_probe(member, now));
+        member.probed(now);
         self.plain_until.store(0, Relaxed);
     }
 
-    /// When an ejected backend may be probed next.
-    pub(super) fn next_probe(&self, member: &Member, now: u64) -> u64 {
-        if self.by_trial {
-            return self.ejected_until(member).unwrap_or(now);
+    /// Whether one more backend may be ejected while `ejected` are. A circuit has no other.
+    fn may_eject(&self, policy: &HealthPolicy, ejected: usize, ledger: &Ledger) -> bool {
+        self.by_trial || policy.may_eject(ejected, ledger.members.len())
+    }
+
+    /// A circuit is judged alone.
+    const fn of_this_list(&self, by: FailurePercentageEjection) -> FailurePercentageEjection {
+        FailurePercentageEjection {
+            minimum_hosts: if self.by_trial { 1 } else { by.minimum_hosts },
+            ..by
         }
-        let probe = self.policy.probe_interval;
-        probe.map_or(u64::MAX, |interval| now.saturating_add(nanos(interval)))
+    }
+
+    /// Fewer may be ejected than are: those that were ejected first return.
+    pub(super) fn uneject_beyond_share(&self, ledger: &mut Ledger, now: u64) {
+        let ejected = ledger.members.iter().filter(|one| one.is_ejected());
+        let mut ejected: Vec<_> = ejected.map(Arc::clone).collect();
+        ejected.sort_by_key(|member| member.ejected_at());
+        let policy = self.policy.load();
+        for at in 0..ejected.len() {
+            let others = ejected.len() - at - 1;
+            if !self.may_eject(&policy, others, ledger) {
+                self.uneject(ledger, &ejected[at], now, HealthCause::FewerAllowed);
+            }
+        }
     }
 
     /// Takes the right to probe, if it is time and no other probe is in flight. One that hangs for
     /// the time of an ejection is not waited for.
     pub(super) fn take_probe(&self, member: &Member, now: u64) -> bool {
-        member.take_probe(now, self.patience(member))
-    }
-
-    fn patience(&self, member: &Member) -> u64 {
-        nanos(self.policy.ejection_time(member.times())).max(1)
+        let policy = self.policy.load();
+        let due = if self.by_trial {
+            self.ejected_until(member)
+        } else {
+            let after = |interval| member.probed_at().saturating_add(nanos(interval));
+            policy.probe_interval.map(after)
+        };
+        let patience = nanos(policy.ejection_time(member.times())).max(1);
+        due.is_some_and(|due| now >= due) && member.take_probe(now, patience)
     }
 
     /// When the time of its ejection is over.
     pub(super) fn ejected_until(&self, member: &Member) -> Option<u64> {
-        let time = nanos(self.policy.ejection_time(member.times()));
-        Some(member.ejected_at()?.saturating_add(time))
+        let at = member.ejected_at()?;
+        let time = self.policy.load().ejection_time(member.times());
+        Some(at.saturating_add(nanos(time)))
     }
 
     pub(super) fn uneject(
@@ -151,7 +175,7 @@ impl Common {
     ) {
         // One that returns by time alone is ejected by its next failure.
         let in_a_row = match cause {
-            HealthCause::Time => self.policy.failures_in_doubt(),
+            HealthCause::Time => self.policy.load().failures_in_doubt(),
             _ => 0,
         };
         member.uneject(now, in_a_row);
@@ -175,7 +199,7 @@ impl Common {
     #[cold]
     pub(super) fn failed_again(&self, member: &Member, now: u64) -> bool {
         let in_a_row = member.failed_again();
-        let Some(most) = self.policy.consecutive_failures else {
+        let Some(most) = self.policy.load().consecutive_failures else {
             return false;
         };
         // Not at each further one: the lock would be asked by all failing calls.
@@ -193,21 +217,27 @@ impl Common {
             if now < self.tick_at.load(Relaxed) {
                 return;
             }
-            let tick = nanos(TICK.min(self.policy.interval));
+            let policy = self.policy.load();
+            let (tick, interval) = (nanos(TICK.min(policy.interval)), nanos(policy.interval));
             let ticks = now.saturating_sub(ledger.ticked_at) / tick;
             self.measure(ledger, ticks);
-            if now >= ledger.sweep_at {
-                self.sweep(ledger, now);
+            let due = ledger.swept_at.saturating_add(interval);
+            if now >= due {
+                // A shorter interval begins now, not before what was done since.
+                let due = due.max(ledger.ticked_at);
+                self.sweep(ledger, &policy, due, now);
             }
+            self.uneject_beyond_share(ledger, now);
             for member in &ledger.members {
-                let slow_start = nanos(self.policy.slow_start);
+                let slow_start = nanos(policy.slow_start);
                 let is_over = |joined: u64| now.saturating_sub(joined) >= slow_start;
                 if member.joined_at().is_some_and(is_over) {
                     member.has_full_share();
                 }
             }
             ledger.ticked_at = now;
-            let next = now.saturating_add(tick).min(ledger.sweep_at);
+            let sweep_at = ledger.swept_at.saturating_add(interval);
+            let next = now.saturating_add(tick).min(sweep_at);
             self.tick_at.store(next, Relaxed);
             let is_plain = |member: &Arc<Member>| {
                 !member.is_ejected() && !member.is_held(now) && member.joined_at().is_none()
@@ -239,13 +269,11 @@ impl Common {
     }
 
     /// A50, Outlier Detection Behavior.
-    pub(super) fn sweep(&self, ledger: &mut Ledger, now: u64) {
-        let policy = &self.policy;
+    fn sweep(&self, ledger: &mut Ledger, policy: &HealthPolicy, due: u64, now: u64) {
         let interval = nanos(policy.interval);
         // Sweeps that no call asked for.
-        let due = ledger.sweep_at;
         let intervals = 1 + (now - due) / interval;
-        ledger.sweep_at = now.saturating_add(interval);
+        ledger.swept_at = now;
         let counts: Vec<_> = ledger.members.iter().map(|one| one.take_counts()).collect();
         let by_rate = policy.success_rate.iter().flat_map(|by| {
             let outliers = sweep::by_success_rate(&counts, by);
@@ -253,7 +281,8 @@ impl Common {
                 .into_iter()
                 .map(|at| (at, by.enforcement_percentage, HealthCause::SuccessRate))
         });
-        let by_share = policy.failure_percentage.iter().flat_map(|by| {
+        let by_share = policy.failure_percentage.map(|by| self.of_this_list(by));
+        let by_share = by_share.iter().flat_map(|by| {
             let outliers = sweep::by_failure_percentage(&counts, by);
             outliers.into_iter().map(|at| {
                 (

@@ -38,8 +38,8 @@ pub(super) struct Member {
     returned_at: AtomicU64,
     /// Until when it asked not to be used; 0 if it did not.
     held_until: AtomicU64,
-    /// When the next probe may be sent.
-    probe_at: AtomicU64,
+    /// When it was ejected, or the last probe ended.
+    probed_at: AtomicU64,
     /// When the probe in flight was sent; 0 if there is none.
     probed_since: AtomicU64,
     /// 1 once it is in no list.
@@ -62,7 +62,7 @@ impl Member {
             joined_at: AtomicU64::new(joined_at),
             returned_at: AtomicU64::new(0),
             held_until: AtomicU64::new(0),
-            probe_at: AtomicU64::new(0),
+            probed_at: AtomicU64::new(0),
             probed_since: AtomicU64::new(0),
             gone: AtomicU32::new(0),
             name: OnceLock::new(),
@@ -214,9 +214,13 @@ impl Member {
         self.joined_at.store(0, Relaxed);
     }
 
-    /// When the next probe may be sent.
-    pub(super) fn probe_from(&self, at: u64) {
-        self.probe_at.store(at, Relaxed);
+    /// A probe was of no use, or none was sent yet.
+    pub(super) fn probed(&self, now: u64) {
+        self.probed_at.store(now, Relaxed);
+    }
+
+    pub(super) fn probed_at(&self) -> u64 {
+        self.probed_at.load(Relaxed)
     }
 
     /// Under the pool's lock. `in_a_row` is how many failures it starts with.
@@ -239,13 +243,11 @@ impl Member {
         self.times.store(self.times().saturating_sub(less), Relaxed);
     }
 
-    /// Takes the right to probe, if it is time and no probe is in flight that is younger than
-    /// `patience`.
+    /// Takes the right to probe, if no probe is in flight that is younger than `patience`.
     pub(super) fn take_probe(&self, now: u64, patience: u64) -> bool {
         let since = self.probed_since.load(Relaxed);
         let is_free = since == 0 || now >= since.saturating_add(patience);
         self.is_ejected()
-            && now >= self.probe_at.load(Relaxed)
             && is_free
             && self
                 .probed_since

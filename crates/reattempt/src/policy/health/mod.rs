@@ -35,6 +35,7 @@ mod event;
 #[cfg(feature = "tokio")]
 mod late;
 mod ledger;
+mod live;
 mod member;
 #[cfg(all(test, reattempt_loom))]
 mod models;
@@ -55,6 +56,7 @@ pub use breaker::{CircuitBreaker, CircuitState};
 pub use event::{HealthCause, HealthChange, HealthEvent};
 #[cfg(feature = "tokio")]
 pub(crate) use late::Open;
+pub use live::LiveHealthPolicy;
 pub use options::{FailurePercentageEjection, HealthPolicy, SuccessRateEjection};
 pub use pool::Pool;
 pub use send::{Attempted, Sent};

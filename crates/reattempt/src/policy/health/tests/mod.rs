@@ -3,6 +3,7 @@ mod bounds;
 mod breaker;
 #[cfg(feature = "tokio")]
 mod late;
+mod live;
 mod picks;
 #[cfg(feature = "config")]
 mod reading;
