@@ -240,8 +240,8 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
     /// openings and closings; the log has them anyway.
     ///
     /// A refused connection counts as a failure, also of a call with `waitForReady`, and a call
-    /// that the open circuit refuses no longer waits. Of clients that share a breaker each notifies
-    /// its own observer: to count once, give it to one of them.
+    /// that the open circuit refuses no longer waits. One change is one event: of clients that
+    /// share a breaker the first that has an observer notifies it.
     ///
     /// ```
     /// use std::sync::Arc;

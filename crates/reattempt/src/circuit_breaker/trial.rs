@@ -31,6 +31,10 @@ impl Trial {
 
     /// The request is sent.
     pub(super) fn sent(mut self) -> Self {
+        let reserved = self.sent.as_mut().filter(|_| self.is_idle);
+        if let Some(sent) = reserved {
+            self.breaker.sends(sent, clock::now());
+        }
         self.is_idle = false;
         self
     }

@@ -1,6 +1,8 @@
 //! A circuit breaker: the health of one backend, for which there is no other.
 
 use std::sync::Arc;
+#[cfg(feature = "tokio")]
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::Outcome;
@@ -10,6 +12,8 @@ use super::late::Open;
 use super::live::LiveHealthPolicy;
 use super::pool::Pool;
 use super::send::Sent;
+#[cfg(feature = "tokio")]
+use super::waiting::{Waiting, Waits};
 use crate::sync::{AtomicU8, Ordering};
 
 /// Whether requests are let through.
@@ -42,6 +46,11 @@ pub struct CircuitBreaker {
     pool: Pool,
     switch: Arc<AtomicU8>,
     listeners: Arc<Listeners>,
+    /// A layer has brought its observer.
+    #[cfg(feature = "tokio")]
+    is_observed: AtomicBool,
+    #[cfg(feature = "tokio")]
+    waiting: Arc<Waiting>,
 }
 
 impl CircuitBreaker {
@@ -53,9 +62,17 @@ impl CircuitBreaker {
         let listeners = Arc::new(Listeners::default());
         listeners.add(HealthEvent::log);
         let (switched, notified) = (Arc::clone(&switch), Arc::clone(&listeners));
+        #[cfg(feature = "tokio")]
+        let waiting = Arc::<Waiting>::default();
+        #[cfg(feature = "tokio")]
+        let wakes = Arc::clone(&waiting);
         pool.on_event(move |event| {
             // By hand it is open or closed whatever it decides itself.
             if switched.load(Ordering::Relaxed) == AUTOMATIC {
+                #[cfg(feature = "tokio")]
+                if event.change == HealthChange::Opened {
+                    wakes.wake_all();
+                }
                 notified.notify(std::slice::from_ref(event));
             }
         });
@@ -63,6 +80,10 @@ impl CircuitBreaker {
             pool,
             switch,
             listeners,
+            #[cfg(feature = "tokio")]
+            is_observed: AtomicBool::new(false),
+            #[cfg(feature = "tokio")]
+            waiting,
         }
     }
 
@@ -77,6 +98,15 @@ impl CircuitBreaker {
     /// functions stay. It is called inline and must not block.
     pub fn on_event(&self, listener: impl Fn(&HealthEvent) + Send + Sync + 'static) {
         self.listeners.add(listener);
+    }
+
+    /// For layers that share the breaker: the observer of the first one that has any, so that one
+    /// change is one event.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn on_event_once(&self, listener: impl Fn(&HealthEvent) + Send + Sync + 'static) {
+        if !self.is_observed.swap(true, Ordering::Relaxed) {
+            self.on_event(listener);
+        }
     }
 
     /// Opens the circuit until it is switched again.
@@ -99,6 +129,10 @@ impl CircuitBreaker {
         let was_open = self.is_open();
         self.switch.store(to, Ordering::Relaxed);
         let is_open = self.is_open();
+        #[cfg(feature = "tokio")]
+        if is_open {
+            self.waiting.wake_all();
+        }
         if was_open != is_open {
             let change = if is_open {
                 HealthChange::Opened
@@ -153,6 +187,18 @@ impl CircuitBreaker {
     #[cfg(feature = "tokio")]
     pub(crate) fn is_switched_off(&self) -> bool {
         self.switch.load(Ordering::Relaxed) == OPEN
+    }
+
+    /// A caller that waits for the backend.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wait(&self) -> Waits {
+        self.waiting.wait()
+    }
+
+    /// A trial that was reserved is sent now.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn sends(&self, trial: &mut Sent, now: Instant) {
+        self.pool.sends(trial, now);
     }
 
     /// A trial that was reserved was not sent, for no fault of the backend.

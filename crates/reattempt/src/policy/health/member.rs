@@ -260,6 +260,15 @@ impl Member {
         self.probed_since.load(Relaxed) == since
     }
 
+    /// The probe in flight, if it is the one of then, counts as sent now.
+    #[cfg(feature = "tokio")]
+    pub(super) fn is_probe_moved(&self, since: u64, now: u64) -> bool {
+        let moved = self
+            .probed_since
+            .compare_exchange(since, now, Relaxed, Relaxed);
+        moved.is_ok()
+    }
+
     /// The probe in flight is over.
     pub(super) fn probe_over(&self) {
         self.probed_since.store(0, Relaxed);

@@ -47,6 +47,8 @@ mod send;
 mod sweep;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tokio")]
+mod waiting;
 
 use std::time::Duration;
 
@@ -60,6 +62,8 @@ pub use live::LiveHealthPolicy;
 pub use options::{FailurePercentageEjection, HealthPolicy, SuccessRateEjection};
 pub use pool::Pool;
 pub use send::{Attempted, Sent};
+#[cfg(feature = "tokio")]
+pub(crate) use waiting::Waits;
 
 /// What the end of an attempt says about its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
