@@ -159,8 +159,10 @@ impl AttemptReporter {
             Ok(()) if first => throttle.settled(Settled::Success),
             Ok(()) => throttle.recovered(state.last_permitted().as_ref()),
             Err((failure, counts)) => {
-                if first {
-                    throttle.first_failed();
+                match (first, !counts && failure.is_answer()) {
+                    (true, true) => throttle.first_answered(),
+                    (true, false) => throttle.first_failed(),
+                    (false, _) => {}
                 }
                 if counts {
                     throttle.settled(Settled::Failure(failure));
