@@ -81,8 +81,8 @@ const BALANCE_PINS: [(&str, u64); 5] = [
     ("instant", 64),
     ("pick", 118),
     ("pick+end", 223),
-    ("backends", 118),
-    ("balanced", 613),
+    ("backends", 62),
+    ("balanced", 497),
 ];
 
 /// The most instructions of a choice, without what belongs to reading a clock.

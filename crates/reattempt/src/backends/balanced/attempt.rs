@@ -32,6 +32,11 @@ impl<S> Flight<S> {
         }
     }
 
+    #[cold]
+    fn dropped(&mut self) {
+        self.ended(Outcome::Dropped, None);
+    }
+
     fn ended(&mut self, outcome: Outcome, hold: Option<Duration>) {
         if let Some(sent) = self.sent.take() {
             self.list.pool().ended(sent, clock::now(), outcome, hold);
@@ -40,8 +45,11 @@ impl<S> Flight<S> {
 }
 
 impl<S> Drop for Flight<S> {
+    #[inline(always)]
     fn drop(&mut self) {
-        self.ended(Outcome::Dropped, None);
+        if self.sent.is_some() {
+            self.dropped();
+        }
     }
 }
 
@@ -71,16 +79,13 @@ where
             list: Arc::clone(list),
             sent: Some(sent),
         };
-        let (backend, service) = list.at(at);
         let context = request.context();
         if let Some(context) = context {
-            let reporter = context.reporter();
-            reporter.backend(backend);
-            reporter.untried_backend(untried);
+            context.sent_to(list.name(at), untried);
         }
         let context = context.map(CallContext::share);
         Self {
-            inner: BackendsFuture::new(service, request),
+            inner: BackendsFuture::new(list.service(at), request),
             flight,
             context,
         }

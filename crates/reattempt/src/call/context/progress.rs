@@ -12,6 +12,7 @@ use crate::call::pool;
 use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 use crate::driver::count_success;
+use crate::info::Backend;
 use crate::{AttemptKind, AttemptReport, StopReason};
 
 impl CallContext {
@@ -139,6 +140,23 @@ impl CallContext {
         if let Some(state) = self.shared() {
             state.at_end_of(self.attempt(), learns);
         }
+    }
+
+    /// For balancers: where this attempt is sent, and whether there is a backend that the call has
+    /// not tried.
+    #[inline]
+    pub(crate) fn sent_to(&self, backend: &Backend, untried: bool) {
+        if let Some(state) = self.shared() {
+            state.backend(self.attempt(), backend.clone());
+            state.slots.put(self.key(), Flag::UNTRIED_BACKEND, untried);
+        }
+    }
+
+    /// For balancers: no backend was tried, and the attempt is no hedge.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.kind() != AttemptKind::Hedge && !self.shared().is_some_and(CallState::is_logged)
     }
 
     /// For balancers: this attempt is a hedge, and another attempt of the call is in flight.

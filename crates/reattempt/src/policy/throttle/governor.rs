@@ -2,12 +2,13 @@
 
 #[cfg(all(test, reattempt_loom))]
 mod models;
+mod refusal;
 #[cfg(feature = "config")]
 mod settings;
 #[cfg(test)]
 mod tests;
+mod word;
 
-use std::fmt;
 use std::time::Instant;
 
 use super::{RetryThrottle, Settled};
@@ -15,23 +16,11 @@ use crate::Failure;
 use crate::failure::reason::ReasonClass;
 use crate::policy::ticks::Ticks;
 use crate::sync::{AtomicU64, Ordering};
+pub use refusal::Refusal;
 #[cfg(feature = "config")]
 pub use settings::GovernorSettings;
-
-const MILLI: u32 = 1000;
-/// So that the level, at most twice the burst, fits in 20 bits.
-const MOST_BURST: u32 = 500;
-
-/// A configuration that is out of range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidGovernor {
-    /// The burst is outside of 1..=500 attempts.
-    #[error("the burst of a governor must be from 1 to 500 attempts, got {0}")]
-    Burst(u32),
-    /// The ratio is outside of 1..=1000 thousandths.
-    #[error("the ratio of a governor must be from 1 to 1000 thousandths, got {0}")]
-    Ratio(u32),
-}
+pub use word::InvalidGovernor;
+use word::{BALANCES, MILLI, Word};
 
 /// Allows further attempts while they help, and stops them while the server is overloaded.
 ///
@@ -90,93 +79,6 @@ pub struct Governor {
     ticks: Ticks,
 }
 
-/// What [`Governor::word`] holds: 20 bits for each balance and 10 for each setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
-    /// In thousandths of a token, as the next.
-    level: u32,
-    budget: u32,
-    /// In tokens.
-    burst: u32,
-    /// In thousandths of a token.
-    ratio: u32,
-}
-
-const BALANCE_BITS: u32 = 20;
-const BALANCES: u64 = (1 << (2 * BALANCE_BITS)) - 1;
-const SETTING_BITS: u32 = 10;
-
-impl Word {
-    #[inline(always)]
-    const fn unpack(word: u64) -> Self {
-        let (balance, setting) = ((1 << BALANCE_BITS) - 1, (1 << SETTING_BITS) - 1);
-        Self {
-            level: (word & balance) as u32,
-            budget: ((word >> BALANCE_BITS) & balance) as u32,
-            burst: ((word >> (2 * BALANCE_BITS)) & setting) as u32,
-            ratio: (word >> (2 * BALANCE_BITS + SETTING_BITS)) as u32,
-        }
-    }
-
-    const fn pack(self) -> u64 {
-        self.level as u64
-            | (self.budget as u64) << BALANCE_BITS
-            | (self.burst as u64) << (2 * BALANCE_BITS)
-            | (self.ratio as u64) << (2 * BALANCE_BITS + SETTING_BITS)
-    }
-
-    const fn full(burst: u32, ratio: u32) -> Self {
-        let most = burst * MILLI;
-        Self {
-            level: 2 * most,
-            budget: most,
-            burst,
-            ratio,
-        }
-    }
-
-    const fn checked(burst: u32, ratio: u32) -> Result<Self, InvalidGovernor> {
-        if burst == 0 || burst > MOST_BURST {
-            return Err(InvalidGovernor::Burst(burst));
-        }
-        if ratio == 0 || ratio > MILLI {
-            return Err(InvalidGovernor::Ratio(ratio));
-        }
-        Ok(Self::full(burst, ratio))
-    }
-
-    /// The level at which no further attempt is allowed.
-    const fn half(self) -> u32 {
-        self.burst * MILLI
-    }
-
-    fn earn(self) -> Self {
-        Self {
-            level: (self.level + self.ratio).min(2 * self.half()),
-            ..self.earn_budget()
-        }
-    }
-
-    /// A lone failure says nothing good of the server.
-    fn earn_budget(self) -> Self {
-        Self {
-            budget: (self.budget + self.ratio).min(self.half()),
-            ..self
-        }
-    }
-
-    /// With the price of a further attempt paid, if it is allowed.
-    fn pay(self) -> Option<Self> {
-        self.pay_at_any_level().filter(|_| self.level > self.half())
-    }
-
-    /// The same of the retry of a lone failure.
-    fn pay_at_any_level(self) -> Option<Self> {
-        let budget = self.budget.checked_sub(MILLI)?;
-        Some(Self { budget, ..self })
-    }
-}
-
 /// What a failure of this class lowers the level by, in thousandths.
 const fn price(class: ReasonClass) -> u32 {
     match class {
@@ -189,36 +91,6 @@ const fn price(class: ReasonClass) -> u32 {
 /// The shortest time without a failed first attempt before one that is a lone failure, in
 /// milliseconds.
 const LONE_AFTER: u64 = 500;
-
-/// Why a governor refuses a further attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Refusal {
-    /// What the failure says about the server; `None` for a hedge that no failure led to.
-    pub class: Option<ReasonClass>,
-    /// The level, in thousandths of a token.
-    pub milli_level: u32,
-    /// The level that has to be exceeded.
-    pub milli_above: u32,
-    /// What the budget holds. A further attempt needs 1000.
-    pub milli_budget: u32,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tokens = |milli: u32| f64::from(milli) / f64::from(MILLI);
-        match self.class {
-            Some(class) => write!(f, "after {}: ", class.name())?,
-            None => f.write_str("hedge: ")?,
-        }
-        if self.milli_level <= self.milli_above {
-            let (level, above) = (tokens(self.milli_level), tokens(self.milli_above));
-            write!(f, "the level of {level} is not above {above}")
-        } else {
-            write!(f, "the budget of {} is below 1", tokens(self.milli_budget))
-        }
-    }
-}
 
 /// A burst of 20 attempts, and 0.7 for each success.
 impl Default for Governor {
