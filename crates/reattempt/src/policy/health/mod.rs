@@ -30,6 +30,7 @@
 
 mod alone;
 mod breaker;
+mod due;
 mod ended;
 mod event;
 #[cfg(feature = "tokio")]
