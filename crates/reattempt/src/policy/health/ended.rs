@@ -20,7 +20,8 @@ const UNANSWERED: u64 = 4;
 
 impl Pool {
     /// An attempt is over: `hold` is for how long the server asked not to be used.
-    #[inline]
+    // Always: see its use in `Balanced`.
+    #[inline(always)]
     pub fn ended(&self, sent: Sent, now: Instant, outcome: Outcome, hold: Option<Duration>) {
         let Some(member) = self.members.get(sent.at) else {
             return;
