@@ -5,6 +5,11 @@
 //! cargo run --release -p reattempt-benches --bin scale 100000     # 100,000 calls in flight
 //! ```
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "measures real time, without tokio's clock"
+)]
+
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;

@@ -1,5 +1,6 @@
 //! Observers: receive every decision.
 
+mod finish;
 #[cfg(feature = "tokio")]
 pub(crate) mod log;
 #[cfg(feature = "tokio")]

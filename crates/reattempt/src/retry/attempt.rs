@@ -42,7 +42,9 @@ where
             let context = this.source.context_mut();
             let effects = this.config.settings.effects(context);
             effects.succeeded(committed);
-            failing.map(Failing::give_back);
+            if let Some(failing) = failing {
+                Failing::give_back(failing);
+            }
             return ControlFlow::Break(outcome);
         }
         self.failed(verdict, outcome, failing, held)
@@ -59,7 +61,7 @@ where
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let this = self.as_mut().project();
-        let mut failing = failing.unwrap_or_else(Failing::new);
+        let mut failing = failing.unwrap_or_else(Failing::take);
         let failure = verdict.failure();
         failing.as_mut().failed(failure);
         let settings = &this.config.settings;

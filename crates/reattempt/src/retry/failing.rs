@@ -45,7 +45,8 @@ pin_project! {
 }
 
 impl Failing {
-    pub(super) fn new() -> Pin<Box<Self>> {
+    /// A reused one, or a new one.
+    pub(super) fn take() -> Pin<Box<Self>> {
         let spare = SPARE.try_with(Pool::take).ok().flatten();
         spare.unwrap_or_else(|| Box::pin(Self::default()))
     }

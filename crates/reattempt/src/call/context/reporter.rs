@@ -31,7 +31,7 @@ impl AttemptReporter {
 
     /// The attempt's context, for the log.
     #[cfg(feature = "tokio")]
-    fn context(&self) -> CallContext {
+    pub(crate) fn context(&self) -> CallContext {
         CallContext {
             attempt: self.0.share(),
             limit: None,
@@ -132,27 +132,22 @@ impl AttemptReporter {
         self
     }
 
-    /// A committed response ended: with `Err` if it failed. Counted once, and only if the recovery
-    /// layer had left the response open: in the throttle, in the health of its backend, by its
-    /// circuit breaker and by admission. `Err` with `counts` false is recorded but not counted in
-    /// the throttle (a fatal status).
-    pub fn finish(&self, end: Result<(), (&Failure, bool)>) {
+    /// [`finish`](Self::finish) without the log. True if the response was open until now.
+    pub(crate) fn conclude(&self, end: Result<(), (&Failure, bool)>) -> bool {
         let Some(state) = self.0.call() else {
-            return;
+            return false;
         };
         let key = self.0.marks.key();
         if !state.slots.conclude(key) {
-            return;
+            return false;
         }
         #[cfg(feature = "tokio")]
         state.ended(key.attempt, end);
         if let Err((failure, counts)) = end {
             state.concluded(key, self.0.marks.kind(), failure, counts);
-            #[cfg(feature = "tokio")]
-            crate::observe::log::stream_failed(&self.context(), failure);
         }
         let Some(throttle) = self.0.throttle() else {
-            return;
+            return true;
         };
         let first = key.attempt <= 1;
         match end {
@@ -169,5 +164,6 @@ impl AttemptReporter {
                 }
             }
         }
+        true
     }
 }
