@@ -20,6 +20,7 @@ use reattempt::{
     PushbackLayer, RetryLayer, RouteLayer, RoutePolicy, ServerPushback, Stage, ThrottleLayer,
     TokenBucket, Verdict, reason,
 };
+use tower::layer::util::Stack;
 use tower::retry::Policy;
 use tower::retry::budget::{Budget, TpsBudget};
 use tower::{BoxError, Service, ServiceBuilder};
@@ -191,20 +192,35 @@ fn three(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxE
         .service(server)
 }
 
-/// The six layers in the documented order; `attempt_limit` is a seventh.
-fn six(
-    server: Server,
-    attempt_limit: Option<Duration>,
-) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+/// The six layers in the documented order.
+fn six(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
     ServiceBuilder::new()
         .layer(RouteLayer::new(Arc::new(RoutePolicy::new("bench"))))
         .layer(DeadlineLayer::new(LIMIT))
         .layer(throttle())
         .layer(RetryLayer::new(Classifier, at_once()))
-        .option_layer(attempt_limit.map(AttemptDeadlineLayer::new))
-        .layer(PushbackLayer::new(no_pushback as Reader))
-        .layer(ConfigPollLayer::new(NeverStale))
+        .layer(reports())
         .service(server)
+}
+
+/// The six layers, and a deadline of each attempt.
+fn six_limited(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+    ServiceBuilder::new()
+        .layer(RouteLayer::new(Arc::new(RoutePolicy::new("bench"))))
+        .layer(DeadlineLayer::new(LIMIT))
+        .layer(throttle())
+        .layer(RetryLayer::new(Classifier, at_once()))
+        .layer(AttemptDeadlineLayer::new(LIMIT))
+        .layer(reports())
+        .service(server)
+}
+
+/// The two layers that report what an attempt's server said.
+fn reports() -> Stack<ConfigPollLayer<NeverStale>, PushbackLayer<Reader>> {
+    Stack::new(
+        ConfigPollLayer::new(NeverStale),
+        PushbackLayer::new(no_pushback as Reader),
+    )
 }
 
 fn hedged(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
@@ -316,19 +332,19 @@ pub fn all() -> Vec<Case> {
     vec![
         case("get-bare", |n| drive(Server::new(0, 0), n, get)),
         case("get-three", |n| drive(three(Server::new(0, 0)), n, call)),
-        case("get-six", |n| drive(six(Server::new(0, 0), None), n, call)),
+        case("get-six", |n| drive(six(Server::new(0, 0)), n, call)),
         case("get-tower", |n| {
             drive(tower(Server::new(0, 0), false), n, get)
         }),
         case("get-bare, pending", |n| drive(Server::new(0, 1), n, get)),
         case("get-six-limited, pending", |n| {
-            drive(six(Server::new(0, 1), Some(LIMIT)), n, call)
+            drive(six_limited(Server::new(0, 1)), n, call)
         }),
         case("get-tower-two, pending", |n| {
             drive(tower(Server::new(0, 1), true), n, get)
         }),
         case("get-six, fails twice", |n| {
-            drive(six(Server::new(2, 0), None), n, call)
+            drive(six(Server::new(2, 0)), n, call)
         }),
         case("get-tower, fails twice", |n| {
             drive(tower(Server::new(2, 0), false), n, get)

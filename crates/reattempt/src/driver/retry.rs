@@ -2,19 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use super::{CallEffects, allows, count, record_failure, refund, spend, waited_until};
+use super::{CallEffects, allows, count, record_failure, spend, waited_until};
 use crate::info::AttemptRecord;
 use crate::machine::{Action, Facts, FailedAttempt, Resume, RetryMachine};
 use crate::policy::strategy::StrategyError;
-use crate::{RetryStrategy, StopReason, Surface, Verdict};
+use crate::{Failure, RetryStrategy, StopReason, Surface, Verdict};
 
 /// A retry machine, and what its throttle spent.
 #[derive(Debug, Default)]
 pub struct RetryDriver {
     /// The decisions of the call.
     pub machine: RetryMachine,
-    /// The throttle spent for a retry that is not sent yet.
-    spent: bool,
+    /// The throttle spent for a retry after this failure, which is not sent yet.
+    spent: Option<Failure>,
     /// The attempt that a deferred decision is about, and whether the throttle allows another.
     asked: Option<(FailedAttempt, bool)>,
     /// The throttle's fill after the latest failure.
@@ -39,7 +39,7 @@ impl RetryDriver {
         let backend = effects.backend();
         let decided =
             self.machine
-                .decide(failed, allowed, strategy, effects.view(), backend.as_ref());
+                .decide(&failed, allowed, strategy, effects.view(), backend.as_ref());
         if matches!(decided.0, Action::Ask(_)) {
             self.asked = Some((failed, allowed));
         }
@@ -76,8 +76,10 @@ impl RetryDriver {
         };
         if let Action::Wait(wait) = &action {
             if let Some(surface) = wait.spends {
-                self.spent = spend(effects, Some(failed.failure()));
-                if !self.spent {
+                record.paid = spend(effects, Some(failed.failure()));
+                if record.paid {
+                    self.spent = Some(*failed.failure());
+                } else {
                     record.delay = None;
                     record.stopped = Some(StopReason::Throttled);
                     action = Action::Return(surface);
@@ -103,7 +105,7 @@ impl RetryDriver {
 
     /// The attempt that was waited for was sent: what was spent for it stays spent.
     pub const fn sent(&mut self) {
-        self.spent = false;
+        self.spent = None;
     }
 
     /// A newer configuration ended the wait early.
@@ -136,8 +138,8 @@ impl RetryDriver {
 
     /// A throttle spends only for attempts that are sent.
     fn give_back(&mut self, effects: &impl CallEffects) {
-        if std::mem::take(&mut self.spent) {
-            refund(effects);
+        if let (Some(failure), Some(throttle)) = (self.spent.take(), effects.throttle()) {
+            throttle.refund(Some(&failure));
         }
     }
 

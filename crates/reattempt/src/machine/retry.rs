@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
-use super::later;
 use super::transparent::TransparentRetries;
 use crate::info::{AttemptRecord, Backend};
+use crate::limit::later;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{CallView, Deferred, StrategyError};
 use crate::{
@@ -137,12 +137,11 @@ impl RetryMachine {
     /// [`RetryMachine::decide`].
     pub fn attempt_failed(&mut self, facts: Facts, verdict: &Verdict) -> Option<FailedAttempt> {
         let mut failed = FailedAttempt::new(facts, verdict)?;
-        if facts.cut_off {
-            return Some(failed);
+        if !failed.facts.cut_off {
+            self.failing_since.get_or_insert(failed.facts.now);
+            self.follow_streak(failed.facts.now, &failed.failure);
+            failed.use_transparent(&mut self.transparent);
         }
-        self.failing_since.get_or_insert(facts.now);
-        self.follow_streak(facts.now, &failed.failure);
-        failed.use_transparent(&mut self.transparent);
         Some(failed)
     }
 
@@ -150,7 +149,7 @@ impl RetryMachine {
     /// `allowed` is the throttle's answer.
     pub fn decide(
         &mut self,
-        failed: FailedAttempt,
+        failed: &FailedAttempt,
         allowed: bool,
         strategy: &dyn RetryStrategy,
         call: &dyn CallView,
@@ -158,16 +157,16 @@ impl RetryMachine {
     ) -> (Action, Option<AttemptRecord>) {
         let facts = &failed.facts;
         if facts.cut_off {
-            return self.stop(StopReason::NotReplayable, &failed, strategy);
+            return self.stop(StopReason::NotReplayable, failed, strategy);
         }
         if let Some(delay) = failed.transparent {
-            return self.wait(delay, AttemptKind::Transparent, &failed, strategy);
+            return self.wait(delay, AttemptKind::Transparent, failed, strategy);
         }
         if !failed.retryable {
-            return self.stop(StopReason::Fatal, &failed, strategy);
+            return self.stop(StopReason::Fatal, failed, strategy);
         }
         if failed.is_stop() {
-            return self.stop(StopReason::Pushback, &failed, strategy);
+            return self.stop(StopReason::Pushback, failed, strategy);
         }
         if failed.is_forced() {
             let own = Backoff::controlled().delay(self.retries, None);
@@ -177,13 +176,13 @@ impl RetryMachine {
                 None if failed.goes_at_once(self.retries) => Duration::ZERO,
                 None => own,
             };
-            return self.schedule(delay, &failed, strategy);
+            return self.schedule(delay, failed, strategy);
         }
         if !failed.failure.safe && !facts.idempotent {
-            return self.stop(StopReason::NotIdempotent, &failed, strategy);
+            return self.stop(StopReason::NotIdempotent, failed, strategy);
         }
         if self.exhausted(strategy) {
-            return self.stop(StopReason::Attempts, &failed, strategy);
+            return self.stop(StopReason::Attempts, failed, strategy);
         }
         let streak = self
             .streak
@@ -203,9 +202,9 @@ impl RetryMachine {
             call,
         });
         match decision {
-            Decision::Stop => self.stop(StopReason::Strategy, &failed, strategy),
-            Decision::Exhausted => self.stop(StopReason::Attempts, &failed, strategy),
-            Decision::After(delay) => self.gates(delay, &failed, allowed, strategy),
+            Decision::Stop => self.stop(StopReason::Strategy, failed, strategy),
+            Decision::Exhausted => self.stop(StopReason::Attempts, failed, strategy),
+            Decision::After(delay) => self.gates(delay, failed, allowed, strategy),
             Decision::Defer(deferred) => (Action::Ask(deferred), None),
         }
     }

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use super::{CallEffects, Effects, count, record_failure};
+use super::Effects;
 use crate::Verdict;
+use crate::driver::{CallEffects, count, record_failure};
 use crate::machine::FailedAttempt;
 
 impl Effects<'_> {
