@@ -70,7 +70,7 @@ struct Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Planner {
     /// The hedge delay, which is asked again when it is due.
-    Delay { held_back: bool },
+    Delay,
     /// A failure.
     Failure,
     /// A server (A6, Pushback): only another failure's pushback replaces it.
@@ -152,6 +152,15 @@ impl HedgeMachine {
         }
     }
 
+    /// As [`HedgeMachine::pending`], of an attempt that is pending since then; the policy's delay
+    /// was asked at that time, and plans the first hedge for `first`.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn pending_since(&mut self, began: Instant, first: Option<Instant>) {
+        self.began = Some(began);
+        let by = Planner::Delay;
+        self.next = first.map(|at| Next { at, by });
+    }
+
     /// When the first attempt was first pending, unless it ended at once.
     #[cfg(feature = "tokio")]
     pub(crate) const fn began(&self) -> Option<Instant> {
@@ -161,12 +170,10 @@ impl HedgeMachine {
     /// What the hedge delay sees.
     fn view<'a>(&self, on: HedgeView<'a>) -> HedgeView<'a> {
         let began = self.began.unwrap_or(on.now);
-        let by = self.next.map(|next| next.by);
         HedgeView {
             attempts: self.used,
             in_flight: self.in_flight,
             elapsed: on.now.saturating_duration_since(began),
-            again: by == Some(Planner::Delay { held_back: true }),
             ..on
         }
     }
@@ -178,7 +185,7 @@ impl HedgeMachine {
             return;
         }
         if let Some(delay) = policy.delay().delay(&self.view(on)) {
-            self.plan(on.now, delay, Planner::Delay { held_back: false });
+            self.plan(on.now, delay, Planner::Delay);
         }
     }
 
@@ -255,14 +262,14 @@ impl HedgeMachine {
             return Due::Plan(kind);
         }
         if let Some(next) = self.next.filter(|next| next.at <= now) {
-            if matches!(next.by, Planner::Delay { .. }) {
+            if next.by == Planner::Delay {
                 let view = self.view(on);
                 match policy.delay().admit(&view) {
                     HedgeAdmission::Send => {}
                     HedgeAdmission::After(wait) => {
                         // No busy loop, whatever the delay answers.
                         let wait = wait.max(Duration::from_micros(1));
-                        self.plan(now, wait, Planner::Delay { held_back: true });
+                        self.plan(now, wait, Planner::Delay);
                         return Due::HeldBack;
                     }
                     HedgeAdmission::Never => {

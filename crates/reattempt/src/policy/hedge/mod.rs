@@ -36,8 +36,6 @@ pub struct HedgeView<'a> {
     pub in_flight: u32,
     /// The time since the first attempt was sent. Zero when the first hedge is planned.
     pub elapsed: Duration,
-    /// It was asked about before, and [held back](HedgeAdmission::After).
-    pub again: bool,
 }
 
 impl<'a> HedgeView<'a> {
@@ -51,7 +49,6 @@ impl<'a> HedgeView<'a> {
             attempts: 1,
             in_flight: 1,
             elapsed: Duration::ZERO,
-            again: false,
         }
     }
 
@@ -204,6 +201,20 @@ impl HedgePolicy {
     #[inline]
     pub const fn learns(&self) -> bool {
         self.learns
+    }
+
+    /// The delay of the first hedge of such a call, if there is one.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn first_delay(
+        &self,
+        idempotency: Idempotency,
+        view: &HedgeView<'_>,
+    ) -> Option<Duration> {
+        if self.max_attempts > 1 && self.hedges(idempotency) {
+            self.delay.delay(view)
+        } else {
+            None
+        }
     }
 
     /// Whether several attempts of such a call may be in flight at once.
