@@ -151,9 +151,7 @@ where
         if matches!(beside, Beside::Nothing) {
             let context = this.source.context_mut();
             let now = clock::now();
-            let backend = context.backend();
-            let route = context.policy().map_or("", |policy| policy.name());
-            let view = HedgeView::new(now).on(route, backend.as_ref());
+            let view = HedgeView::new(now).of(context);
             let delay = policy.first_delay(context.idempotency(), &view);
             let mut waiting = Waiting::new();
             waiting.as_mut().begin(now, delay);

@@ -20,14 +20,10 @@ use crate::recovery::Source;
 /// ended at once.
 pub(super) fn fed(policy: &HedgePolicy, number: u32, sent: Option<Instant>, end: AttemptEnd) {
     if policy.learns() {
-        let attempt = sent.map_or_else(
-            || EndedAttempt::at_once(end),
-            |sent| {
-                let now = clock::now();
-                let took = now.saturating_duration_since(sent);
-                EndedAttempt::new(number, now, took, end)
-            },
-        );
+        let attempt = match sent {
+            None => EndedAttempt::at_once(end),
+            Some(sent) => EndedAttempt::since(number, sent, end),
+        };
         policy.delay().ended(&attempt);
     }
 }

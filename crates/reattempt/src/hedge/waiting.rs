@@ -63,24 +63,36 @@ impl Waiting {
     /// True when the first hedge is due.
     pub(super) fn poll_first(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
         match self.first {
-            // A zero delay arms no timer.
-            Some(_) if self.first == self.began => true,
-            Some(first) => self.poll(first, cx),
             None => false,
+            // A zero delay arms no timer.
+            first if first == self.began => true,
+            Some(first) => {
+                let mut sleep = self.project().sleep;
+                if let Some(armed) = sleep.as_mut().as_pin_mut() {
+                    return clock::poll_sleep(armed, cx).is_ready();
+                }
+                sleep.set(Some(tokio::time::sleep_until(first.into())));
+                is_over(sleep, cx)
+            }
         }
     }
 
     /// True when the instant has come.
     pub(super) fn poll(self: Pin<&mut Self>, at: Instant, cx: &mut Context<'_>) -> bool {
-        let at = tokio::time::Instant::from_std(at);
+        let at = at.into();
         let mut sleep = self.project().sleep;
         match sleep.as_mut().as_pin_mut() {
             Some(armed) if armed.deadline() == at => {}
             Some(armed) => armed.reset(at),
             None => sleep.set(Some(tokio::time::sleep_until(at))),
         }
-        sleep
-            .as_pin_mut()
-            .is_some_and(|sleep| clock::poll_sleep(sleep, cx).is_ready())
+        is_over(sleep, cx)
     }
+}
+
+#[inline]
+fn is_over(sleep: Pin<&mut Option<Sleep>>, cx: &mut Context<'_>) -> bool {
+    sleep
+        .as_pin_mut()
+        .is_some_and(|sleep| clock::poll_sleep(sleep, cx).is_ready())
 }

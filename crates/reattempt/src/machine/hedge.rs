@@ -143,7 +143,7 @@ impl HedgeMachine {
     /// The first attempt is in flight and pending: its delay runs from here. Without effect once
     /// that attempt failed, because the failure plans the next one.
     ///
-    /// `on` is the instant, or a [`HedgeView`] with the call's route and backend.
+    /// `on` is the instant, or a [`HedgeView`] of the call.
     pub fn pending<'a>(&mut self, on: impl Into<HedgeView<'a>>, policy: &HedgePolicy) {
         if self.sent == 1 && self.in_flight == 1 && self.next.is_none() {
             let on = on.into();
@@ -168,14 +168,12 @@ impl HedgeMachine {
     }
 
     /// What the hedge delay sees.
-    fn view<'a>(&self, on: HedgeView<'a>) -> HedgeView<'a> {
+    fn view<'a>(&self, mut on: HedgeView<'a>) -> HedgeView<'a> {
         let began = self.began.unwrap_or(on.now);
-        HedgeView {
-            attempts: self.used,
-            in_flight: self.in_flight,
-            elapsed: on.now.saturating_duration_since(began),
-            ..on
-        }
+        on.attempts = self.used;
+        on.in_flight = self.in_flight;
+        on.elapsed = on.now.saturating_duration_since(began);
+        on
     }
 
     /// Plans one attempt beside those in flight.
@@ -247,7 +245,7 @@ impl HedgeMachine {
     }
 
     /// What is due. Ask until it answers nothing to plan. `on` is the instant, or a [`HedgeView`]
-    /// with the call's route and backend.
+    /// of the call.
     pub fn due<'a>(&mut self, on: impl Into<HedgeView<'a>>, policy: &HedgePolicy) -> Due {
         let on = on.into();
         let now = on.now;

@@ -17,6 +17,14 @@ pub enum AttemptEnd {
     Dropped,
 }
 
+impl AttemptEnd {
+    /// It took as long as it takes; a cancelled one would have taken longer.
+    #[inline]
+    pub(super) const fn is_own(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
 /// An attempt of a hedged call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedAttempt {
@@ -41,6 +49,21 @@ impl EndedAttempt {
         Self {
             ended: Ended::At(ended),
             nanos: nanos_of(took),
+            number,
+            end,
+        }
+    }
+
+    /// The same for an attempt that was sent at this instant and ends now, of the layers' clock.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn since(number: u32, sent: Instant, end: AttemptEnd) -> Self {
+        let ended = crate::clock::now();
+        // Less than 500 years: an `Instant` spans no more.
+        let nanos = ended.saturating_duration_since(sent).as_nanos() as u64;
+        Self {
+            ended: Ended::At(ended),
+            nanos,
             number,
             end,
         }

@@ -10,6 +10,7 @@ use std::sync::{OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::bursts::Bursts;
+use super::current::CurrentDelay;
 use super::survival::{Past, Survival};
 use super::window::Window;
 use super::{AttemptEnd, EndedAttempt, HedgeAdmission, HedgeDelay, HedgeView, nanos_of};
@@ -67,8 +68,7 @@ const SLOW: f32 = 0.05;
 pub struct ExtraLoad {
     share: f32,
     times: Survival,
-    /// In nanoseconds; 0 while too little is known.
-    delay: AtomicU64,
+    delay: CurrentDelay,
     /// Attempts that take at least this long, in nanoseconds, are slow.
     slow_from: AtomicU64,
     bursts: Bursts,
@@ -118,7 +118,7 @@ impl ExtraLoad {
         Ok(Self {
             share,
             times: Survival::new(),
-            delay: AtomicU64::new(0),
+            delay: CurrentDelay::unknown(),
             slow_from: AtomicU64::new(u64::MAX),
             bursts: Bursts::new(),
             account: Account::new(share, CAUTIOUS),
@@ -139,8 +139,7 @@ impl ExtraLoad {
     /// The current delay; `None` while too little is known.
     #[must_use]
     pub fn current(&self) -> Option<Duration> {
-        let nanos = self.delay.load(Ordering::Relaxed);
-        (nanos > 0).then(|| Duration::from_nanos(nanos))
+        self.delay.get()
     }
 
     fn nanos(&self, now: Instant) -> u64 {
@@ -204,7 +203,7 @@ impl ExtraLoad {
         self.bursts.of(slow);
         let from = curve.exceeded_by(slow) as u64;
         self.slow_from.store(from, Ordering::Relaxed);
-        self.delay.store((delay as u64).max(1), Ordering::Relaxed);
+        self.delay.set(delay as u64);
     }
 }
 
@@ -215,7 +214,7 @@ impl HedgeDelay for ExtraLoad {
 
     fn admit(&self, view: &HedgeView<'_>) -> HedgeAdmission {
         let counted = self.times.counted();
-        let delay = self.delay.load(Ordering::Relaxed) as f32;
+        let delay = self.current().map_or(1.0, |delay| nanos_of(delay) as f32);
         let waited = nanos_of(view.elapsed) as f32 / delay;
         let mut wait = view.elapsed / 8;
         if self.account.allows(counted) {
@@ -245,10 +244,7 @@ impl HedgeDelay for ExtraLoad {
             return self.hedge_ended(attempt.end);
         }
         let nanos = attempt.nanos;
-        let counted = match attempt.end {
-            AttemptEnd::Succeeded | AttemptEnd::Failed => self.times.ended(nanos),
-            AttemptEnd::Lost | AttemptEnd::Dropped => self.times.cut(nanos),
-        };
+        let counted = self.times.count(nanos, attempt.end.is_own());
         if nanos >= self.slow_from.load(Ordering::Relaxed) {
             self.bursts.slow(counted);
         }

@@ -1,6 +1,7 @@
 //! When an attempt is sent beside another.
 
 mod bursts;
+mod current;
 mod ended;
 mod extra_load;
 mod fixed;
@@ -18,7 +19,7 @@ pub use fixed::Fixed;
 pub use percentile::{InvalidPercentile, Percentile};
 
 use crate::info::Backend;
-use crate::{Idempotency, OnDeadline};
+use crate::{CallContext, Idempotency, OnDeadline};
 
 /// What a hedge is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -26,38 +27,46 @@ use crate::{Idempotency, OnDeadline};
 pub struct HedgeView<'a> {
     /// Now.
     pub now: Instant,
-    /// The name of the call's [`RoutePolicy`](super::RoutePolicy); empty without one.
-    pub route: &'a str,
-    /// Where the first attempt was sent, if that was reported.
-    pub backend: Option<&'a Backend>,
     /// The attempts of the call so far, the first included; a hedge that was refused counts.
     pub attempts: u32,
     /// Those of them that are in flight.
     pub in_flight: u32,
     /// The time since the first attempt was sent. Zero when the first hedge is planned.
     pub elapsed: Duration,
+    call: Option<&'a CallContext>,
 }
 
 impl<'a> HedgeView<'a> {
-    /// One attempt was sent now, on no route.
+    /// One attempt of an unknown call was sent now.
     #[must_use]
     pub const fn new(now: Instant) -> Self {
         Self {
             now,
-            route: "",
-            backend: None,
             attempts: 1,
             in_flight: 1,
             elapsed: Duration::ZERO,
+            call: None,
         }
     }
 
-    /// Of a call on this route, whose first attempt went to this backend.
+    /// Of this call; `first` is its first attempt's context.
     #[must_use]
-    pub const fn on(mut self, route: &'a str, backend: Option<&'a Backend>) -> Self {
-        self.route = route;
-        self.backend = backend;
+    pub const fn of(mut self, first: &'a CallContext) -> Self {
+        self.call = Some(first);
         self
+    }
+
+    /// The name of the call's [`RoutePolicy`](super::RoutePolicy); empty without one.
+    #[must_use]
+    pub fn route(&self) -> &'a str {
+        let policy = self.call.and_then(CallContext::policy);
+        policy.map_or("", |policy| policy.name())
+    }
+
+    /// Where the first attempt was sent, if that was reported.
+    #[must_use]
+    pub fn backend(&self) -> Option<Backend> {
+        self.call.and_then(CallContext::backend)
     }
 }
 

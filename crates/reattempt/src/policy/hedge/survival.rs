@@ -173,20 +173,11 @@ impl Survival {
         self.counted.load(Ordering::Relaxed)
     }
 
-    /// Counts an attempt that ended after this time. Returns the number of attempts so far.
+    /// Counts an attempt that ended after this time by its `own`, or was cancelled. Returns the
+    /// number of attempts so far.
     #[inline]
-    pub(super) fn ended(&self, nanos: u64) -> u64 {
-        self.count(nanos, ENDED)
-    }
-
-    /// Counts an attempt that was cancelled after this time. Returns the number of attempts so far.
-    #[inline]
-    pub(super) fn cut(&self, nanos: u64) -> u64 {
-        self.count(nanos, CUT)
-    }
-
-    #[inline]
-    fn count(&self, nanos: u64, one: u32) -> u64 {
+    pub(super) fn count(&self, nanos: u64, own: bool) -> u64 {
+        let one = if own { ENDED } else { CUT };
         self.recent[bucket(nanos)].fetch_add(one, Ordering::Relaxed);
         self.counted.fetch_add(1, Ordering::Relaxed) + 1
     }
