@@ -23,14 +23,14 @@ use reattempt::{
 use tower::layer::util::Stack;
 use tower::retry::Policy;
 use tower::retry::budget::{Budget, TpsBudget};
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::{BoxError, Layer, Service, ServiceBuilder};
 
 use crate::cases::Case;
 
 /// A request of a key-value client.
 #[derive(Clone, Debug)]
 #[allow(dead_code, reason = "it is only carried")]
-struct Get {
+pub struct Get {
     key: Bytes,
     value: Bytes,
     opaque: u32,
@@ -65,7 +65,7 @@ type Outcome = Result<u64, BoxError>;
 /// A server whose attempts are each pending this many times, and fail this many times before one
 /// works.
 #[derive(Clone, Copy, Debug)]
-struct Server {
+pub struct Server {
     failures: u64,
     pending: u8,
     /// Attempts so far, of all calls and clones.
@@ -73,7 +73,9 @@ struct Server {
 }
 
 impl Server {
-    fn new(failures: u64, pending: u8) -> Self {
+    /// A server whose attempts are each pending this many times, after this many failures.
+    #[must_use]
+    pub fn new(failures: u64, pending: u8) -> Self {
         Self {
             failures,
             pending,
@@ -84,7 +86,7 @@ impl Server {
 
 /// An attempt.
 #[derive(Debug)]
-struct Answer {
+pub struct Answer {
     pending: u8,
     fails: bool,
     number: u64,
@@ -192,15 +194,21 @@ fn three(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxE
         .service(server)
 }
 
-/// The six layers in the documented order.
-fn six(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+/// The six layers in the documented order, which threads share.
+#[must_use]
+pub fn six_layers()
+-> impl Layer<Server, Service = impl Service<Call<Get>, Response = u64, Error = BoxError>> + Clone {
     ServiceBuilder::new()
         .layer(RouteLayer::new(Arc::new(RoutePolicy::new("bench"))))
         .layer(DeadlineLayer::new(LIMIT))
         .layer(throttle())
         .layer(RetryLayer::new(Classifier, at_once()))
         .layer(reports())
-        .service(server)
+        .into_inner()
+}
+
+fn six(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+    six_layers().layer(server)
 }
 
 /// The six layers, and a deadline of each attempt.
@@ -293,14 +301,16 @@ fn get(number: u64) -> Get {
     }
 }
 
-fn call(number: u64) -> Call<Get> {
+/// A call of this number.
+#[must_use]
+pub fn call(number: u64) -> Call<Get> {
     let mut call = Call::new(get(number));
     call.context_mut().set_idempotency(Idempotency::Idempotent);
     call
 }
 
 /// Sends calls one after another. Panics if one fails.
-fn drive<S, R>(mut service: S, calls: u64, request: impl Fn(u64) -> R) -> u64
+pub fn drive<S, R>(mut service: S, calls: u64, request: impl Fn(u64) -> R) -> u64
 where
     S: Service<R, Response = u64, Error = BoxError>,
 {

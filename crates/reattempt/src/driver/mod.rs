@@ -91,7 +91,7 @@ pub trait CallEffects {
     /// The attempt takes no more reports.
     fn close_slot(&self) {}
 
-    /// An attempt failed.
+    /// An attempt failed. Its record does not say where it was [sent](Self::backend).
     fn record(&self, record: AttemptRecord) {
         let _ = record;
     }
@@ -115,21 +115,22 @@ pub trait CallEffects {
     }
 }
 
-/// The throttle counts a failed attempt. Returns its fill.
-pub(crate) fn count(effects: &impl CallEffects, failed: &FailedAttempt) -> Option<u64> {
-    let throttle = effects.throttle()?;
+/// The throttle counts a failed attempt, whose record gets the fill.
+pub(crate) fn count(effects: &impl CallEffects, failed: &mut FailedAttempt) {
+    let Some(throttle) = effects.throttle() else {
+        return;
+    };
     if effects.attempt() <= 1 && failed.is_final_answer() {
         throttle.first_answered();
     } else {
         count_unsuccessful(throttle, effects.attempt());
     }
-    if !failed.is_for_throttle() {
-        return None;
+    if failed.is_for_throttle() {
+        if failed.counts() {
+            throttle.settled(Settled::Failure(failed.failure()));
+        }
+        failed.milli_tokens = throttle.milli_tokens();
     }
-    if failed.counts() {
-        throttle.settled(Settled::Failure(failed.failure()));
-    }
-    throttle.milli_tokens()
 }
 
 /// Whether the throttle allows one more attempt. `None` is a hedge that no failure led to.
@@ -142,17 +143,6 @@ fn allows(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
 fn spend(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
     let throttle = effects.throttle();
     throttle.is_none_or(|throttle| throttle.spend(failure))
-}
-
-/// Records a failed attempt.
-pub(crate) fn record_failure(
-    effects: &impl CallEffects,
-    mut record: AttemptRecord,
-    milli_tokens: Option<u64>,
-) {
-    record.milli_tokens = milli_tokens;
-    record.backend = effects.backend();
-    effects.record(record);
 }
 
 /// The delay after this attempt ended early: its record gets the time that was really waited.

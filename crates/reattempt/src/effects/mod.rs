@@ -60,12 +60,6 @@ impl<'a> Effects<'a> {
         }
     }
 
-    fn blank(&self, outcome: AttemptOutcome) -> AttemptRecord {
-        let mut record = AttemptRecord::new(self.context.attempt(), self.context.kind(), outcome);
-        record.backend = self.context.backend();
-        record
-    }
-
     /// Why a call is dropped at this instant: by the deadline, or else by its caller.
     pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
         match self.context.limit() {
@@ -81,7 +75,8 @@ impl<'a> Effects<'a> {
         }
         if self.context.shared().is_some() {
             self.close_slot();
-            let mut record = self.blank(AttemptOutcome::Cancelled);
+            let (attempt, kind) = (self.context.attempt(), self.context.kind());
+            let mut record = AttemptRecord::new(attempt, kind, AttemptOutcome::Cancelled);
             record.stopped = stopped;
             self.record(record);
         }
@@ -115,7 +110,8 @@ impl CallEffects for Effects<'_> {
         }
     }
 
-    fn record(&self, record: AttemptRecord) {
+    fn record(&self, mut record: AttemptRecord) {
+        record.backend = self.backend();
         if let Some(observer) = self.observer {
             observer.attempt_settled(self.context, &record);
         }

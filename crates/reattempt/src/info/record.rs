@@ -88,7 +88,7 @@ pub struct AttemptRecord {
     pub ended: Option<Instant>,
     /// The throttle's fill after this attempt was counted, in thousandths of a token.
     pub milli_tokens: Option<u64>,
-    /// The throttle paid for a retry after this failure.
+    /// A retry after this failure was paid for, by the throttle if there is one.
     pub paid: bool,
 }
 

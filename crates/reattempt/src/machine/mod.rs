@@ -14,4 +14,4 @@ mod transparent;
 
 pub use failed_attempt::{Facts, FailedAttempt};
 pub use hedge::{Due, HedgeAction, HedgeMachine, Withdrawn};
-pub use retry::{Action, Keep, Resume, RetryMachine, Wait};
+pub use retry::{Action, Asked, Keep, Resume, RetryMachine, Wait};

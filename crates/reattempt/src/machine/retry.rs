@@ -39,28 +39,35 @@ pub struct Wait {
     pub spends: Option<Surface>,
 }
 
+/// A decision that the strategy finishes later.
+pub struct Asked {
+    /// The strategy's future.
+    pub deferred: Deferred,
+    /// The attempt that it is about.
+    pub failed: FailedAttempt,
+    /// The throttle's answer to its failure.
+    allowed: bool,
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut asked = f.debug_struct("Asked");
+        asked.field("failed", &self.failed).finish_non_exhaustive()
+    }
+}
+
 /// What to do after a failed attempt.
+#[derive(Debug)]
 pub enum Action {
     /// End the call with this failure.
     Return(Surface),
     /// Wait, then send again.
     Wait(Wait),
     /// Let the strategy finish its decision, keeping the new outcome, then call
-    /// [`RetryMachine::decided`] with the same attempt.
-    Ask(Deferred),
+    /// [`RetryMachine::decided`].
+    Ask(Box<Asked>),
     /// Send nothing more and let the deadline end the call (RFC 0049, Capping).
     Expire,
-}
-
-impl std::fmt::Debug for Action {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Return(surface) => f.debug_tuple("Return").field(surface).finish(),
-            Self::Wait(wait) => f.debug_tuple("Wait").field(wait).finish(),
-            Self::Ask(_) => f.write_str("Ask"),
-            Self::Expire => f.write_str("Expire"),
-        }
-    }
 }
 
 /// What to do when the wait is over and the service is ready.
@@ -205,29 +212,35 @@ impl RetryMachine {
             Decision::Stop => self.stop(StopReason::Strategy, failed, strategy),
             Decision::Exhausted => self.stop(StopReason::Attempts, failed, strategy),
             Decision::After(delay) => self.gates(delay, failed, allowed, strategy),
-            Decision::Defer(deferred) => (Action::Ask(deferred), None),
+            Decision::Defer(deferred) => {
+                let asked = Asked {
+                    deferred,
+                    failed: *failed,
+                    allowed,
+                };
+                (Action::Ask(Box::new(asked)), None)
+            }
         }
     }
 
     /// What follows the failed attempt once a deferred decision is known. An error fails the call
-    /// at once. `allowed` is the throttle's answer to the failure, `replayable` is as of now.
+    /// at once. `replayable` is as of now.
     pub fn decided(
         &mut self,
-        failed: FailedAttempt,
+        asked: &Asked,
         now: Instant,
         decision: Result<Option<Duration>, StrategyError>,
-        allowed: bool,
         replayable: bool,
         strategy: &dyn RetryStrategy,
     ) -> (Action, Option<AttemptRecord>) {
         let Ok(Some(delay)) = decision else {
-            return self.stop(StopReason::Strategy, &failed, strategy);
+            return self.stop(StopReason::Strategy, &asked.failed, strategy);
         };
-        let mut late = failed;
+        let mut late = asked.failed;
         (late.facts.now, late.facts.replayable) = (now, replayable);
-        let (action, mut record) = self.gates(delay, &late, allowed, strategy);
+        let (action, mut record) = self.gates(delay, &late, asked.allowed, strategy);
         if let Some(record) = &mut record {
-            record.ended = Some(failed.facts.now);
+            record.ended = Some(asked.failed.facts.now);
         }
         (action, record)
     }

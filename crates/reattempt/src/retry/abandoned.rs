@@ -24,26 +24,24 @@ where
         this.source.describe(settings.service);
         let effects = settings.effects(this.source.context_mut());
         let stopped = effects.why_dropped(crate::clock::now());
-        let failing = match this.state.project() {
+        let (failing, asked) = match this.state.project() {
             StateProj::InFlight { sent, .. } => {
                 if matches!(sent, Sent::Passed) {
                     return settings.passed_and_dropped(effects.context);
                 }
                 effects.cancelled(Some(stopped));
                 match sent {
-                    Sent::First | Sent::Observed | Sent::Passed => None,
-                    Sent::Again(failing) => Some(failing),
-                    Sent::Holding(both) => Some(&mut both.0),
+                    Sent::First | Sent::Observed | Sent::Passed => return effects.ended(stopped),
+                    Sent::Again(failing) => (failing, None),
+                    Sent::Holding(both) => (&mut both.0, None),
                 }
             }
-            StateProj::Deciding { deciding } => Some(&mut deciding.failing),
-            StateProj::Between { failing, .. } => Some(failing),
+            StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&*deciding.asked)),
+            StateProj::Between { failing, .. } => (failing, None),
             StateProj::Expired | StateProj::Done => return,
         };
-        match failing {
-            Some(failing) => failing.as_mut().driver().dropped(stopped, &effects),
-            None => effects.ended(stopped),
-        }
+        let driver = failing.as_mut().driver();
+        driver.dropped(asked, stopped, &effects);
     }
 }
 

@@ -106,9 +106,9 @@ where
                 this.state.set(State::Expired);
                 return ControlFlow::Continue(());
             }
-            Action::Ask(deferred) => {
+            Action::Ask(asked) => {
                 let deciding = Box::new(Deciding {
-                    deferred,
+                    asked,
                     outcome,
                     failing,
                     held,

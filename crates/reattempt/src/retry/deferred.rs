@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::policy::strategy::{Deferred, StrategyError};
+use crate::machine::Asked;
+use crate::policy::strategy::StrategyError;
 use crate::{AttemptKind, Classify, HasCallContext, Replay};
 use tower_service::Service;
 
@@ -13,9 +14,9 @@ use super::future::{Outcome, RetryFuture, State, StateOwned};
 use crate::clock;
 use crate::poll::polled_after_completion;
 
-/// The strategy's future, and the outcome that it is about.
+/// What the strategy was asked, and the outcome that it is about.
 pub(super) struct Deciding<O> {
-    pub(super) deferred: Deferred,
+    pub(super) asked: Box<Asked>,
     pub(super) outcome: O,
     pub(super) failing: Pin<Box<Failing>>,
     /// The failure that the strategy holds.
@@ -39,10 +40,10 @@ where
             polled_after_completion("RetryFuture")
         };
         let Deciding {
+            asked,
             outcome,
             mut failing,
             held,
-            ..
         } = *deciding;
         if let Err(error) = &decision {
             // The caller gets the attempt's failure, so this error would be lost.
@@ -58,6 +59,7 @@ where
         let effects = this.config.settings.effects(context);
         let action = failing.as_mut().driver().decided(
             clock::now(),
+            &asked,
             decision,
             replayable,
             strategy,

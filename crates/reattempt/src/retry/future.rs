@@ -211,7 +211,7 @@ where
                     self.as_mut().settle(sent, outcome)
                 }
                 StateProj::Deciding { deciding } => {
-                    let decision = ready!(deciding.deferred.as_mut().poll(cx));
+                    let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
                     self.as_mut().decided(decision)
                 }
                 StateProj::Between { failing, .. } => match failing.next {

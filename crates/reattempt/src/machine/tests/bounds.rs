@@ -86,7 +86,7 @@ fn a_call_dropped_after_its_retry_went_out_gets_nothing_back() {
         if goes_out {
             driver.sent();
         }
-        driver.dropped(StopReason::Cancelled, &effects);
+        driver.dropped(None, StopReason::Cancelled, &effects);
         throttle.0.load(Ordering::Relaxed)
     };
     assert_eq!([true, false].map(paid), [1, 0]);

@@ -241,9 +241,11 @@ fn a_dropped_call_is_recorded() {
         &Asks,
         &env,
     );
-    assert!(matches!(action, Action::Ask(_)));
+    let Action::Ask(asked) = action else {
+        panic!("the strategy decides later");
+    };
     assert_eq!(context.info().records().len(), 0, "the decision is pending");
-    machine.dropped(StopReason::Cancelled, &env);
+    machine.dropped(Some(&asked), StopReason::Cancelled, &env);
     assert_eq!(
         recorded(&context),
         (AttemptOutcome::Retry, Some(StopReason::Cancelled))
