@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::{Classify, HasCallContext, HedgePolicy, Replay, Verdict};
 use pin_project_lite::pin_project;
@@ -152,13 +153,21 @@ where
             let context = this.source.context_mut();
             let now = clock::now();
             let view = HedgeView::new(now).of(context);
-            let delay = policy.first_delay(context.idempotency(), &view);
-            let mut waiting = Waiting::new();
-            waiting.as_mut().begin(now, delay);
-            *beside = Beside::Waits(waiting);
+            let idempotency = context.idempotency();
+            let delay = policy.first_delay(idempotency, &view);
             if crate::observe::log::is_on() {
                 context.waits_at(|| now);
             }
+            if delay == Some(Duration::ZERO) {
+                // It arms no timer.
+                let mut hedging = Hedging::of(Beside::Nothing, policy, idempotency);
+                hedging.driver.machine.pending_since(now, Some(now));
+                *beside = Beside::Runs(hedging);
+                return self.plan_first(cx);
+            }
+            let mut waiting = Waiting::new();
+            waiting.as_mut().begin(now, delay);
+            *beside = Beside::Waits(waiting);
         }
         if let Beside::Waits(waiting) = beside {
             if !waiting.as_mut().poll_first(cx) {

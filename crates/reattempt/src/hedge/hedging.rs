@@ -33,7 +33,7 @@ pub(super) struct Hedging<S: Service<Req>, Req> {
     /// Of failed attempts that are retried, until it is known whether a newer configuration moved
     /// the key.
     pub(super) waiters: Vec<(CallContext, ConfigWaiter)>,
-    waiting: Pin<Box<Waiting>>,
+    waiting: Option<Pin<Box<Waiting>>>,
 }
 
 /// A call while attempts may run side by side.
@@ -77,14 +77,15 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         policy: &HedgePolicy,
         idempotency: Idempotency,
     ) -> Box<Self> {
+        let mut driver = HedgeDriver::new(policy, idempotency);
         let waiting = match beside {
             Beside::Runs(hedging) => return hedging,
-            Beside::Waits(waiting) => waiting,
-            Beside::Nothing => Waiting::new(),
+            Beside::Waits(waiting) => Some(waiting),
+            Beside::Nothing => None,
         };
-        let mut driver = HedgeDriver::new(policy, idempotency);
-        if let Some(began) = waiting.began() {
-            driver.machine.pending_since(began, waiting.first());
+        let waited = waiting.as_ref().map(|w| (w.began(), w.first()));
+        if let Some((Some(began), first)) = waited {
+            driver.machine.pending_since(began, first);
         }
         Box::new(Self {
             driver,
@@ -138,12 +139,15 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
 
     /// True when the instant has come.
     pub(super) fn poll_sleep(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
-        self.waiting.as_mut().poll(at, cx)
+        let waiting = self.waiting.get_or_insert_with(Waiting::new);
+        waiting.as_mut().poll(at, cx)
     }
 
     /// The call is over.
     pub(super) fn over(self: Box<Self>) {
         let Self { waiting, .. } = *self;
-        Waiting::give_back(waiting);
+        if let Some(waiting) = waiting {
+            Waiting::give_back(waiting);
+        }
     }
 }

@@ -64,8 +64,6 @@ impl Waiting {
     pub(super) fn poll_first(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
         match self.first {
             None => false,
-            // A zero delay arms no timer.
-            first if first == self.began => true,
             Some(first) => {
                 let mut sleep = self.project().sleep;
                 if let Some(armed) = sleep.as_mut().as_pin_mut() {

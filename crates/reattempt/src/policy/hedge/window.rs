@@ -17,7 +17,7 @@ const SPARE: f32 = 0.014;
 const CHANCE: f32 = 1.0;
 /// The more of that is taken, the longer must a call have waited, in parts of the delay: so that
 /// what is left is for the slowest.
-const PATIENCE: f32 = 0.05;
+const PATIENCE: f32 = 0.03;
 /// Allowed in any second, however few calls there are.
 const LEAST: u32 = 4;
 
