@@ -144,9 +144,8 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     }
 
     /// The call is over.
-    pub(super) fn over(self: Box<Self>) {
-        let Self { waiting, .. } = *self;
-        if let Some(waiting) = waiting {
+    pub(super) fn over(self) {
+        if let Some(waiting) = self.waiting {
             Waiting::give_back(waiting);
         }
     }

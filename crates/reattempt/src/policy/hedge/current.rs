@@ -19,7 +19,7 @@ impl CurrentDelay {
     /// At least a nanosecond.
     pub(super) fn set(&self, nanos: u64) {
         let nanos = nanos.max(1);
-        let word = nanos / NANOS_PER_S << 32 | nanos % NANOS_PER_S;
+        let word = ((nanos / NANOS_PER_S) << 32) | (nanos % NANOS_PER_S);
         self.0.store(word, Ordering::Relaxed);
     }
 
