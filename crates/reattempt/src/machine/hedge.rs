@@ -42,8 +42,8 @@ pub enum Withdrawn {
 pub enum HedgeAction {
     /// End the call with this failure, after the other attempts were dropped.
     Return(StopReason),
-    /// Keep this failure as the last one, and go on. One that was [cut off](Facts::cut_off) is kept
-    /// only if there is no other.
+    /// Keep this failure as the last one, and go on. One that was
+    /// [cut off](super::Facts::cut_off) is kept only if there is no other.
     Go,
     /// Send nothing more and let the deadline end the call.
     Expire,
