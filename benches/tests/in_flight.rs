@@ -9,11 +9,11 @@ const TIMER: u64 = size_of::<tokio::time::Sleep>() as u64;
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, u64); 6] = [
     ("no layers", 40, 1),
-    ("no policy", TIMER + 3473, 12),
-    ("retried, attempt out", TIMER + 3473, 12),
-    ("retried, in back-off", 2 * TIMER + 4369, 16),
-    ("hedged, 1 attempt out", 2 * TIMER + 3505, 13),
-    ("hedged, 3 attempts out", TIMER + 4305, 16),
+    ("no policy", TIMER + 3481, 12),
+    ("retried, attempt out", TIMER + 3481, 12),
+    ("retried, in back-off", 2 * TIMER + 4377, 16),
+    ("hedged, 1 attempt out", 2 * TIMER + 3513, 13),
+    ("hedged, 3 attempts out", TIMER + 4313, 16),
 ];
 
 #[cfg(target_pointer_width = "64")]
