@@ -11,7 +11,7 @@ const PINS: [(&str, u64, u64); 6] = [
     ("no layers", 40, 1),
     ("no policy", TIMER + 3481, 12),
     ("retried, attempt out", TIMER + 3481, 12),
-    ("retried, in back-off", 2 * TIMER + 4377, 16),
+    ("retried, in back-off", 2 * TIMER + 4401, 16),
     ("hedged, 1 attempt out", 2 * TIMER + 3513, 13),
     ("hedged, 3 attempts out", TIMER + 4313, 16),
 ];
