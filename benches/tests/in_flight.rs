@@ -9,11 +9,11 @@ const TIMER: u64 = size_of::<tokio::time::Sleep>() as u64;
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, u64); 6] = [
     ("no layers", 40, 1),
-    ("no policy", TIMER + 3465, 12),
-    ("retried, attempt out", TIMER + 3465, 12),
-    ("retried, in back-off", 2 * TIMER + 4641, 17),
-    ("hedged, 1 attempt out", 2 * TIMER + 3785, 14),
-    ("hedged, 3 attempts out", TIMER + 4297, 16),
+    ("no policy", TIMER + 3481, 12),
+    ("retried, attempt out", TIMER + 3481, 12),
+    ("retried, in back-off", 2 * TIMER + 4401, 16),
+    ("hedged, 1 attempt out", 2 * TIMER + 3513, 13),
+    ("hedged, 3 attempts out", TIMER + 4313, 16),
 ];
 
 #[cfg(target_pointer_width = "64")]

@@ -92,6 +92,10 @@ pub(crate) const INDEPENDENT: &[World] = &[
         },
     },
     World {
+        name: "young",
+        scenario: young,
+    },
+    World {
         name: "correlated",
         scenario: correlated,
     },
@@ -112,6 +116,15 @@ pub(crate) const INDEPENDENT: &[World] = &[
         scenario: |seed| drifting(seed, 3.0, json!({"pareto": {"min_ms": 5, "alpha": 1.5}})),
     },
 ];
+
+/// The demo: 5 % of the answers are fifteen times as slow, 2,000 calls pass before anything is
+/// counted, and 1,500 are counted.
+fn young(seed: u64) -> Value {
+    let usual = json!({"weight": 0.95, "samples_ms": [2, 3, 4, 5, 6, 7, 8, 9]});
+    let latency = json!({"mix": [usual, {"weight": 0.05, "fixed_ms": 150}]});
+    let backends = json!([{"servers": 1_000_000, "latency": latency}]);
+    world(RATE, seed, 2.0, 1.5, backends)
+}
 
 /// Four times as slow from 20 s on, and counted from then on.
 pub(crate) fn slowdown(seed: u64, per_s: f64) -> Value {

@@ -74,11 +74,40 @@ fn check(percent: f64, latency: &Value, faults: &Value) {
 #[test]
 fn the_share_is_spent_as_well_as_by_the_best_delay() {
     check(2.0, &json!({"exponential_ms": 10}), &json!([]));
-    check(
-        5.0,
-        &json!({"pareto": {"min_ms": 5, "alpha": 1.5}}),
-        &json!([]),
-    );
+    for percent in [5.0, 10.0] {
+        check(
+            percent,
+            &json!({"pareto": {"min_ms": 5, "alpha": 1.5}}),
+            &json!([]),
+        );
+    }
+}
+
+/// 5 % of the attempts belong to a mode twenty times as slow.
+#[test]
+fn two_modes_cost_the_share_whatever_it_is() {
+    let modes = json!({"mix": [{"weight": 0.95, "lognormal": {"median_ms": 10, "sigma": 0.3}},
+                               {"weight": 0.05, "lognormal": {"median_ms": 200, "sigma": 0.3}}]});
+    check(1.0, &modes, &json!([]));
+    check(10.0, &modes, &json!([]));
+}
+
+/// 5 % of the attempts take 150 ms, and the share is just that or a little more: after 2,000 calls.
+#[test]
+fn slow_attempts_as_many_as_the_share_are_hedged() {
+    let usual = json!({"weight": 0.95, "samples_ms": [2, 3, 4, 5, 6, 7, 8, 9]});
+    let latency = json!({"mix": [usual, {"weight": 0.05, "fixed_ms": 150}]});
+    let world = |seed| {
+        let mut world = free(seed, &latency, &json!([]));
+        world["warmup_s"] = json!(2);
+        world["duration_s"] = json!(6);
+        world
+    };
+    for percent in [5.0, 6.0] {
+        let p99 = |seed| outcome(world(seed), learned(percent)).latency_ms.p99;
+        let tail = mean(|seed| p99(seed).unwrap());
+        assert!(tail < 30.0, "{percent} %: {tail} ms");
+    }
 }
 
 #[test]
@@ -128,6 +157,26 @@ fn where_attempts_wait_for_each_other_it_stops() {
         assert!(tail <= 1.02, "{queues}: {tail}");
         assert!(extra(&with) < 0.002, "{queues}: {}", extra(&with));
     }
+}
+
+/// Where hedges nearly pay, trying must not cost.
+#[test]
+fn a_busy_pool_is_no_slower_for_trying() {
+    let world = |seed| {
+        json!({
+            "seed": seed,
+            "duration_s": 55,
+            "warmup_s": 14,
+            "arrivals": [{"from_s": 0, "per_s": 1440}],
+            "backends": [{"servers": 16, "latency": {"exponential_ms": 10}}],
+        })
+    };
+    let p99 = |seed, policy| outcome(world(seed), policy).latency_ms.p99.unwrap();
+    let (with, without) = (
+        mean(|seed| p99(seed, learned(10.0))),
+        mean(|seed| p99(seed, once())),
+    );
+    assert!(with <= 1.02 * without, "{with} ms, {without} ms without");
 }
 
 #[test]

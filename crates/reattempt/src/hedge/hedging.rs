@@ -7,15 +7,24 @@ use std::time::Instant;
 use crate::call::attempts::ConfigWaiter;
 use crate::driver::HedgeDriver;
 use crate::{AttemptKind, CallContext, HedgePolicy, Idempotency};
-use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::Config;
 use super::future::Outcome;
-use crate::clock;
+use super::waiting::Waiting;
 use crate::recovery::Source;
 
-/// What a call keeps once its first attempt was pending or failed.
+/// What a call keeps beside its first attempt.
+pub(super) enum Beside<H> {
+    /// The first attempt has not been pending.
+    Nothing,
+    /// No hedge has been due.
+    Waits(Pin<Box<Waiting>>),
+    /// A hedge was due.
+    Runs(Box<H>),
+}
+
+/// What a call keeps once a hedge was due or its first attempt failed.
 pub(super) struct Hedging<S: Service<Req>, Req> {
     pub(super) driver: HedgeDriver,
     pub(super) others: Vec<Other<S, Req>>,
@@ -24,7 +33,7 @@ pub(super) struct Hedging<S: Service<Req>, Req> {
     /// Of failed attempts that are retried, until it is known whether a newer configuration moved
     /// the key.
     pub(super) waiters: Vec<(CallContext, ConfigWaiter)>,
-    sleep: Option<Pin<Box<Sleep>>>,
+    waiting: Option<Pin<Box<Waiting>>>,
 }
 
 /// A call while attempts may run side by side.
@@ -50,14 +59,40 @@ pub(super) enum Other<S: Service<Req>, Req> {
     },
 }
 
+impl<S: Service<Req>, Req> Beside<Hedging<S, Req>> {
+    /// When the first attempt was first pending.
+    pub(super) fn began(&self) -> Option<Instant> {
+        match self {
+            Self::Nothing => None,
+            Self::Waits(waiting) => waiting.began(),
+            Self::Runs(hedging) => hedging.driver.machine.began(),
+        }
+    }
+}
+
 impl<S: Service<Req>, Req> Hedging<S, Req> {
-    pub(super) fn new(policy: &HedgePolicy, idempotency: Idempotency) -> Box<Self> {
+    /// Goes on from what the call had so far.
+    pub(super) fn of(
+        beside: Beside<Self>,
+        policy: &HedgePolicy,
+        idempotency: Idempotency,
+    ) -> Box<Self> {
+        let mut driver = HedgeDriver::new(policy, idempotency);
+        let waiting = match beside {
+            Beside::Runs(hedging) => return hedging,
+            Beside::Waits(waiting) => Some(waiting),
+            Beside::Nothing => None,
+        };
+        let waited = waiting.as_ref().map(|w| (w.began(), w.first()));
+        if let Some((Some(began), first)) = waited {
+            driver.machine.pending_since(began, first);
+        }
         Box::new(Self {
-            driver: HedgeDriver::new(policy, idempotency),
+            driver,
             others: Vec::new(),
             last: None,
             waiters: Vec::new(),
-            sleep: None,
+            waiting,
         })
     }
 
@@ -104,13 +139,14 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
 
     /// True when the instant has come.
     pub(super) fn poll_sleep(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
-        let at = tokio::time::Instant::from_std(at);
-        let sleep = self
-            .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        if sleep.deadline() != at {
-            sleep.as_mut().reset(at);
+        let waiting = self.waiting.get_or_insert_with(Waiting::new);
+        waiting.as_mut().poll(at, cx)
+    }
+
+    /// The call is over.
+    pub(super) fn over(self) {
+        if let Some(waiting) = self.waiting {
+            Waiting::give_back(waiting);
         }
-        clock::poll_sleep(sleep.as_mut(), cx).is_ready()
     }
 }

@@ -38,6 +38,8 @@
 //! # Ok(()) }
 //! ```
 
+mod abandoned;
+mod attempts;
 mod future;
 mod hedging;
 mod layer;
@@ -45,6 +47,7 @@ mod send;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::fmt;
 use std::sync::Arc;
@@ -58,6 +61,7 @@ pub use crate::policy::{ExtraLoad, Fixed, HedgeDelay, HedgePolicy, Percentile};
 use crate::recovery::{FIRST, Settings, Source, with_context};
 pub use future::HedgeFuture;
 use future::State;
+use hedging::Beside;
 pub use layer::HedgeLayer;
 
 /// The layer's configuration, shared by all its services.
@@ -176,7 +180,7 @@ where
             state: State::First {
                 first: Some(first),
                 policy,
-                hedging: None,
+                beside: Beside::Nothing,
             },
             source,
             config: Arc::clone(&self.config),

@@ -50,9 +50,7 @@ where
                 break;
             }
             let context = self.source.context_mut();
-            let backend = context.backend();
-            let route = context.policy().map_or("", |policy| policy.name());
-            let view = HedgeView::new(now.max(at)).on(route, backend.as_ref());
+            let view = HedgeView::new(now.max(at)).of(context);
             let effects = self.config.settings.effects(context);
             let due = hedging.driver.due(view, self.policy, &effects);
             match (due, &mut *self.source) {

@@ -10,7 +10,7 @@ use crate::{AttemptKind, CallContext, Classify, HasCallContext, Replay, Verdict}
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
-use super::hedging::Other;
+use super::hedging::{Beside, Other};
 use crate::clock;
 use crate::driver::CallEffects;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
@@ -18,21 +18,12 @@ use crate::recovery::Source;
 
 /// An attempt ended: a hedge delay that learns is fed. `sent`: when, unless it is the first and
 /// ended at once.
-pub(super) fn fed(
-    policy: &HedgePolicy,
-    context: &CallContext,
-    sent: Option<Instant>,
-    end: AttemptEnd,
-) {
+pub(super) fn fed(policy: &HedgePolicy, number: u32, sent: Option<Instant>, end: AttemptEnd) {
     if policy.learns() {
-        let attempt = sent.map_or_else(
-            || EndedAttempt::at_once(end),
-            |sent| {
-                let now = clock::now();
-                let took = now.saturating_duration_since(sent);
-                EndedAttempt::new(context.attempt(), now, took, end)
-            },
-        );
+        let attempt = match sent {
+            None => EndedAttempt::at_once(end),
+            Some(sent) => EndedAttempt::since(number, sent, end),
+        };
         policy.delay().ended(&attempt);
     }
 }
@@ -124,7 +115,7 @@ where
     /// As [`fed`], while the call goes on.
     fn feed(self: Pin<&mut Self>, context: &CallContext, sent: Option<Instant>, end: AttemptEnd) {
         if let Some(call) = self.call() {
-            fed(call.policy, context, sent, end);
+            fed(call.policy, context.attempt(), sent, end);
         }
     }
 
@@ -183,22 +174,25 @@ where
         let mut this = self.project();
         let (first, policy, hedging) = match this.state.as_mut().project_replace(State::Done) {
             StateOwned::First {
-                hedging, policy, ..
+                beside: Beside::Runs(hedging),
+                policy,
+                ..
             } => (true, policy, hedging),
-            StateOwned::Others { hedging, policy } => (false, policy, Some(hedging)),
+            StateOwned::Others { hedging, policy } => (false, policy, hedging),
             _ => return,
         };
-        let losers = hedging.iter().flat_map(|hedging| hedging.flights());
+        let losers = hedging.flights();
         let losers = losers.map(|(context, sent)| (context.clone(), Some(sent)));
-        let began = hedging.as_ref().and_then(|h| h.driver.machine.began());
+        let began = hedging.driver.machine.began();
         let first = first.then(|| (this.source.context_mut().clone(), began));
         for (context, sent) in first.into_iter().chain(losers) {
-            fed(&policy, &context, sent, AttemptEnd::Lost);
+            fed(&policy, context.attempt(), sent, AttemptEnd::Lost);
             if let Source::Template { request, .. } = &*this.source {
                 request.attempt_over(context.attempt());
             }
             this.config.settings.effects(&context).cancelled(None);
         }
+        hedging.over();
         this.source.shed();
     }
 

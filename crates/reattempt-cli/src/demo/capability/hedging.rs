@@ -24,8 +24,8 @@ const RATE: u32 = 1000;
 const BEFORE: usize = 2000;
 const SLOW: Duration = Duration::from_millis(150);
 
-/// Extra attempts of a hundred calls that the client may send.
-const POLICY: &str = r#"{"default": {"hedge": {"maxAttempts": 2, "extraLoadPercent": 8}}}"#;
+/// Extra attempts of a hundred calls that the client may send: just as many as there are slow ones.
+const POLICY: &str = r#"{"default": {"hedge": {"maxAttempts": 2, "extraLoadPercent": 5}}}"#;
 const PLAIN: &str = r#"{"default": {}}"#;
 
 pub(super) const fn calls(scale: Scale) -> usize {
@@ -78,7 +78,7 @@ fn sheet(sides: &[Seen; 2]) -> Sheet {
     let percentile = |share| each(&|seen: &Seen| millis(seen.side.percentile(share)));
     Sheet {
         name: "Hedging that learns",
-        about: "one server, 5 % of its answers take 150 ms; extraLoadPercent: 8",
+        about: "one server, 5 % of its answers take 150 ms; extraLoadPercent: 5",
         sides: vec!["without", "with"],
         rows: vec![
             (

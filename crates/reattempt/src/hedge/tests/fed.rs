@@ -45,6 +45,8 @@ async fn fed(request: impl HasCallContext + Replay, probe: &Probe) -> Vec<(u32, 
 async fn the_winner_and_the_losers_are_fed_once_each() {
     let at_once = probe([attempt(1)]);
     assert_eq!(fed(at_once.request(), &at_once).await, [(1, 0, Succeeded)]);
+    let alone = probe([attempt(1).after(ms(5))]);
+    assert_eq!(fed(alone.request(), &alone).await, [(1, 5, Succeeded)]);
     let first = probe([
         attempt(1).after(ms(25)),
         attempt(2).hangs(),
@@ -78,4 +80,50 @@ async fn attempts_that_are_dropped_with_the_call_are_fed_once_each() {
     request.stalled = &[2];
     let ends = [(1, 100, Succeeded), (2, 0, Dropped)];
     assert_eq!(fed(request, &alone).await, ends, "the second was cut off");
+}
+
+/// No hedge was due.
+#[tokio::test(start_paused = true)]
+async fn a_first_attempt_that_is_dropped_alone_is_fed_once() {
+    let (feed, silent) = (Arc::new(Feed::default()), probe([attempt(1).hangs()]));
+    let policy = HedgePolicy::with_delay(3, feed.clone());
+    let layer = HedgeLayer::new(verdict as Verdicts, policy);
+    let call = layer.layer(silent.inner()).oneshot(silent.request());
+    assert!(tokio::time::timeout(ms(6), call).await.is_err());
+    assert_eq!(feed.0.lock().unwrap()[..], [(1, 6, Dropped)]);
+}
+
+/// Keeps the route that it was asked for.
+#[derive(Debug, Default)]
+struct Routes(Mutex<Vec<(String, u32, Duration)>>);
+
+impl HedgeDelay for Routes {
+    fn delay(&self, view: &HedgeView<'_>) -> Option<Duration> {
+        let seen = (view.route().to_owned(), view.attempts, view.elapsed);
+        self.0.lock().unwrap().push(seen);
+        Some(ms(10))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_sees_the_route_of_its_call() {
+    let (routes, late) = (
+        Arc::new(Routes::default()),
+        probe([attempt(1).hangs(), attempt(2)]),
+    );
+    let policy = HedgePolicy::with_delay(3, routes.clone());
+    let layer = HedgeLayer::new(verdict as Verdicts, policy);
+    let mut request = late.request();
+    request
+        .context_mut()
+        .set_idempotency(Idempotency::Idempotent);
+    let route = RoutePolicy::new("orders");
+    request.context_mut().set_policy(Arc::new(route));
+    let _ = layer.layer(late.inner()).oneshot(request).await;
+    let seen = routes.0.lock().unwrap();
+    let orders = || "orders".to_owned();
+    assert_eq!(
+        seen[..],
+        [(orders(), 1, Duration::ZERO), (orders(), 2, ms(10))]
+    );
 }

@@ -11,8 +11,8 @@ use crate::machine::Due;
 use crate::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use crate::{AttemptKind, CallDeadline, HedgePolicy, Idempotency, RetryThrottle, StopReason};
 
-/// Attempts, attempts in flight, milliseconds since the first, asked again.
-type Asked = (u32, u32, u128, bool);
+/// Attempts, attempts in flight, milliseconds since the first.
+type Asked = (u32, u32, u128);
 
 /// Always 10 ms, and each hedge by the next of these answers, from the end; then it is sent.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ struct Script {
 
 fn asked(view: &HedgeView<'_>) -> Asked {
     let elapsed = view.elapsed.as_millis();
-    (view.attempts, view.in_flight, elapsed, view.again)
+    (view.attempts, view.in_flight, elapsed)
 }
 
 impl HedgeDelay for Script {
@@ -89,9 +89,9 @@ fn a_delay_sees_the_attempts_and_the_time_since_the_first() {
     let (script, call, sent) = run(Vec::new(), 40);
     assert_eq!(sent, [10, 20]);
     let planned = script.planned.lock().unwrap();
-    assert_eq!(planned[..], [(1, 1, 0, false), (2, 1, 10, false)]);
+    assert_eq!(planned[..], [(1, 1, 0), (2, 1, 10)]);
     let due = script.due.lock().unwrap();
-    assert_eq!(due[..], [(1, 1, 10, false), (2, 2, 20, false)]);
+    assert_eq!(due[..], [(1, 1, 10), (2, 2, 20)]);
     assert_eq!(call.0.take(), []);
 }
 
@@ -102,8 +102,8 @@ fn a_hedge_that_is_held_back_is_reported_once_and_asked_again() {
     assert_eq!(sent, [16, 26]);
     assert_eq!(call.0.take(), [StopReason::Throttled]);
     let due = script.due.lock().unwrap();
-    let again: Vec<_> = due.iter().map(|asked| (asked.2, asked.3)).collect();
-    assert_eq!(again, [(10, false), (13, true), (16, true), (26, false)]);
+    let times: Vec<_> = due.iter().map(|asked| asked.2).collect();
+    assert_eq!(times, [10, 13, 16, 26]);
 }
 
 #[test]

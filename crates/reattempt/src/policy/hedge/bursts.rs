@@ -24,8 +24,6 @@ pub(super) struct Bursts {
     gap: AtomicU64,
     /// An `f32`.
     share: AtomicU32,
-    /// How often the share has been measured.
-    measured: AtomicU32,
     /// The slow attempts since [`Bursts::lately`] was asked.
     lately: AtomicU32,
 }
@@ -38,7 +36,6 @@ impl Bursts {
             close: AtomicU32::new(0),
             gap: AtomicU64::new(0),
             share: AtomicU32::new(INDEPENDENT.to_bits()),
-            measured: AtomicU32::new(0),
             lately: AtomicU32::new(0),
         }
     }
@@ -64,7 +61,6 @@ impl Bursts {
         self.slow.store(0, Ordering::Relaxed);
         self.close.store(0, Ordering::Relaxed);
         self.share.store(INDEPENDENT.to_bits(), Ordering::Relaxed);
-        self.measured.store(0, Ordering::Relaxed);
         INDEPENDENT
     }
 
@@ -81,10 +77,7 @@ impl Bursts {
             self.slow.store(0, Ordering::Relaxed);
             let close = self.close.swap(0, Ordering::Relaxed) as f32 / slow as f32;
             let before = f32::from_bits(self.share.load(Ordering::Relaxed));
-            // The mean of the first ones; then older ones count three quarters.
-            let measured = self.measured.fetch_add(1, Ordering::Relaxed);
-            let weight = (measured as f32 + 1.0).min(3.0);
-            let mean = (weight * before + close) / (weight + 1.0);
+            let mean = (3.0 * before + close) / 4.0;
             self.share.store(mean.to_bits(), Ordering::Relaxed);
         }
         f32::from_bits(self.share.load(Ordering::Relaxed))

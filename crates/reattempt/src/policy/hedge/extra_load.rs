@@ -1,6 +1,8 @@
 //! The delay that costs a given share of extra attempts.
 
+mod account;
 mod effort;
+mod quantile;
 #[cfg(test)]
 mod tests;
 
@@ -8,11 +10,14 @@ use std::sync::{OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::bursts::Bursts;
-use super::survival::{Curve, Past, Survival};
+use super::current::CurrentDelay;
+use super::survival::{Past, Survival};
 use super::window::Window;
 use super::{AttemptEnd, EndedAttempt, HedgeAdmission, HedgeDelay, HedgeView, nanos_of};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use account::Account;
 use effort::{CALM, CAUTIOUS, Effort};
+use quantile::delay;
 
 /// A share that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -21,32 +26,26 @@ pub struct InvalidExtraLoad(f64);
 
 /// Nothing is hedged before this number of attempts is known.
 const FIRST: u64 = 64;
-/// What was spent too much or too little is made up for within this many calls.
-const MAKES_UP: f32 = 16_384.0;
-/// More than this many calls' share is never saved, and half of it never spent in advance.
-const AHEAD: f32 = 4096.0;
+/// What was spent too much or too little is made up for within this many calls, over the root of
+/// the share: the rarer hedges are, the more of it is chance.
+const MAKES_UP: f32 = 2500.0;
 /// Where independent hedges win more often than this, some attempts are much slower than most.
 const OUTLIERS: f32 = 0.5;
 /// More or fewer slow attempts than usual by this many standard deviations, squared.
 const UNUSUAL: f32 = 16.0;
 /// The share of attempts that are slow, at least.
 const SLOW: f32 = 0.05;
-/// Over a stretch of delays that the same attempts exceed, the shortest is taken, and the share
-/// bounds how many of them are hedged.
-const FLAT: f32 = 1.06;
-const STRETCH: f32 = 0.75;
-
 /// Hedges at a fixed cost: the share of extra attempts, in percent of the calls.
 ///
 /// The delay is the one that this share of the route's calls exceeds, learned from every attempt:
 /// one that was cancelled took at least as long as it ran. It begins after 64 attempts, carefully,
 /// and follows a route that changes within some 2,000 calls.
 ///
-/// - **Bounds.** Over some thousands of calls no more than the share is sent. In a second in which
-///   more calls are slow than chance explains, no more than the share and 1.3 percent of the calls;
-///   in any other no more than the share and 1.5 percent (below some thousand calls a second: one
-///   and a half standard deviations of what chance adds). Four hedges a second are always allowed.
-///   A hedge that is held back is sent later, if the call still waits then.
+/// - **Bounds.** Over some thousands of calls no more than the share is sent, and in a second no
+///   more than the share and 1.5 percent of the calls (below some 500 calls a second: or what
+///   chance adds, by one standard deviation). Four hedges a second are always allowed. As a second
+///   fills up, a call has to wait longer, up to some twice the delay, so that what is left is for
+///   the slowest.
 /// - **Backs off** where hedges win much less often than against independent servers, and where
 ///   slow attempts come in bursts of which none is much slower than the others: they wait for each
 ///   other in a queue, which a hedge makes longer. Then the share goes down to a 1,024th. It comes
@@ -69,21 +68,15 @@ const STRETCH: f32 = 0.75;
 pub struct ExtraLoad {
     share: f32,
     times: Survival,
-    /// In nanoseconds; 0 while too little is known.
-    delay: AtomicU64,
+    delay: CurrentDelay,
     /// Attempts that take at least this long, in nanoseconds, are slow.
     slow_from: AtomicU64,
     bursts: Bursts,
-    sent: AtomicU64,
+    account: Account,
     won: AtomicU32,
     lost: AtomicU32,
     window: Window,
     base: OnceLock<Instant>,
-    /// What may be spent up to `earned_at` attempts, in thousandths of a hedge, and the share from
-    /// then on, as an `f32`.
-    earned: AtomicU64,
-    earned_at: AtomicU64,
-    rate: AtomicU32,
     /// Never waited for: one that finds it taken goes on without.
     learned: Mutex<Learned>,
 }
@@ -125,17 +118,14 @@ impl ExtraLoad {
         Ok(Self {
             share,
             times: Survival::new(),
-            delay: AtomicU64::new(0),
+            delay: CurrentDelay::unknown(),
             slow_from: AtomicU64::new(u64::MAX),
             bursts: Bursts::new(),
-            sent: AtomicU64::new(0),
+            account: Account::new(share, CAUTIOUS),
             won: AtomicU32::new(0),
             lost: AtomicU32::new(0),
             window: Window::new(),
             base: OnceLock::new(),
-            earned: AtomicU64::new(0),
-            earned_at: AtomicU64::new(0),
-            rate: AtomicU32::new((share * CAUTIOUS).to_bits()),
             learned: Mutex::new(Learned {
                 past: Past::new(),
                 effort: Effort::new(),
@@ -149,25 +139,12 @@ impl ExtraLoad {
     /// The current delay; `None` while too little is known.
     #[must_use]
     pub fn current(&self) -> Option<Duration> {
-        let nanos = self.delay.load(Ordering::Relaxed);
-        (nanos > 0).then(|| Duration::from_nanos(nanos))
+        self.delay.get()
     }
 
     fn nanos(&self, now: Instant) -> u64 {
         let base = *self.base.get_or_init(|| now);
         nanos_of(now.saturating_duration_since(base))
-    }
-
-    /// The share of the attempts that is spent.
-    fn rate(&self) -> f32 {
-        f32::from_bits(self.rate.load(Ordering::Relaxed))
-    }
-
-    /// What may be spent in all, up to this many attempts, in hedges.
-    fn earned(&self, counted: u64) -> f64 {
-        let since = counted.saturating_sub(self.earned_at.load(Ordering::Relaxed));
-        let earned = self.earned.load(Ordering::Relaxed) as f64 / 1000.0;
-        earned + since as f64 * f64::from(self.rate())
     }
 
     #[cold]
@@ -204,13 +181,10 @@ impl ExtraLoad {
         );
         learned.effort.tried(won, lost, learned.wins_if_independent);
         let unusual = learned.is_unusual(self.bursts.lately() as f32, counted);
-        let earned = self.earned(counted);
-        let sent = self.sent.load(Ordering::Relaxed) as f64;
-        let unspent = earned - sent >= f64::from(ahead(self.rate()));
         let mut bursts = self.bursts.share();
         // Most often no curve is needed.
         let calm = bursts < CALM && !unusual && !Survival::is_overdue(counted);
-        if calm && !learned.effort.judge(bursts, || false, unspent) {
+        if calm && !learned.effort.judge(bursts, || false) {
             return;
         }
         let (curve, changed) = self.times.estimate(&mut learned.past);
@@ -218,42 +192,18 @@ impl ExtraLoad {
             bursts = self.bursts.forget();
         }
         if !calm {
-            let outliers = || curve.wins_after(delay(&curve, SLOW, SLOW)) > OUTLIERS;
-            learned.effort.judge(bursts, outliers, unspent);
+            let outliers = || curve.wins_after(delay(&curve, SLOW, 0.0)) > OUTLIERS;
+            learned.effort.judge(bursts, outliers);
         }
-        let rate = self.share * learned.effort.spent;
-        let ahead = ahead(rate);
-        // After a change little is made up for: what was not spent was the change's.
-        let most = if changed { ahead / 8.0 } else { ahead };
-        let saved = ((earned - sent) as f32).clamp(-ahead / 2.0 - 1.0, most);
-        let earned = (sent + f64::from(saved)).max(0.0);
-        self.earned
-            .store((earned * 1000.0) as u64, Ordering::Relaxed);
-        self.earned_at.store(counted, Ordering::Relaxed);
-        self.rate.store(rate.to_bits(), Ordering::Relaxed);
-        let delay = delay(&curve, rate + saved / MAKES_UP, rate);
+        let saved = self.account.settle(counted, learned.effort.spent, changed);
+        let more = saved * self.share.sqrt() / MAKES_UP;
+        let delay = delay(&curve, self.share, more);
         learned.wins_if_independent = curve.wins_after(delay);
-        let slow = rate.max(SLOW);
+        let slow = (self.share * learned.effort.spent).max(SLOW);
         self.bursts.of(slow);
         let from = curve.exceeded_by(slow) as u64;
         self.slow_from.store(from, Ordering::Relaxed);
-        self.delay.store((delay as u64).max(1), Ordering::Relaxed);
-    }
-}
-
-/// How many hedges are saved, or spent in advance, at most.
-fn ahead(share: f32) -> f32 {
-    (AHEAD * share).max(1.0)
-}
-
-/// The delay that this share of the attempts exceeds.
-fn delay(curve: &Curve, share: f32, usual: f32) -> f32 {
-    let exact = curve.exceeded_by(share);
-    let early = curve.exceeded_by((usual * FLAT).min(0.9));
-    if early < STRETCH * exact {
-        early
-    } else {
-        exact
+        self.delay.set(delay as u64);
     }
 }
 
@@ -264,18 +214,24 @@ impl HedgeDelay for ExtraLoad {
 
     fn admit(&self, view: &HedgeView<'_>) -> HedgeAdmission {
         let counted = self.times.counted();
-        let sent = self.sent.load(Ordering::Relaxed) as f64;
-        let ahead = ahead(self.rate()) / 2.0;
-        if sent < self.earned(counted) + f64::from(ahead)
-            && self
-                .window
-                .take(self.nanos(view.now), counted, self.share, view.again)
-        {
-            self.sent.fetch_add(1, Ordering::Relaxed);
-            return HedgeAdmission::Send;
+        let delay = self.current().map_or(1.0, |delay| nanos_of(delay) as f32);
+        let waited = nanos_of(view.elapsed) as f32 / delay;
+        let mut wait = view.elapsed / 8;
+        if self.account.allows(counted) {
+            let now = self.nanos(view.now);
+            match self.window.take(now, counted, self.share, waited) {
+                Ok(()) => {
+                    self.account.spend();
+                    return HedgeAdmission::Send;
+                }
+                Err(patience) => {
+                    let more = ((patience - waited) * delay) as u64;
+                    wait = wait.min(Duration::from_nanos(more));
+                }
+            }
         }
         // A call is asked about a few times while its duration doubles, never in a busy loop.
-        HedgeAdmission::After((view.elapsed / 8).max(Duration::from_millis(1)))
+        HedgeAdmission::After(wait.max(Duration::from_millis(1)))
     }
 
     fn learns(&self) -> bool {
@@ -288,10 +244,7 @@ impl HedgeDelay for ExtraLoad {
             return self.hedge_ended(attempt.end);
         }
         let nanos = attempt.nanos;
-        let counted = match attempt.end {
-            AttemptEnd::Succeeded | AttemptEnd::Failed => self.times.ended(nanos),
-            AttemptEnd::Lost | AttemptEnd::Dropped => self.times.cut(nanos),
-        };
+        let counted = self.times.count(nanos, attempt.end.is_own());
         if nanos >= self.slow_from.load(Ordering::Relaxed) {
             self.bursts.slow(counted);
         }

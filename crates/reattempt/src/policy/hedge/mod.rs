@@ -1,6 +1,8 @@
 //! When an attempt is sent beside another.
 
 mod bursts;
+mod current;
+mod ended;
 mod extra_load;
 mod fixed;
 mod percentile;
@@ -11,12 +13,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use ended::{AttemptEnd, EndedAttempt};
 pub use extra_load::{ExtraLoad, InvalidExtraLoad};
 pub use fixed::Fixed;
 pub use percentile::{InvalidPercentile, Percentile};
 
 use crate::info::Backend;
-use crate::{Idempotency, OnDeadline};
+use crate::{CallContext, Idempotency, OnDeadline};
 
 /// What a hedge is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -24,41 +27,46 @@ use crate::{Idempotency, OnDeadline};
 pub struct HedgeView<'a> {
     /// Now.
     pub now: Instant,
-    /// The name of the call's [`RoutePolicy`](super::RoutePolicy); empty without one.
-    pub route: &'a str,
-    /// Where the first attempt was sent, if that was reported.
-    pub backend: Option<&'a Backend>,
     /// The attempts of the call so far, the first included; a hedge that was refused counts.
     pub attempts: u32,
     /// Those of them that are in flight.
     pub in_flight: u32,
     /// The time since the first attempt was sent. Zero when the first hedge is planned.
     pub elapsed: Duration,
-    /// It was asked about before, and [held back](HedgeAdmission::After).
-    pub again: bool,
+    call: Option<&'a CallContext>,
 }
 
 impl<'a> HedgeView<'a> {
-    /// One attempt was sent now, on no route.
+    /// One attempt of an unknown call was sent now.
     #[must_use]
     pub const fn new(now: Instant) -> Self {
         Self {
             now,
-            route: "",
-            backend: None,
             attempts: 1,
             in_flight: 1,
             elapsed: Duration::ZERO,
-            again: false,
+            call: None,
         }
     }
 
-    /// Of a call on this route, whose first attempt went to this backend.
+    /// Of this call; `first` is its first attempt's context.
     #[must_use]
-    pub const fn on(mut self, route: &'a str, backend: Option<&'a Backend>) -> Self {
-        self.route = route;
-        self.backend = backend;
+    pub const fn of(mut self, first: &'a CallContext) -> Self {
+        self.call = Some(first);
         self
+    }
+
+    /// The name of the call's [`RoutePolicy`](super::RoutePolicy); empty without one.
+    #[must_use]
+    pub fn route(&self) -> &'a str {
+        let policy = self.call.and_then(CallContext::policy);
+        policy.map_or("", |policy| policy.name())
+    }
+
+    /// Where the first attempt was sent, if that was reported.
+    #[must_use]
+    pub fn backend(&self) -> Option<Backend> {
+        self.call.and_then(CallContext::backend)
     }
 }
 
@@ -78,96 +86,6 @@ pub enum HedgeAdmission {
     After(Duration),
     /// Not for this call.
     Never,
-}
-
-/// How an attempt of a hedged call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptEnd {
-    /// It succeeded.
-    Succeeded,
-    /// It failed.
-    Failed,
-    /// It was cancelled, because another attempt of the call ended the call.
-    Lost,
-    /// It was cancelled with its call: by the caller or a deadline.
-    Dropped,
-}
-
-/// An attempt of a hedged call that has ended.
-#[derive(Clone, Copy, Debug)]
-pub struct EndedAttempt {
-    ended: Ended,
-    nanos: u64,
-    number: u32,
-    end: AttemptEnd,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Ended {
-    At(Instant),
-    /// Now: no clock was read for an attempt that ended at its first poll.
-    #[cfg(feature = "tokio")]
-    Now,
-}
-
-impl EndedAttempt {
-    /// Attempt `number` (from 1), which was sent `took` before `ended`.
-    #[must_use]
-    pub fn new(number: u32, ended: Instant, took: Duration, end: AttemptEnd) -> Self {
-        Self {
-            ended: Ended::At(ended),
-            nanos: nanos_of(took),
-            number,
-            end,
-        }
-    }
-
-    /// The first attempt, which ended at its first poll and took no time.
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub(crate) const fn at_once(end: AttemptEnd) -> Self {
-        Self {
-            ended: Ended::Now,
-            nanos: 0,
-            number: 1,
-            end,
-        }
-    }
-
-    /// Its number, from 1.
-    #[must_use]
-    pub const fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// When it was sent; the first attempt: when it was first pending, as the delay runs from then.
-    #[must_use]
-    pub fn sent(&self) -> Instant {
-        let ended = self.ended();
-        ended.checked_sub(self.took()).unwrap_or(ended)
-    }
-
-    /// When it ended. Reads the clock if the attempt ended at its first poll.
-    #[must_use]
-    pub fn ended(&self) -> Instant {
-        match self.ended {
-            Ended::At(ended) => ended,
-            #[cfg(feature = "tokio")]
-            Ended::Now => crate::clock::now(),
-        }
-    }
-
-    /// How long it took; at least, if it was cancelled.
-    #[must_use]
-    pub const fn took(&self) -> Duration {
-        Duration::from_nanos(self.nanos)
-    }
-
-    /// How it ended.
-    #[must_use]
-    pub const fn end(&self) -> AttemptEnd {
-        self.end
-    }
 }
 
 /// When to send the next hedge. Shared by many calls; no method blocks.
@@ -292,6 +210,20 @@ impl HedgePolicy {
     #[inline]
     pub const fn learns(&self) -> bool {
         self.learns
+    }
+
+    /// The delay of the first hedge of such a call, if there is one.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn first_delay(
+        &self,
+        idempotency: Idempotency,
+        view: &HedgeView<'_>,
+    ) -> Option<Duration> {
+        if self.max_attempts > 1 && self.hedges(idempotency) {
+            self.delay.delay(view)
+        } else {
+            None
+        }
     }
 
     /// Whether several attempts of such a call may be in flight at once.

@@ -5,9 +5,10 @@ mod tests;
 
 use std::time::Duration;
 
+use super::current::CurrentDelay;
 use super::survival::{Past, Survival};
-use super::{AttemptEnd, EndedAttempt, HedgeDelay, HedgeView};
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use super::{EndedAttempt, HedgeDelay, HedgeView};
+use crate::sync::Mutex;
 
 /// A percentile that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -28,8 +29,7 @@ pub struct Percentile {
     times: Survival,
     /// Never waited for: one that finds it taken goes on without.
     past: Mutex<Past>,
-    /// In nanoseconds; 0 while too little is known.
-    delay: AtomicU64,
+    delay: CurrentDelay,
 }
 
 impl Percentile {
@@ -47,7 +47,7 @@ impl Percentile {
             max: Duration::MAX,
             times: Survival::new(),
             past: Mutex::new(Past::new()),
-            delay: AtomicU64::new(0),
+            delay: CurrentDelay::unknown(),
         })
     }
 
@@ -73,18 +73,17 @@ impl Percentile {
         }
         if let Ok(mut past) = self.past.try_lock() {
             let (curve, _) = self.times.estimate(&mut past);
-            let delay = curve.exceeded_by(self.beyond) as u64;
-            self.delay.store(delay.max(1), Ordering::Relaxed);
+            self.delay.set(curve.exceeded_by(self.beyond) as u64);
         }
     }
 }
 
 impl HedgeDelay for Percentile {
     fn delay(&self, _: &HedgeView<'_>) -> Option<Duration> {
-        let delay = match self.delay.load(Ordering::Relaxed) {
-            0 if self.max == Duration::MAX => return None,
-            0 => self.max,
-            nanos => Duration::from_nanos(nanos),
+        let delay = match self.delay.get() {
+            None if self.max == Duration::MAX => return None,
+            None => self.max,
+            Some(delay) => delay,
         };
         Some(delay.min(self.max).max(self.min))
     }
@@ -97,10 +96,7 @@ impl HedgeDelay for Percentile {
         if attempt.number != 1 {
             return;
         }
-        let counted = match attempt.end {
-            AttemptEnd::Succeeded | AttemptEnd::Failed => self.times.ended(attempt.nanos),
-            AttemptEnd::Lost | AttemptEnd::Dropped => self.times.cut(attempt.nanos),
-        };
+        let counted = self.times.count(attempt.nanos, attempt.end.is_own());
         if Survival::is_mark(counted) {
             self.learn(counted);
         }

@@ -1,11 +1,13 @@
 //! How long attempts take: an estimate that counts attempts which were cancelled, too.
 
+mod curve;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+pub(super) use curve::Curve;
 
 /// Sixteen buckets to each doubling, so that a bucket is at most 6.25 % wide.
 const SUB_BITS: u32 = 4;
@@ -65,73 +67,6 @@ fn used(counts: &Counts) -> Range<usize> {
     let first = counts.iter().position(|word| *word != 0);
     let last = counts.iter().rposition(|word| *word != 0);
     first.unwrap_or(0)..last.map_or(0, |last| last + 1)
-}
-
-/// The share of attempts that take longer than each bucket's end (Kaplan and Meier's estimate).
-pub(super) struct Curve {
-    survival: [f32; BUCKETS],
-    /// Before it all attempts are longer, and after it no more end.
-    used: Range<usize>,
-}
-
-impl Curve {
-    fn of(counts: &Counts) -> Self {
-        let used = used(counts);
-        let mut survival = [1.0; BUCKETS];
-        let (mut at_risk, mut longer) = (total(counts) as f32, 1.0_f32);
-        for (word, survival) in counts[used.clone()].iter().zip(&mut survival[used.clone()]) {
-            if *word != 0 {
-                let (ended, cut) = ended_and_cut(*word);
-                let (ended, cut) = (ended as f32, cut as f32);
-                // Those that were cancelled within the bucket count for half of it.
-                let exposed = (at_risk - cut / 2.0).max(ended).max(1.0);
-                longer *= 1.0 - ended / exposed;
-                at_risk -= ended + cut;
-            }
-            *survival = longer;
-        }
-        survival[used.end..].fill(longer);
-        Self { survival, used }
-    }
-
-    fn before(&self, at: usize) -> f32 {
-        at.checked_sub(1).map_or(1.0, |at| self.survival[at])
-    }
-
-    /// The time, in nanoseconds, that this share of attempts exceeds. Where too few attempts were
-    /// seen for such a share, the longest time seen.
-    pub(super) fn exceeded_by(&self, share: f32) -> f32 {
-        let share = share.max(self.survival[BUCKETS - 1]);
-        let at = self.survival.partition_point(|longer| *longer > share);
-        let (before, after) = (self.before(at), self.survival[at]);
-        let (from, to) = (edge(at), edge(at + 1));
-        if before <= after {
-            return from;
-        }
-        let part = ((before - share) / (before - after)).clamp(0.0, 1.0);
-        from + part * (to - from)
-    }
-
-    /// How often a second attempt that is sent after this delay ends before the first, if the two
-    /// are independent.
-    pub(super) fn wins_after(&self, delay: f32) -> f32 {
-        let from = bucket(delay as u64);
-        let slow = self.before(from);
-        if slow <= 0.0 {
-            return 0.0;
-        }
-        let mut wins = 0.0;
-        for at in from..self.used.end {
-            let ends = self.before(at) - self.survival[at];
-            if ends > 0.0 {
-                let middle = (edge(at) + edge(at + 1)) / 2.0;
-                wins += ends * (1.0 - self.before(bucket((middle - delay).max(0.0) as u64)));
-            }
-        }
-        // Those that are slower than anything seen lose to any second attempt that ends.
-        let (beyond, most) = (self.survival[BUCKETS - 1], 1.0 - self.survival[BUCKETS - 1]);
-        ((wins + beyond * most) / slow).clamp(0.0, 1.0)
-    }
 }
 
 /// Whether two groups of attempts differ by more than chance explains, where hardly any was
@@ -238,20 +173,11 @@ impl Survival {
         self.counted.load(Ordering::Relaxed)
     }
 
-    /// Counts an attempt that ended after this time. Returns the number of attempts so far.
+    /// Counts an attempt that ended after this time by its `own`, or was cancelled. Returns the
+    /// number of attempts so far.
     #[inline]
-    pub(super) fn ended(&self, nanos: u64) -> u64 {
-        self.count(nanos, ENDED)
-    }
-
-    /// Counts an attempt that was cancelled after this time. Returns the number of attempts so far.
-    #[inline]
-    pub(super) fn cut(&self, nanos: u64) -> u64 {
-        self.count(nanos, CUT)
-    }
-
-    #[inline]
-    fn count(&self, nanos: u64, one: u32) -> u64 {
+    pub(super) fn count(&self, nanos: u64, own: bool) -> u64 {
+        let one = if own { ENDED } else { CUT };
         self.recent[bucket(nanos)].fetch_add(one, Ordering::Relaxed);
         self.counted.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -5,21 +5,19 @@ mod models;
 #[cfg(test)]
 mod tests;
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// A slot is 2²⁶ ns: fifteen of them are 1.007 s.
 const SLOT_BITS: u32 = 26;
 const SECOND: u16 = 15;
 const SLOTS: usize = 16;
-/// Allowed in a second beyond the share while more hedges are asked for than chance explains: 1.3
-/// of 100 calls.
-const SPARE: f32 = 0.013;
-/// In other seconds: 1.45 of 100 calls, or a part of what chance adds to the share, in standard
-/// deviations: that is more below some thousand calls a second.
-const USUAL: f32 = 0.0145;
-const CHANCE: f32 = 1.5;
-/// More than chance explains, in standard deviations, of a tenth of a second.
-const RUSH: f32 = 2.5;
+/// Allowed in a second beyond the share: 1.4 of 100 calls, or what chance adds to the share, in
+/// standard deviations: that is more below some 600 calls a second.
+const SPARE: f32 = 0.014;
+const CHANCE: f32 = 1.0;
+/// The more of that is taken, the longer must a call have waited, in parts of the delay: so that
+/// what is left is for the slowest.
+const PATIENCE: f32 = 0.03;
 /// Allowed in any second, however few calls there are.
 const LEAST: u32 = 4;
 
@@ -49,15 +47,12 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Window {
     slots: [AtomicU64; SLOTS],
-    /// The hedges that were asked for in each slot, with its number.
-    asked: [AtomicU32; SLOTS],
 }
 
 impl Window {
     pub(super) fn new() -> Self {
         Self {
             slots: std::array::from_fn(|_| AtomicU64::new(0)),
-            asked: std::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 
@@ -79,23 +74,10 @@ impl Window {
         number
     }
 
-    /// Counts one more hedge that is asked for, in the slot of this number.
-    fn ask(&self, number: u16) {
-        let asked = &self.asked[usize::from(number) % SLOTS];
-        let _ = asked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-            let same = (word >> 16) as u16 == number;
-            let count = if same { word & 0xffff } else { 0 };
-            Some(u32::from(number) << 16 | (count + 1).min(0xffff))
-        });
-    }
-
-    /// Takes one hedge of the second, with this share of the calls. False if it would be too many.
-    /// `again`: it was refused before.
-    pub(super) fn take(&self, nanos: u64, calls: u64, share: f32, again: bool) -> bool {
+    /// Takes one hedge of the second, with this share of the calls, for a call that has waited this
+    /// many times the delay. Refused with how many it has to be now.
+    pub(super) fn take(&self, nanos: u64, calls: u64, share: f32, waited: f32) -> Result<(), f32> {
         let number = self.tick(nanos, calls);
-        if !again {
-            self.ask(number);
-        }
         let own = &self.slots[usize::from(number) % SLOTS];
         // Counted before it is looked at whether it fits: two at once never both take the last.
         let counted = own.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
@@ -104,47 +86,32 @@ impl Window {
             (slot.number == number).then(|| slot.pack())
         });
         if counted.is_err() {
-            return false;
+            return Err(f32::INFINITY);
         }
         let (mut hedges, mut began, mut oldest) = (0, calls as u32, 0);
-        let mut lately = calls as u32;
         for slot in &self.slots {
             let slot = Slot::unpack(slot.load(Ordering::Relaxed));
             let age = number.wrapping_sub(slot.number);
             if age < SECOND {
                 hedges += u32::from(slot.hedges);
-                if age <= 1 {
-                    lately = lately.min(slot.calls);
-                }
                 if age >= oldest {
                     (oldest, began) = (age, slot.calls);
                 }
             }
         }
-        let seen = (calls as u32).wrapping_sub(began);
-        let seen = seen as f32;
-        let most = if self.is_rush(number, share * (calls as u32).wrapping_sub(lately) as f32) {
-            (0.97 * share + SPARE) * seen
-        } else {
-            share * seen + (USUAL * seen).max(CHANCE * (share * seen).sqrt())
-        };
-        if hedges <= (most as u32).max(LEAST) {
-            return true;
+        let usual = share * (calls as u32).wrapping_sub(began) as f32;
+        let spare = (SPARE / share * usual).max(CHANCE * usual.sqrt());
+        let taken = ((hedges as f32 - usual) / spare).clamp(0.0, 1.0);
+        let patience = 1.0 + PATIENCE * taken * taken / (1.0 - taken);
+        let fits = taken == 0.0 || taken < 1.0 && waited >= patience;
+        if fits || hedges <= LEAST {
+            return Ok(());
         }
         let _ = own.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
             let mut slot = Slot::unpack(word);
             slot.hedges = slot.hedges.checked_sub(1)?;
             (slot.number == number).then(|| slot.pack())
         });
-        false
-    }
-
-    /// Whether in this slot and the one before more hedges were asked for than chance explains, if
-    /// this number is usual.
-    fn is_rush(&self, number: u16, usual: f32) -> bool {
-        let asked = self.asked.iter().map(|word| word.load(Ordering::Relaxed));
-        let lately = asked.filter(|word| number.wrapping_sub((word >> 16) as u16) <= 1);
-        let lately: u32 = lately.map(|word| word & 0xffff).sum();
-        lately as f32 > usual + RUSH * usual.sqrt() + 3.0
+        Err(patience)
     }
 }

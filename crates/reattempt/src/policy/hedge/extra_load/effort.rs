@@ -5,8 +5,6 @@ const TRIALS: u32 = 8;
 /// The effort at which it begins, and the least with which it still tries.
 pub(super) const CAUTIOUS: f32 = 0.25;
 const LEAST: f32 = 1.0 / 1024.0;
-/// Below this effort trials would take too long.
-const TRIES: f32 = 1.0 / 32.0;
 /// A hedge pays if it wins at least this part of how often it would win against an independent
 /// server.
 const PAYS: f32 = 0.6;
@@ -98,14 +96,9 @@ impl Effort {
     }
 
     /// Judges by the share of slow attempts that come in `bursts`, by whether some attempts are
-    /// much slower than most (asked only where bursts are not rare), by how hedges ended, and by
-    /// whether the share stays unspent. True if another part is spent from now on.
-    pub(super) fn judge(
-        &mut self,
-        bursts: f32,
-        outliers: impl FnOnce() -> bool,
-        unspent: bool,
-    ) -> bool {
+    /// much slower than most (asked only where bursts are not rare), and by how hedges ended. True
+    /// if another part is spent from now on.
+    pub(super) fn judge(&mut self, bursts: f32, outliers: impl FnOnce() -> bool) -> bool {
         let before = self.spent;
         // In a queue the slow attempts are those that waited: hardly any is much slower than the
         // others, and they come together. Where some are much slower, a hedge pays also in bursts.
@@ -130,14 +123,18 @@ impl Effort {
             self.calm = self.calm.saturating_add(1);
             if self.calm > self.patience {
                 (self.queued, self.before) = (0, None);
-                // With so little effort no trial would ever be complete.
-                let tries = self.level < TRIES && (outliers || rare);
+                // With so little effort trials would take long.
+                let tries = self.level < CAUTIOUS && (outliers || rare);
                 if self.spent < self.level {
                     self.spent *= 4.0;
-                } else if unspent || tries || self.pays() {
+                } else if tries || self.pays() {
                     self.level *= 2.0;
                     self.spent = self.level;
                     self.forget_trials();
+                    // A queue answers late to what is added.
+                    if self.patience > 1 {
+                        self.calm = 0;
+                    }
                 }
             }
         }
@@ -159,7 +156,7 @@ mod tests {
     fn judged(effort: &mut Effort, times: u32, bursts: f32, outliers: bool) {
         for _ in 0..times {
             effort.tried(4, 4, 0.5);
-            effort.judge(bursts, || outliers, false);
+            effort.judge(bursts, || outliers);
         }
     }
 
@@ -172,12 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_unspent_needs_no_trials() {
+    fn little_effort_grows_without_trials() {
         let mut effort = Effort::new();
-        for _ in 0..10 {
-            effort.judge(INDEPENDENT, || false, true);
+        judged(&mut effort, 100, IN_A_QUEUE, false);
+        for _ in 0..1000 {
+            effort.judge(INDEPENDENT, || false);
         }
-        assert_eq!(effort.spent, 1.0);
+        assert_eq!(effort.spent, CAUTIOUS);
     }
 
     #[test]
@@ -200,9 +198,9 @@ mod tests {
         judged(&mut effort, 10, INDEPENDENT, false);
         for _ in 0..100 {
             effort.tried(0, 8, 0.5);
-            effort.judge(INDEPENDENT, || false, false);
+            effort.judge(INDEPENDENT, || false);
         }
-        assert!(effort.spent < TRIES, "{}", effort.spent);
+        assert!(effort.spent < CAUTIOUS / 8.0, "{}", effort.spent);
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use super::super::AttemptEnd;
 use super::super::start;
 use super::*;
 

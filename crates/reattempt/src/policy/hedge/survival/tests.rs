@@ -22,7 +22,7 @@ impl Uniform {
 fn of(times: impl Iterator<Item = u64>) -> Curve {
     let (survival, mut past) = (Survival::new(), Past::new());
     for time in times {
-        survival.ended(time);
+        survival.count(time, true);
     }
     survival.estimate(&mut past).0
 }
@@ -70,8 +70,8 @@ fn attempts_cut_short_do_not_count_as_fast() {
         let takes = uniform.exponential(100e6) as u64;
         // A third of them is cancelled early.
         match (uniform.next() * 3.0) as u32 {
-            0 => survival.cut(takes / 3),
-            _ => survival.ended(takes),
+            0 => survival.count(takes / 3, false),
+            _ => survival.count(takes, true),
         };
     }
     // Cancelling what would have taken long at a third of its time is no independent censoring,
@@ -89,9 +89,9 @@ fn independent_cancelling_leaves_the_tail_unbiased() {
     for _ in 0..1000 {
         let (takes, cut) = (uniform.exponential(100e6), uniform.exponential(150e6));
         if cut < takes {
-            survival.cut(cut as u64);
+            survival.count(cut as u64, false);
         } else {
-            survival.ended(takes as u64);
+            survival.count(takes as u64, true);
         }
     }
     let tail = survival.estimate(&mut past).0.exceeded_by(0.1) / 1e6;
@@ -120,7 +120,7 @@ fn a_route_that_changes_forgets_what_it_was() {
     let mut changes = Vec::new();
     for call in 0..40_000_u64 {
         let mean = if call < 20_000 { 10e6 } else { 30e6 };
-        let counted = survival.ended(uniform.exponential(mean) as u64);
+        let counted = survival.count(uniform.exponential(mean) as u64, true);
         if counted % 512 == 0 && survival.estimate(&mut past).1 {
             changes.push(call);
         }
@@ -136,7 +136,7 @@ fn a_route_that_changes_forgets_what_it_was() {
 fn the_past_stays_bounded() {
     let (survival, mut past) = (Survival::new(), Past::new());
     for _ in 0..200_000_u64 {
-        if survival.ended(MS) % 512 == 0 {
+        if survival.count(MS, true) % 512 == 0 {
             survival.estimate(&mut past);
         }
     }
@@ -154,7 +154,7 @@ fn the_past_is_as_long_however_seldom_it_is_estimated() {
         let (survival, mut past) = (Survival::new(), Past::new());
         for n in 1..=500_000_u64 {
             let slow = n % 20 == 0;
-            survival.ended(if slow { 1_000_000 } else { 0 });
+            survival.count(if slow { 1_000_000 } else { 0 }, true);
             if n % every == 0 {
                 survival.estimate(&mut past);
             }

@@ -11,7 +11,7 @@ fn all_slow(rate: u64, seconds: u64, share: f32) -> Vec<u64> {
         if call % 16 == 0 {
             window.tick(now, call);
         }
-        if window.take(now, call, share, false) {
+        if window.take(now, call, share, 100.0).is_ok() {
             sent.push(now);
         }
     }
@@ -37,6 +37,29 @@ fn no_second_has_more_than_its_share_and_the_spare() {
 }
 
 #[test]
+fn the_fuller_a_second_the_longer_must_a_call_have_waited() {
+    let (window, share, rate) = (Window::new(), 0.1, 1000);
+    let mut refused = Vec::new();
+    for call in 0..2 * rate {
+        let now = call * MS;
+        window.tick(now, call);
+        // A hundred in the second before, and then more than their share.
+        let usual = call < rate && call % 10 == 0;
+        let more = call >= rate && call % 4 == 0;
+        if usual || more {
+            if let Err(patience) = window.take(now, call, share, 1.0) {
+                refused.push(patience);
+            }
+        }
+    }
+    assert!(refused.len() > 50, "{}", refused.len());
+    assert!(refused.iter().all(|patience| (1.0..1.5).contains(patience)));
+    let now = 2 * rate * MS;
+    let longest = refused.iter().copied().fold(1.0, f32::max);
+    assert_eq!(window.take(now, 2 * rate, share, longest), Ok(()));
+}
+
+#[test]
 fn few_calls_may_have_four_hedges_a_second() {
     let sent = all_slow(10, 10, 0.01);
     let first = sent.iter().filter(|at| **at < 1000 * MS).count();
@@ -48,7 +71,7 @@ fn few_calls_may_have_four_hedges_a_second() {
 fn a_refused_hedge_takes_nothing() {
     let window = Window::new();
     for _ in 0..1000 {
-        window.take(0, 0, 0.01, false);
+        let _ = window.take(0, 0, 0.01, 1.0);
     }
     let own = &window.slots[usize::from(window.tick(0, 0)) % SLOTS];
     assert_eq!(
@@ -61,7 +84,11 @@ fn a_refused_hedge_takes_nothing() {
 fn threads_together_take_no_more_than_one() {
     let window = Window::new();
     let taken: usize = std::thread::scope(|scope| {
-        let take = || (0..100).filter(|_| window.take(0, 0, 0.01, false)).count();
+        let take = || {
+            (0..100)
+                .filter(|_| window.take(0, 0, 0.01, 1.0).is_ok())
+                .count()
+        };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
         threads
             .into_iter()

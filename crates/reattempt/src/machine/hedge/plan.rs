@@ -1,0 +1,183 @@
+//! Which attempt is planned, and for when.
+
+use std::time::{Duration, Instant};
+
+use super::super::failed_attempt::{FailedAttempt, MOST_NUDGED};
+use super::{Due, HedgeMachine};
+use crate::AttemptKind;
+use crate::limit::later;
+use crate::policy::{HedgeAdmission, HedgePolicy, HedgeView};
+
+/// A retry of an attempt whose failure does not count (transparent or always-retry).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replacement {
+    at: Instant,
+    kind: AttemptKind,
+    /// The attempt that failed.
+    of: u32,
+    /// A newer configuration may bring it forward.
+    nudge: bool,
+}
+
+/// The next hedge, and what planned it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    at: Instant,
+    by: Planner,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Planner {
+    /// The hedge delay, which is asked again when it is due.
+    Delay,
+    /// A failure.
+    Failure,
+    /// A server (A6, Pushback): only another failure's pushback replaces it.
+    Pushback,
+}
+
+impl HedgeMachine {
+    /// The first attempt is in flight and pending: its delay runs from here. Without effect once
+    /// that attempt failed, because the failure plans the next one.
+    ///
+    /// `on` is the instant, or a [`HedgeView`] of the call.
+    pub fn pending<'a>(&mut self, on: impl Into<HedgeView<'a>>, policy: &HedgePolicy) {
+        if self.sent == 1 && self.in_flight == 1 && self.next.is_none() {
+            let on = on.into();
+            self.began = Some(on.now);
+            self.plan_beside(on, policy);
+        }
+    }
+
+    /// As [`HedgeMachine::pending`], of an attempt that is pending since then; the policy's delay
+    /// was asked at that time, and plans the first hedge for `first`.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn pending_since(&mut self, began: Instant, first: Option<Instant>) {
+        self.began = Some(began);
+        let by = Planner::Delay;
+        self.next = first.map(|at| Next { at, by });
+    }
+
+    /// When the first attempt was first pending, unless it ended at once.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn began(&self) -> Option<Instant> {
+        self.began
+    }
+
+    /// What the hedge delay sees.
+    fn view<'a>(&self, mut on: HedgeView<'a>) -> HedgeView<'a> {
+        let began = self.began.unwrap_or(on.now);
+        on.attempts = self.used;
+        on.in_flight = self.in_flight;
+        on.elapsed = on.now.saturating_duration_since(began);
+        on
+    }
+
+    /// Plans one attempt beside those in flight.
+    fn plan_beside(&mut self, on: HedgeView<'_>, policy: &HedgePolicy) {
+        self.next = None;
+        if self.alone || !self.has_another() {
+            return;
+        }
+        if let Some(delay) = policy.delay().delay(&self.view(on)) {
+            self.plan(on.now, delay, Planner::Delay);
+        }
+    }
+
+    /// Whether another hedge may be planned.
+    pub(super) const fn has_another(&self) -> bool {
+        self.frozen.is_none() && self.used < self.max
+    }
+
+    pub(super) fn plan(&mut self, now: Instant, delay: Duration, by: Planner) {
+        let at = later(now, delay);
+        self.next = Some(Next { at, by });
+    }
+
+    /// Plans the retry of a failed attempt. It takes the place of the next planned hedge, unless
+    /// that is due no later (another failure may have asked for it just now) or a server asked for
+    /// it. A transparent retry of a transparent retry leaves the plan alone: a backend that is
+    /// never reached delays no hedge.
+    pub(super) fn replace(&mut self, delay: Duration, kind: AttemptKind, failed: &FailedAttempt) {
+        if self.frozen.is_none() {
+            let at = later(failed.facts.now, delay);
+            let again = failed.facts.kind == kind && kind == AttemptKind::Transparent;
+            self.replacements.push(Replacement {
+                at,
+                kind,
+                of: failed.facts.attempt,
+                nudge: failed.may_nudge(delay) && self.forced < MOST_NUDGED,
+            });
+            let stays = |next: &Next| again || next.by == Planner::Pushback || next.at <= at;
+            self.next = self.next.filter(stays);
+        }
+    }
+
+    /// When to ask [`HedgeMachine::due`] next.
+    #[must_use]
+    pub fn wake(&self) -> Option<Instant> {
+        let replacements = self.replacements.iter().map(|replacement| replacement.at);
+        let next = self.next.map(|next| next.at);
+        replacements.chain(next).min()
+    }
+
+    /// Whether a newer configuration may bring forward the retry of this failed attempt: race the
+    /// waiter that the attempt left, as long as this is true.
+    #[must_use]
+    pub fn may_nudge(&self, attempt: u32) -> bool {
+        let mut replacements = self.replacements.iter();
+        replacements.any(|replacement| replacement.of == attempt && replacement.nudge)
+    }
+
+    /// A newer configuration moved what the call is about: the retry of this failed attempt is due
+    /// now. True if there is one.
+    pub fn nudged(&mut self, now: Instant, attempt: u32) -> bool {
+        let nudge = |replacement: &&mut Replacement| replacement.of == attempt && replacement.nudge;
+        let Some(replacement) = self.replacements.iter_mut().find(nudge) else {
+            return false;
+        };
+        replacement.at = replacement.at.min(now);
+        replacement.nudge = false;
+        true
+    }
+
+    /// What is due. Ask until it answers nothing to plan. `on` is the instant, or a [`HedgeView`]
+    /// of the call.
+    pub fn due<'a>(&mut self, on: impl Into<HedgeView<'a>>, policy: &HedgePolicy) -> Due {
+        let on = on.into();
+        let now = on.now;
+        let due = |replacement: &Replacement| replacement.at <= now;
+        if let Some(at) = self.replacements.iter().position(due) {
+            let kind = self.replacements.remove(at).kind;
+            self.readying += 1;
+            // A hedge that another failure asked for meanwhile keeps its time.
+            if self.next.is_none() {
+                self.plan_beside(on, policy);
+            }
+            return Due::Plan(kind);
+        }
+        if let Some(next) = self.next.filter(|next| next.at <= now) {
+            if next.by == Planner::Delay {
+                let view = self.view(on);
+                match policy.delay().admit(&view) {
+                    HedgeAdmission::Send => {}
+                    HedgeAdmission::After(wait) => {
+                        // No busy loop, whatever the delay answers.
+                        let wait = wait.max(Duration::from_micros(1));
+                        self.plan(now, wait, Planner::Delay);
+                        return Due::HeldBack;
+                    }
+                    HedgeAdmission::Never => {
+                        self.next = None;
+                        return Due::HeldBack;
+                    }
+                }
+            }
+            self.used += 1;
+            self.readying += 1;
+            self.plan_beside(on, policy);
+            return Due::Plan(AttemptKind::Hedge);
+        }
+        Due::Nothing
+    }
+}
