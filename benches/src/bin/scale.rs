@@ -92,9 +92,9 @@ fn flights(count: u64) {
     }
     drop(calls);
     println!(
-        "{count} calls in flight: {} bytes and {:.2} allocations a call, of which {size} the \
+        "{count} calls in flight: {:.0} bytes and {:.2} allocations a call, of which {size} the \
          future; {:.0} ns to send a call, {:.0} ns to end it",
-        held.bytes_current / count.cast_signed(),
+        held.bytes_current as f64 / count as f64,
         held.count_current as f64 / count as f64,
         begun * 1e9 / count as f64,
         ended.elapsed().as_nanos() as f64 / count as f64,
