@@ -8,43 +8,13 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::BufferBudget;
-use super::frames::{Frames, Place};
+use super::cursors::{Cursor, Cursors, Standing};
+use super::frames::Frames;
 use super::kept::Fresh;
 use super::wake_all::WakeAll;
 use crate::ReplayBodyError;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// One copy and its read position.
-#[derive(Debug)]
-struct Cursor {
-    key: u32,
-    /// The attempt that it was made for; 0 for the original.
-    attempt: u32,
-    place: Place,
-    standing: Standing,
-    polled: bool,
-    /// It may have been sent in part: it was polled, found to be at its end, or copied itself.
-    touched: bool,
-    told_of_error: bool,
-    waker: Option<Waker>,
-}
-
-impl Cursor {
-    fn is_live(&self) -> bool {
-        self.standing == Standing::Live
-    }
-}
-
-/// Whether a copy may continue to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Live,
-    /// Another copy continues alone.
-    CutOff,
-    /// Its attempt has ended.
-    Over,
-}
 
 #[derive(Debug)]
 enum End {
@@ -74,7 +44,7 @@ pub(super) struct Buffer<B> {
     source: Option<B>,
     end: End,
     frames: Frames,
-    cursors: Vec<Cursor>,
+    cursors: Cursors,
     next_key: u32,
     /// After an overflow or a commit, one copy continues alone.
     committed: bool,
@@ -133,16 +103,7 @@ impl<B> Buffer<B> {
         self.unread.retain(|unread| *unread != attempt);
         let key = self.next_key;
         self.next_key = self.next_key.wrapping_add(1);
-        self.cursors.push(Cursor {
-            key,
-            attempt,
-            place: Place::default(),
-            standing: Standing::Live,
-            polled: false,
-            touched: false,
-            told_of_error: false,
-            waker: None,
-        });
+        self.cursors.add(key, attempt);
         key
     }
 
@@ -155,8 +116,7 @@ impl<B> Buffer<B> {
     }
 
     pub(super) fn close(&mut self, key: u32) -> Vec<Waker> {
-        if let Some(at) = self.cursors.iter().position(|cursor| cursor.key == key) {
-            let cursor = self.cursors.remove(at);
+        if let Some(cursor) = self.cursors.remove(key) {
             if cursor.is_live() && !cursor.touched && cursor.attempt != 0 {
                 self.unread.push(cursor.attempt);
             }
@@ -176,7 +136,7 @@ impl<B> Buffer<B> {
 
     fn leave_to(&mut self, key: u32) {
         self.committed = true;
-        for cursor in &mut self.cursors {
+        for cursor in self.cursors.iter_mut() {
             if cursor.key != key && cursor.is_live() {
                 cursor.standing = Standing::CutOff;
             }
@@ -187,7 +147,7 @@ impl<B> Buffer<B> {
     /// The attempt has ended, even if its copies still exist.
     pub(super) fn attempt_over(&mut self, attempt: u32) -> Vec<Waker> {
         self.unread.retain(|unread| *unread != attempt);
-        for cursor in &mut self.cursors {
+        for cursor in self.cursors.iter_mut() {
             if cursor.attempt == attempt && attempt != 0 {
                 cursor.standing = Standing::Over;
             }
@@ -197,6 +157,10 @@ impl<B> Buffer<B> {
     }
 
     fn waiting(&mut self) -> Vec<Waker> {
+        let waits = self.cursors.iter().any(|cursor| cursor.waker.is_some());
+        if !waits && self.sender.is_none() && self.wake_all.is_none() {
+            return Vec::new();
+        }
         let mut wakers = self
             .wake_all
             .as_ref()
@@ -213,12 +177,11 @@ impl<B> Buffer<B> {
     }
 
     fn cursor(&mut self, key: u32) -> Option<&mut Cursor> {
-        self.cursors.iter_mut().find(|cursor| cursor.key == key)
+        self.cursors.get_mut(key)
     }
 
     fn live(&self, key: u32) -> Option<&Cursor> {
-        let mut cursors = self.cursors.iter();
-        cursors.find(|cursor| cursor.key == key && cursor.is_live())
+        self.cursors.get(key).filter(|cursor| cursor.is_live())
     }
 
     /// Frees what every copy has read.
@@ -241,7 +204,7 @@ where
             source: Some(source),
             end: End::Open,
             frames: Frames::new(limit, budget),
-            cursors: Vec::with_capacity(2),
+            cursors: Cursors::default(),
             next_key: 0,
             committed: false,
             cut_off: Vec::new(),
@@ -287,10 +250,9 @@ where
     }
 
     pub(super) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
-        let Some(at) = self.cursors.iter().position(|cursor| cursor.key == key) else {
+        let Some(cursor) = self.cursors.get_mut(key) else {
             return (Poll::Ready(None), Vec::new());
         };
-        let cursor = &mut self.cursors[at];
         if !cursor.is_live() {
             if cursor.standing == Standing::CutOff && !self.cut_off.contains(&cursor.attempt) {
                 self.cut_off.push(cursor.attempt);
@@ -399,7 +361,7 @@ where
         // The source keeps only one waker, and the copy that polled last may have stopped reading:
         // so the waker wakes all waiting copies.
         let all = self.wake_all.get_or_insert_default();
-        for cursor in &mut self.cursors {
+        for cursor in self.cursors.iter_mut() {
             if let Some(waker) = cursor.waker.take() {
                 all.add(&waker);
             }

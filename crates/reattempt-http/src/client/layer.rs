@@ -10,7 +10,7 @@ use reattempt::deadline::AsError;
 use reattempt::health::HealthPolicy;
 use reattempt::{
     AdmissionLayer, AttemptDeadlineLayer, CircuitBreakerLayer, ClientErrorLayer, DeadlineLayer,
-    Observer, PushbackLayer, RetryStrategy, RetryThrottle, Route, RouteLayer, RoutePolicy,
+    Observer, PushbackLayer, RetryStrategy, RetryThrottle, Route, RoutePolicy,
 };
 use tower_layer::Layer;
 
@@ -19,6 +19,7 @@ use super::defaults::{CallDefaultsLayer, ClientThrottle, OriginAdmissions};
 use super::recovery::RecoveryLayers;
 use super::{HttpClient, WithBreakers};
 use crate::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
+use crate::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use crate::retry_after::BeyondCap;
 use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies};
 
@@ -66,12 +67,12 @@ use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies}
 #[derive(Clone)]
 pub struct HttpClientLayer<R = NoRoutes, B = NoBreakers> {
     admission: AdmissionLayer<AsError, OfContext, OriginAdmissions>,
-    routes: RouteLayer<R>,
+    routes: InlineContextLayer<R>,
     deadline: DeadlineLayer,
     body: DeadlineBodyLayer,
     keys: IdempotencyKeyLayer,
     defaults: CallDefaultsLayer,
-    replay: ReplayBodyLayer,
+    replay: ReplayCallBodyLayer,
     recovery: RecoveryLayers,
     attempt: AttemptDeadlineLayer,
     pushback: HttpPushback,
@@ -98,12 +99,12 @@ impl HttpClientLayer {
     pub fn standard() -> Self {
         Self {
             admission: AdmissionLayer::new(OriginAdmissions::default()),
-            routes: RouteLayer::new(NoRoutes),
+            routes: InlineContextLayer::new(NoRoutes),
             deadline: DeadlineLayer::new(HEAD).unless_policy(),
             body: DeadlineBodyLayer::after_head(None),
             keys: IdempotencyKeyLayer::new().by_policy(),
             defaults: CallDefaultsLayer::default(),
-            replay: ReplayBodyLayer::new(),
+            replay: ReplayCallBodyLayer::default(),
             recovery: RecoveryLayers::default(),
             attempt: AttemptDeadlineLayer::by_policy(),
             pushback: HttpPushback::new()
@@ -159,7 +160,7 @@ impl<R, B> HttpClientLayer<R, B> {
     pub fn route<N>(self, routes: N) -> HttpClientLayer<N, B> {
         HttpClientLayer {
             admission: self.admission,
-            routes: RouteLayer::new(routes),
+            routes: InlineContextLayer::new(routes),
             deadline: self.deadline,
             body: self.body,
             keys: self.keys,
@@ -367,7 +368,8 @@ impl<R, B> HttpClientLayer<R, B> {
     /// memory from this budget. A larger body is sent once.
     #[must_use]
     pub fn body_limit(mut self, bytes: usize, budget: BufferBudget) -> Self {
-        self.replay = ReplayBodyLayer::new().bytes_per_call(bytes).budget(budget);
+        let limits = ReplayBodyLayer::new().bytes_per_call(bytes).budget(budget);
+        self.replay = ReplayCallBodyLayer::new(limits);
         self
     }
 
@@ -410,7 +412,8 @@ impl<R, B> fmt::Debug for HttpClientLayer<R, B> {
 impl<R: Clone, B> HttpClientLayer<R, B> {
     /// All layers but the innermost ones.
     fn around<S, I>(&self, innermost: I) -> HttpClient<S, R, I> {
-        let attempt = PushbackLayer::new(self.pushback.clone()).layer(innermost);
+        let attempt =
+            PushbackLayer::new(self.pushback.clone()).layer(ExtendContextLayer.layer(innermost));
         let recovery = self.recovery.layer(self.attempt.layer(attempt));
         let call = self
             .deadline

@@ -45,6 +45,7 @@ mod send;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod unclaimed;
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ use crate::recovery::{FIRST, Settings, Source, with_context};
 pub use future::HedgeFuture;
 use future::State;
 pub use layer::HedgeLayer;
+pub use unclaimed::{HedgeUnclaimed, HedgeUnclaimedFuture, HedgeUnclaimedLayer};
 
 /// The layer's configuration, shared by all its services.
 struct Config<C> {
