@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use reattempt::{CallContext, CallDeadline, HasCallContext, StackCheck};
+use reattempt_http::call::HttpRequest;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -134,9 +135,10 @@ pub struct GrpcTimeout<S> {
     order: StackCheck,
 }
 
-impl<S, B> Service<Request<B>> for GrpcTimeout<S>
+impl<S, Req> Service<Req> for GrpcTimeout<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Req>,
+    Req: HttpRequest,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -146,8 +148,9 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let own = read(request.headers());
+    #[inline]
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let own = read(request.headers_mut());
         if let Some(timeout) = over_at_once(&request).or(own) {
             let now = tokio::time::Instant::now().into_std();
             if let Some(at) = now.checked_add(timeout) {
@@ -168,7 +171,7 @@ where
 /// Zero if the method's config says so: the deadline has passed when the call begins, so nothing is
 /// sent. A layer that enforces its own limit starts its clock with the call and would make a first
 /// attempt.
-fn over_at_once<B>(request: &Request<B>) -> Option<Duration> {
+fn over_at_once(request: &impl HasCallContext) -> Option<Duration> {
     let policy = request.context().and_then(CallContext::policy)?;
     policy.timeout().filter(Duration::is_zero)
 }

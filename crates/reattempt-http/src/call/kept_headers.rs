@@ -15,34 +15,41 @@ const MOST_KEPT: usize = 4 * 1024;
 #[derive(Default)]
 pub(super) struct KeptHeaders(Vec<u8>);
 
-/// The lengths before a header: of its name in two bytes (a name has at most 65,535), of its value
-/// in four, with the mark of a sensitive value in their highest bit (a value of two GiB fits no
-/// head).
-const LENGTHS: usize = 6;
-const SENSITIVE: u32 = 1 << 31;
+/// What is before a header, in eight bytes: the length of its name (at most 65,535) in the lowest
+/// 16 bits, that of its value in the next 32, and whether the value is sensitive.
+#[derive(Clone, Copy)]
+struct Lengths(u64);
+
+const SENSITIVE: u64 = 1 << 48;
+
+impl Lengths {
+    fn name(self) -> usize {
+        usize::from(self.0 as u16)
+    }
+
+    fn value(self) -> usize {
+        (self.0 >> 16) as u32 as usize
+    }
+}
 
 impl KeptHeaders {
     /// False where a length does not fit.
     pub(super) fn keep(&mut self, map: &HeaderMap) -> bool {
-        self.0.clear();
-        map.iter()
-            .all(|(name, value)| self.push(name.as_str().as_bytes(), value).is_some())
-    }
-
-    #[inline]
-    fn push(&mut self, name: &[u8], value: &HeaderValue) -> Option<()> {
-        let sensitive = if value.is_sensitive() { SENSITIVE } else { 0 };
-        let length = u32::try_from(value.len())
-            .ok()
-            .filter(|n| n & SENSITIVE == 0)?;
-        let [a, b] = u16::try_from(name.len()).ok()?.to_le_bytes();
-        let [c, d, e, f] = (length | sensitive).to_le_bytes();
         let text = &mut self.0;
-        text.reserve(LENGTHS + name.len() + value.len());
-        text.extend_from_slice(&[a, b, c, d, e, f]);
-        text.extend_from_slice(name);
-        text.extend_from_slice(value.as_bytes());
-        Some(())
+        text.clear();
+        for (name, value) in map {
+            let (name, bytes) = (name.as_str().as_bytes(), value.as_bytes());
+            let sensitive = if value.is_sensitive() { SENSITIVE } else { 0 };
+            let (of_name, of_value) = (name.len() as u64, bytes.len() as u64);
+            if of_name > u64::from(u16::MAX) || of_value > u64::from(u32::MAX) {
+                return false;
+            }
+            let lengths = of_name | of_value << 16 | sensitive;
+            text.extend_from_slice(&lengths.to_le_bytes());
+            text.extend_from_slice(name);
+            text.extend_from_slice(bytes);
+        }
+        true
     }
 
     /// Keeps no header, and memory only for as many as most requests have.
@@ -65,15 +72,13 @@ impl KeptHeaders {
 
 /// The first of these headers. The names and values of a map are valid.
 fn next(rest: &mut &[u8]) -> Option<(HeaderName, HeaderValue)> {
-    let (name_length, after) = rest.split_first_chunk()?;
-    let (value_length, after) = after.split_first_chunk()?;
-    let value_length = u32::from_le_bytes(*value_length);
-    let (name, after) = after.split_at_checked(u16::from_le_bytes(*name_length).into())?;
-    let length = usize::try_from(value_length & !SENSITIVE).ok()?;
-    let (value, after) = after.split_at_checked(length)?;
+    let (lengths, after) = rest.split_first_chunk()?;
+    let lengths = Lengths(u64::from_le_bytes(*lengths));
+    let (name, after) = after.split_at_checked(lengths.name())?;
+    let (value, after) = after.split_at_checked(lengths.value())?;
     *rest = after;
     let mut value = HeaderValue::from_bytes(value).ok()?;
-    value.set_sensitive(value_length & SENSITIVE != 0);
+    value.set_sensitive(lengths.0 & SENSITIVE != 0);
     Some((HeaderName::from_lowercase(name).ok()?, value))
 }
 
