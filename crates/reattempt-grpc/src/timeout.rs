@@ -37,6 +37,8 @@ use reattempt_http::call::HttpRequest;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::metadata::first;
+
 /// The header that carries the call's timeout.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
@@ -54,7 +56,7 @@ const UNITS: [(u8, u64); 6] = [
 
 /// The timeout in these headers; `None` if it is absent or malformed.
 pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
-    let (unit, digits) = headers.get(GRPC_TIMEOUT)?.as_bytes().split_last()?;
+    let (unit, digits) = first(headers, &GRPC_TIMEOUT)?.as_bytes().split_last()?;
     let is_number = (1..=8).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     let amount: u64 = std::str::from_utf8(digits)
         .ok()

@@ -55,6 +55,8 @@ pub(super) struct Buffer<B> {
     unread: Vec<u32>,
     /// The sender of the copies, which cancels those that are cut off.
     sender: Option<Waker>,
+    /// A waker is kept, of a copy or of the sender.
+    waits: bool,
     fits: bool,
     /// The length was known before anything was read.
     sized: bool,
@@ -89,6 +91,7 @@ impl<B> Buffer<B> {
         if cursors.any(|cursor| cursor.attempt == attempt && cursor.standing == Standing::CutOff) {
             return Poll::Ready(());
         }
+        self.waits = true;
         match &mut self.sender {
             Some(sender) => sender.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
@@ -157,8 +160,7 @@ impl<B> Buffer<B> {
     }
 
     fn waiting(&mut self) -> Vec<Waker> {
-        let waits = self.cursors.iter().any(|cursor| cursor.waker.is_some());
-        if !waits && self.sender.is_none() && self.wake_all.is_none() {
+        if !self.waits {
             return Vec::new();
         }
         let mut wakers = self
@@ -168,6 +170,7 @@ impl<B> Buffer<B> {
         if self.committed {
             wakers.extend(self.sender.take());
         }
+        self.waits = self.sender.is_some();
         wakers.extend(
             self.cursors
                 .iter_mut()
@@ -210,6 +213,7 @@ where
             cut_off: Vec::new(),
             unread: Vec::new(),
             sender: None,
+            waits: false,
             fits,
             sized: hint.exact().is_some(),
             wake_all: None,
@@ -217,18 +221,17 @@ where
     }
 
     pub(super) fn is_end_stream(&mut self, key: u32) -> bool {
-        let ended = self
-            .live(key)
-            .is_some_and(|cursor| self.frames.is_read(cursor.place))
+        let Some(cursor) = self.cursors.get_mut(key).filter(|cursor| cursor.is_live()) else {
+            return false;
+        };
+        let ended = self.frames.is_read(cursor.place)
             && match &self.end {
                 End::Open => self.source.as_ref().is_none_or(Body::is_end_stream),
                 End::Clean => true,
                 End::Failed(_) => false,
             };
-        if let Some(cursor) = self.cursor(key).filter(|_| ended) {
-            // The transport sends the end with the head, and does not poll.
-            cursor.touched = true;
-        }
+        // The transport sends the end with the head, and does not poll.
+        cursor.touched |= ended;
         ended
     }
 
@@ -352,6 +355,7 @@ where
         if alone && self.wake_all.is_none() {
             let polled = Pin::new(source).poll_frame(cx);
             if polled.is_pending() {
+                self.waits = true;
                 if let Some(cursor) = self.cursor(key) {
                     cursor.waker = Some(cx.waker().clone());
                 }
@@ -360,6 +364,7 @@ where
         }
         // The source keeps only one waker, and the copy that polled last may have stopped reading:
         // so the waker wakes all waiting copies.
+        self.waits = true;
         let all = self.wake_all.get_or_insert_default();
         for cursor in self.cursors.iter_mut() {
             if let Some(waker) = cursor.waker.take() {

@@ -164,6 +164,9 @@ impl Frames {
 
     /// Frees what all of these copies have read.
     pub(super) fn free(&mut self, places: impl Iterator<Item = Place>) {
+        if self.first.is_none() {
+            return;
+        }
         let needed = places.map(|place| self.needed(place)).min();
         let mut freed = 0;
         while needed.is_none_or(|needed| needed > self.base) {
@@ -200,6 +203,9 @@ impl Frames {
     }
 
     fn give_back(&mut self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         self.bytes -= bytes;
         if let Some(budget) = &self.budget {
             budget.give_back(bytes);
