@@ -48,6 +48,17 @@ pub(super) struct Buffer<B> {
     next_key: u32,
     /// After an overflow or a commit, one copy continues alone.
     committed: bool,
+    rare: Option<Box<Rare>>,
+    /// A waker is kept, of a copy or of the sender.
+    waits: bool,
+    fits: bool,
+    /// The length was known before anything was read.
+    sized: bool,
+}
+
+/// What few bodies need: those of several attempts at once, and those that are not read.
+#[derive(Debug, Default)]
+struct Rare {
     /// The attempts whose copies returned the cut-off error. At most as many as there were copies
     /// when one continued alone.
     cut_off: Vec<u32>,
@@ -55,11 +66,6 @@ pub(super) struct Buffer<B> {
     unread: Vec<u32>,
     /// The sender of the copies, which cancels those that are cut off.
     sender: Option<Waker>,
-    /// A waker is kept, of a copy or of the sender.
-    waits: bool,
-    fits: bool,
-    /// The length was known before anything was read.
-    sized: bool,
     wake_all: Option<Arc<WakeAll>>,
 }
 
@@ -72,7 +78,19 @@ impl<B> Buffer<B> {
     }
 
     pub(super) fn was_cut_off(&self, attempt: u32) -> bool {
-        self.cut_off.contains(&attempt)
+        let rare = self.rare.as_ref();
+        rare.is_some_and(|rare| rare.cut_off.contains(&attempt))
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Whether this attempt's copies were read no longer matters.
+    fn forget_unread(&mut self, attempt: u32) {
+        if let Some(rare) = &mut self.rare {
+            rare.unread.retain(|unread| *unread != attempt);
+        }
     }
 
     pub(super) fn was_unread(&self, attempt: u32) -> bool {
@@ -82,17 +100,21 @@ impl<B> Buffer<B> {
             .filter(|cursor| cursor.attempt == attempt);
         match of_attempt.next() {
             Some(first) => !first.touched && of_attempt.all(|cursor| !cursor.touched),
-            None => self.unread.contains(&attempt),
+            None => {
+                let rare = self.rare.as_ref();
+                rare.is_some_and(|rare| rare.unread.contains(&attempt))
+            }
         }
     }
 
     pub(super) fn poll_cut_off(&mut self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
-        let mut cursors = self.cursors.iter();
-        if cursors.any(|cursor| cursor.attempt == attempt && cursor.standing == Standing::CutOff) {
+        let is_it =
+            |cursor: &Cursor| cursor.attempt == attempt && cursor.standing == Standing::CutOff;
+        if self.cursors.iter().any(is_it) {
             return Poll::Ready(());
         }
         self.waits = true;
-        match &mut self.sender {
+        match &mut self.rare().sender {
             Some(sender) => sender.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
         }
@@ -103,7 +125,7 @@ impl<B> Buffer<B> {
     pub(super) fn open(&mut self, attempt: u32) -> u32 {
         // An earlier copy with this number was never sent: a throttle refused its hedge. Whether
         // that copy was read does not matter.
-        self.unread.retain(|unread| *unread != attempt);
+        self.forget_unread(attempt);
         let key = self.next_key;
         self.next_key = self.next_key.wrapping_add(1);
         self.cursors.add(key, attempt);
@@ -121,7 +143,7 @@ impl<B> Buffer<B> {
     pub(super) fn close(&mut self, key: u32) -> Vec<Waker> {
         if let Some(cursor) = self.cursors.remove(key) {
             if cursor.is_live() && !cursor.touched && cursor.attempt != 0 {
-                self.unread.push(cursor.attempt);
+                self.rare().unread.push(cursor.attempt);
             }
         }
         self.trim();
@@ -149,7 +171,7 @@ impl<B> Buffer<B> {
 
     /// The attempt has ended, even if its copies still exist.
     pub(super) fn attempt_over(&mut self, attempt: u32) -> Vec<Waker> {
-        self.unread.retain(|unread| *unread != attempt);
+        self.forget_unread(attempt);
         for cursor in self.cursors.iter_mut() {
             if cursor.attempt == attempt && attempt != 0 {
                 cursor.standing = Standing::Over;
@@ -160,17 +182,19 @@ impl<B> Buffer<B> {
     }
 
     fn waiting(&mut self) -> Vec<Waker> {
-        if !self.waits {
+        if !std::mem::take(&mut self.waits) {
             return Vec::new();
         }
-        let mut wakers = self
-            .wake_all
-            .as_ref()
-            .map_or_else(Vec::new, |all| all.take());
-        if self.committed {
-            wakers.extend(self.sender.take());
+        let mut wakers = Vec::new();
+        if let Some(rare) = &mut self.rare {
+            if let Some(all) = &rare.wake_all {
+                wakers = all.take();
+            }
+            if self.committed {
+                wakers.extend(rare.sender.take());
+            }
+            self.waits = rare.sender.is_some();
         }
-        self.waits = self.sender.is_some();
         wakers.extend(
             self.cursors
                 .iter_mut()
@@ -210,13 +234,10 @@ where
             cursors: Cursors::default(),
             next_key: 0,
             committed: false,
-            cut_off: Vec::new(),
-            unread: Vec::new(),
-            sender: None,
+            rare: None,
             waits: false,
             fits,
             sized: hint.exact().is_some(),
-            wake_all: None,
         }
     }
 
@@ -257,8 +278,9 @@ where
             return (Poll::Ready(None), Vec::new());
         };
         if !cursor.is_live() {
-            if cursor.standing == Standing::CutOff && !self.cut_off.contains(&cursor.attempt) {
-                self.cut_off.push(cursor.attempt);
+            let (attempt, is_cut_off) = (cursor.attempt, cursor.standing == Standing::CutOff);
+            if is_cut_off && !self.was_cut_off(attempt) {
+                self.rare().cut_off.push(attempt);
             }
             return (
                 Poll::Ready(Some(Err(ReplayBodyError::Abandoned))),
@@ -352,7 +374,8 @@ where
             .cursors
             .iter()
             .any(|cursor| cursor.polled && cursor.key != key);
-        if alone && self.wake_all.is_none() {
+        let wakes_all = |rare: &Rare| rare.wake_all.is_some();
+        if alone && !self.rare.as_deref().is_some_and(wakes_all) {
             let polled = Pin::new(source).poll_frame(cx);
             if polled.is_pending() {
                 self.waits = true;
@@ -365,7 +388,8 @@ where
         // The source keeps only one waker, and the copy that polled last may have stopped reading:
         // so the waker wakes all waiting copies.
         self.waits = true;
-        let all = self.wake_all.get_or_insert_default();
+        let rare = self.rare.get_or_insert_default();
+        let all = rare.wake_all.get_or_insert_default();
         for cursor in self.cursors.iter_mut() {
             if let Some(waker) = cursor.waker.take() {
                 all.add(&waker);
