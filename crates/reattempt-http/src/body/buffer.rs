@@ -70,6 +70,9 @@ struct Rare {
 }
 
 impl<B> Buffer<B> {
+    /// The key of the template's cursor.
+    pub(super) const TEMPLATE: u32 = 0;
+
     pub(super) fn can_copy(&self) -> bool {
         self.fits
             && !self.committed
@@ -231,8 +234,8 @@ where
             source: Some(source),
             end: End::Open,
             frames: Frames::new(limit, budget),
-            cursors: Cursors::default(),
-            next_key: 0,
+            cursors: Cursors::new(Self::TEMPLATE),
+            next_key: Self::TEMPLATE + 1,
             committed: false,
             rare: None,
             waits: false,

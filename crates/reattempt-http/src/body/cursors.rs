@@ -20,6 +20,19 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    fn new(key: u32, attempt: u32) -> Self {
+        Self {
+            key,
+            attempt,
+            place: Place::default(),
+            standing: Standing::Live,
+            polled: false,
+            touched: false,
+            told_of_error: false,
+            waker: None,
+        }
+    }
+
     pub(super) fn is_live(&self) -> bool {
         self.standing == Standing::Live
     }
@@ -36,7 +49,7 @@ pub(super) enum Standing {
 }
 
 /// All copies. The first two are in place: the template and one attempt.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Cursors {
     one: Option<Cursor>,
     two: Option<Cursor>,
@@ -61,18 +74,18 @@ impl Cursors {
         self.iter_mut().find(|cursor| cursor.key == key)
     }
 
+    /// Of the template alone.
+    pub(super) fn new(template: u32) -> Self {
+        Self {
+            one: Some(Cursor::new(template, 0)),
+            two: None,
+            more: Vec::new(),
+        }
+    }
+
     /// Another copy, which has read nothing.
     pub(super) fn add(&mut self, key: u32, attempt: u32) {
-        let cursor = Cursor {
-            key,
-            attempt,
-            place: Place::default(),
-            standing: Standing::Live,
-            polled: false,
-            touched: false,
-            told_of_error: false,
-            waker: None,
-        };
+        let cursor = Cursor::new(key, attempt);
         if self.one.is_none() {
             self.one = Some(cursor);
         } else if self.two.is_none() {

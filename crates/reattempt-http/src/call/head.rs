@@ -13,88 +13,106 @@ use super::pool;
 /// it is sent, and moved if no other attempt can follow.
 pub(super) struct Head(Option<Arc<Shared>>);
 
+/// Behind a lock, because the first attempt takes the parts.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct Shared(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    whole: Option<Parts>,
+    /// What is left of parts that an attempt took, except for the headers.
+    rest: Option<Rest>,
+    kept: KeptHeaders,
+}
+
+struct Rest {
     method: Method,
     uri: Uri,
     version: Version,
     extensions: Extensions,
-    /// Behind a lock, because the first attempt takes the map.
-    headers: Mutex<Headers>,
 }
 
-#[derive(Default)]
-struct Headers {
-    map: HeaderMap,
-    /// The headers of the map that an attempt took.
-    kept: KeptHeaders,
-    is_taken: bool,
-}
-
-impl Headers {
-    fn copy(&self) -> HeaderMap {
-        if self.is_taken {
-            self.kept.to_map()
-        } else {
-            self.map.clone()
+impl Rest {
+    fn of(parts: &Parts) -> Self {
+        Self {
+            method: parts.method.clone(),
+            uri: parts.uri.clone(),
+            version: parts.version,
+            extensions: parts.extensions.clone(),
         }
     }
 
-    fn whole(&mut self) -> &mut HeaderMap {
-        if std::mem::take(&mut self.is_taken) {
-            self.map = self.kept.to_map();
+    /// Parts of a later attempt.
+    fn parts(&self, headers: HeaderMap) -> Parts {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = self.method.clone();
+        parts.uri = self.uri.clone();
+        parts.version = self.version;
+        parts.extensions = self.extensions.clone();
+        parts.headers = headers;
+        parts
+    }
+}
+
+impl State {
+    /// The parts, which no attempt takes so far.
+    fn whole(&mut self) -> &mut Parts {
+        let Self { whole, rest, kept } = self;
+        whole.get_or_insert_with(|| made(rest.take(), kept))
+    }
+
+    /// A copy that takes nothing.
+    fn copy(&self) -> Parts {
+        match &self.whole {
+            Some(parts) => parts.clone(),
+            None => made(self.rest.as_ref(), &self.kept),
         }
-        &mut self.map
     }
 
     /// For an attempt after which another one may follow.
-    fn for_attempt(&mut self) -> HeaderMap {
-        if self.is_taken {
-            return self.kept.to_map();
+    fn for_attempt(&mut self) -> Parts {
+        match self.whole.take_if(|parts| self.kept.keep(&parts.headers)) {
+            Some(parts) => {
+                self.rest = Some(Rest::of(&parts));
+                parts
+            }
+            None => self.copy(),
         }
-        if !self.kept.keep(&self.map) {
-            return self.map.clone();
-        }
-        self.is_taken = true;
-        std::mem::take(&mut self.map)
+    }
+}
+
+/// Parts of what an attempt left.
+fn made(rest: Option<impl std::borrow::Borrow<Rest>>, kept: &KeptHeaders) -> Parts {
+    match rest {
+        Some(rest) => rest.borrow().parts(kept.to_map()),
+        None => Request::new(()).into_parts().0,
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get_mut(&mut self) -> &mut State {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps nothing of a request but memory.
+    pub(super) fn clear(&mut self) {
+        let state = self.get_mut();
+        (state.whole, state.rest) = (None, None);
+        state.kept.clear();
     }
 }
 
 /// Another head, for a handle that is written to while others share the head.
 impl Clone for Shared {
     fn clone(&self) -> Self {
-        Self {
-            method: self.method.clone(),
-            uri: self.uri.clone(),
-            version: self.version,
-            extensions: self.extensions.clone(),
-            headers: Mutex::new(Headers {
-                map: self.lock().copy(),
-                ..Headers::default()
-            }),
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Headers> {
-        self.headers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn headers_mut(&mut self) -> &mut Headers {
-        let headers = self.headers.get_mut();
-        headers.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps nothing of a request but memory.
-    pub(super) fn clear(&mut self) {
-        let headers = self.headers_mut();
-        headers.is_taken = false;
-        headers.map = HeaderMap::new();
-        headers.kept.clear();
-        self.uri = Uri::default();
-        self.method = Method::GET;
-        self.extensions = Extensions::new();
+        Self(Mutex::new(State {
+            whole: Some(self.lock().copy()),
+            ..State::default()
+        }))
     }
 }
 
@@ -102,40 +120,15 @@ impl Head {
     #[inline]
     pub(super) fn new(parts: Parts) -> Self {
         let mut shared = pool::fresh();
-        if let Some(own) = Arc::get_mut(&mut shared) {
-            own.method = parts.method;
-            own.uri = parts.uri;
-            own.version = parts.version;
-            own.extensions = parts.extensions;
-            own.headers_mut().map = parts.headers;
-        }
+        Arc::make_mut(&mut shared).get_mut().whole = Some(parts);
         Self(Some(shared))
     }
 
+    /// The parts of this handle alone.
     #[inline]
-    fn shared(&self) -> &Shared {
-        match &self.0 {
-            Some(shared) => shared,
-            None => unreachable!("only a drop takes it"),
-        }
-    }
-
-    #[inline]
-    pub(super) fn method(&self) -> &Method {
-        &self.shared().method
-    }
-
-    #[inline]
-    pub(super) fn uri(&self) -> &Uri {
-        &self.shared().uri
-    }
-
-    /// The headers of this handle alone.
-    #[inline]
-    pub(super) fn headers_mut(&mut self) -> &mut HeaderMap {
-        Arc::make_mut(self.0.get_or_insert_default())
-            .headers_mut()
-            .whole()
+    pub(super) fn parts_mut(&mut self) -> &mut Parts {
+        let shared = self.0.get_or_insert_default();
+        Arc::make_mut(shared).get_mut().whole()
     }
 
     /// The same head, for an attempt.
@@ -147,32 +140,28 @@ impl Head {
     /// The request of an attempt.
     #[inline]
     pub(super) fn into_request<B>(mut self, body: B) -> Request<B> {
-        let mut request = Request::new(body);
-        if let Some(own) = self.0.as_mut().and_then(Arc::get_mut) {
-            *request.method_mut() = std::mem::take(&mut own.method);
-            *request.uri_mut() = std::mem::take(&mut own.uri);
-            *request.version_mut() = own.version;
-            *request.extensions_mut() = std::mem::take(&mut own.extensions);
-            *request.headers_mut() = std::mem::take(own.headers_mut().whole());
-        } else {
-            let shared = self.shared();
-            *request.method_mut() = shared.method.clone();
-            *request.uri_mut() = shared.uri.clone();
-            *request.version_mut() = shared.version;
-            *request.extensions_mut() = shared.extensions.clone();
-            *request.headers_mut() = shared.lock().for_attempt();
-        }
-        request
+        let parts = match self.0.as_mut().and_then(Arc::get_mut) {
+            Some(own) => {
+                let state = own.get_mut();
+                let whole = state.whole.take();
+                whole.unwrap_or_else(|| made(state.rest.take(), &state.kept))
+            }
+            None => self.shared().lock().for_attempt(),
+        };
+        Request::from_parts(parts, body)
     }
 
     /// A request for the log, which takes nothing.
     pub(super) fn described(&self) -> Request<()> {
-        let mut request = Request::new(());
-        let shared = self.shared();
-        *request.method_mut() = shared.method.clone();
-        *request.uri_mut() = shared.uri.clone();
-        *request.headers_mut() = shared.lock().copy();
-        request
+        Request::from_parts(self.shared().lock().copy(), ())
+    }
+
+    #[inline]
+    fn shared(&self) -> &Shared {
+        match &self.0 {
+            Some(shared) => shared,
+            None => unreachable!("only a drop takes it"),
+        }
     }
 }
 
@@ -185,11 +174,9 @@ impl Drop for Head {
     }
 }
 
+/// Headers and path may have credentials.
 impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Headers and path may have credentials.
-        f.debug_struct("Head")
-            .field("method", self.method())
-            .finish_non_exhaustive()
+        f.debug_struct("Head").finish_non_exhaustive()
     }
 }

@@ -53,6 +53,7 @@ pub use request::HttpRequest;
 pub struct HttpCall<B> {
     context: CallContext,
     head: Head,
+    natural: Idempotency,
     body: B,
 }
 
@@ -67,9 +68,11 @@ impl<B> HttpCall<B> {
         } else {
             extensions.remove().unwrap_or_default()
         };
+        let natural = request.natural_idempotency();
         let (parts, body) = request.into_parts();
         Self {
             context,
+            natural,
             head: Head::new(parts),
             body,
         }
@@ -93,6 +96,7 @@ impl<B> HttpCall<B> {
         HttpCall {
             context: self.context,
             head: self.head,
+            natural: self.natural,
             body: map(self.body),
         }
     }
@@ -111,11 +115,7 @@ impl<B> HasCallContext for HttpCall<B> {
 
     #[inline]
     fn natural_idempotency(&self) -> Idempotency {
-        if self.head.method().is_idempotent() {
-            Idempotency::Idempotent
-        } else {
-            Idempotency::NotIdempotent
-        }
+        self.natural
     }
 
     fn subject(&self) -> CallSubject {
@@ -146,6 +146,7 @@ impl<B: Replay> Replay for HttpCall<B> {
         Some(Self {
             context: self.context.clone(),
             head: self.head.share(),
+            natural: self.natural,
             body,
         })
     }
@@ -162,17 +163,17 @@ impl<B: Replay> Replay for HttpCall<B> {
 
 impl<B> HttpRequest for HttpCall<B> {
     #[inline]
-    fn method(&self) -> &Method {
-        self.head.method()
+    fn method(&mut self) -> &Method {
+        &self.head.parts_mut().method
     }
 
     #[inline]
-    fn uri(&self) -> &Uri {
-        self.head.uri()
+    fn uri(&mut self) -> &Uri {
+        &self.head.parts_mut().uri
     }
 
     #[inline]
     fn headers_mut(&mut self) -> &mut HeaderMap {
-        self.head.headers_mut()
+        &mut self.head.parts_mut().headers
     }
 }

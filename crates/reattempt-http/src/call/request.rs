@@ -7,10 +7,10 @@ use reattempt::HasCallContext;
 /// [`HttpCall`](super::HttpCall) with its context inline.
 pub trait HttpRequest: HasCallContext {
     /// The method.
-    fn method(&self) -> &Method;
+    fn method(&mut self) -> &Method;
 
     /// The URI.
-    fn uri(&self) -> &Uri;
+    fn uri(&mut self) -> &Uri;
 
     /// The headers.
     fn headers_mut(&mut self) -> &mut HeaderMap;
@@ -18,12 +18,12 @@ pub trait HttpRequest: HasCallContext {
 
 impl<B> HttpRequest for Request<B> {
     #[inline]
-    fn method(&self) -> &Method {
+    fn method(&mut self) -> &Method {
         Self::method(self)
     }
 
     #[inline]
-    fn uri(&self) -> &Uri {
+    fn uri(&mut self) -> &Uri {
         Self::uri(self)
     }
 
