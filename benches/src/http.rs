@@ -10,7 +10,8 @@ use reattempt_http::HttpPolicies;
 use crate::cases::Case;
 
 /// A table of one host: exact paths, prefixes and patterns in turn.
-fn table(routes: usize) -> HttpPolicies {
+#[must_use]
+pub fn table(routes: usize) -> HttpPolicies {
     let mut text = String::from(r#"{"routes":["#);
     for n in 0..routes {
         let path = match n % 3 {

@@ -20,16 +20,17 @@ use reattempt::{
     PushbackLayer, RetryLayer, RouteLayer, RoutePolicy, ServerPushback, Stage, ThrottleLayer,
     TokenBucket, Verdict, reason,
 };
+use tower::layer::util::Stack;
 use tower::retry::Policy;
 use tower::retry::budget::{Budget, TpsBudget};
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::{BoxError, Layer, Service, ServiceBuilder};
 
 use crate::cases::Case;
 
 /// A request of a key-value client.
 #[derive(Clone, Debug)]
 #[allow(dead_code, reason = "it is only carried")]
-struct Get {
+pub struct Get {
     key: Bytes,
     value: Bytes,
     opaque: u32,
@@ -64,7 +65,7 @@ type Outcome = Result<u64, BoxError>;
 /// A server whose attempts are each pending this many times, and fail this many times before one
 /// works.
 #[derive(Clone, Copy, Debug)]
-struct Server {
+pub struct Server {
     failures: u64,
     pending: u8,
     /// Attempts so far, of all calls and clones.
@@ -72,7 +73,9 @@ struct Server {
 }
 
 impl Server {
-    fn new(failures: u64, pending: u8) -> Self {
+    /// A server whose attempts are each pending this many times, after this many failures.
+    #[must_use]
+    pub fn new(failures: u64, pending: u8) -> Self {
         Self {
             failures,
             pending,
@@ -83,7 +86,7 @@ impl Server {
 
 /// An attempt.
 #[derive(Debug)]
-struct Answer {
+pub struct Answer {
     pending: u8,
     fails: bool,
     number: u64,
@@ -191,20 +194,41 @@ fn three(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxE
         .service(server)
 }
 
-/// The six layers in the documented order; `attempt_limit` is a seventh.
-fn six(
-    server: Server,
-    attempt_limit: Option<Duration>,
-) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+/// The six layers in the documented order, which threads share.
+#[must_use]
+pub fn six_layers()
+-> impl Layer<Server, Service = impl Service<Call<Get>, Response = u64, Error = BoxError>> + Clone {
     ServiceBuilder::new()
         .layer(RouteLayer::new(Arc::new(RoutePolicy::new("bench"))))
         .layer(DeadlineLayer::new(LIMIT))
         .layer(throttle())
         .layer(RetryLayer::new(Classifier, at_once()))
-        .option_layer(attempt_limit.map(AttemptDeadlineLayer::new))
-        .layer(PushbackLayer::new(no_pushback as Reader))
-        .layer(ConfigPollLayer::new(NeverStale))
+        .layer(reports())
+        .into_inner()
+}
+
+fn six(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+    six_layers().layer(server)
+}
+
+/// The six layers, and a deadline of each attempt.
+fn six_limited(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+    ServiceBuilder::new()
+        .layer(RouteLayer::new(Arc::new(RoutePolicy::new("bench"))))
+        .layer(DeadlineLayer::new(LIMIT))
+        .layer(throttle())
+        .layer(RetryLayer::new(Classifier, at_once()))
+        .layer(AttemptDeadlineLayer::new(LIMIT))
+        .layer(reports())
         .service(server)
+}
+
+/// The two layers that report what an attempt's server said.
+fn reports() -> Stack<ConfigPollLayer<NeverStale>, PushbackLayer<Reader>> {
+    Stack::new(
+        ConfigPollLayer::new(NeverStale),
+        PushbackLayer::new(no_pushback as Reader),
+    )
 }
 
 fn hedged(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
@@ -277,14 +301,16 @@ fn get(number: u64) -> Get {
     }
 }
 
-fn call(number: u64) -> Call<Get> {
+/// A call of this number.
+#[must_use]
+pub fn call(number: u64) -> Call<Get> {
     let mut call = Call::new(get(number));
     call.context_mut().set_idempotency(Idempotency::Idempotent);
     call
 }
 
 /// Sends calls one after another. Panics if one fails.
-fn drive<S, R>(mut service: S, calls: u64, request: impl Fn(u64) -> R) -> u64
+pub fn drive<S, R>(mut service: S, calls: u64, request: impl Fn(u64) -> R) -> u64
 where
     S: Service<R, Response = u64, Error = BoxError>,
 {
@@ -316,19 +342,19 @@ pub fn all() -> Vec<Case> {
     vec![
         case("get-bare", |n| drive(Server::new(0, 0), n, get)),
         case("get-three", |n| drive(three(Server::new(0, 0)), n, call)),
-        case("get-six", |n| drive(six(Server::new(0, 0), None), n, call)),
+        case("get-six", |n| drive(six(Server::new(0, 0)), n, call)),
         case("get-tower", |n| {
             drive(tower(Server::new(0, 0), false), n, get)
         }),
         case("get-bare, pending", |n| drive(Server::new(0, 1), n, get)),
         case("get-six-limited, pending", |n| {
-            drive(six(Server::new(0, 1), Some(LIMIT)), n, call)
+            drive(six_limited(Server::new(0, 1)), n, call)
         }),
         case("get-tower-two, pending", |n| {
             drive(tower(Server::new(0, 1), true), n, get)
         }),
         case("get-six, fails twice", |n| {
-            drive(six(Server::new(2, 0), None), n, call)
+            drive(six(Server::new(2, 0)), n, call)
         }),
         case("get-tower, fails twice", |n| {
             drive(tower(Server::new(2, 0), false), n, get)

@@ -41,6 +41,8 @@ pub mod cluster_config;
 #[cfg(feature = "tokio")]
 mod convention;
 pub mod kv;
+#[cfg(feature = "tokio")]
+pub mod kv_client;
 #[cfg(feature = "http")]
 pub mod management;
 #[cfg(feature = "http")]
@@ -78,7 +80,7 @@ pub use convention::KvConvention;
 #[cfg(all(feature = "tokio", feature = "http"))]
 pub use convention::ServiceConvention;
 #[cfg(feature = "tokio")]
-pub use kv::{KvClient, KvClientLayer};
+pub use kv_client::{KvClient, KvClientLayer};
 #[cfg(all(feature = "tokio", feature = "http"))]
 pub use service::{ServiceClient, ServiceClientLayer, ServiceErrorLayer, ServiceIdempotencyLayer};
 
@@ -86,4 +88,4 @@ pub use service::{ServiceClient, ServiceClientLayer, ServiceErrorLayer, ServiceI
 #[cfg(all(feature = "tokio", feature = "http"))]
 reattempt::explain_services! { [S] service::ServiceIdempotency<S>, [S] service::ServiceClient<S> }
 #[cfg(feature = "tokio")]
-reattempt::explain_services! { [S] kv::KvClient<S> }
+reattempt::explain_services! { [S] kv_client::KvClient<S> }

@@ -29,6 +29,7 @@
 pub mod chart;
 pub mod gallery;
 pub mod lint;
+mod load;
 mod policy;
 mod random;
 pub mod replay;

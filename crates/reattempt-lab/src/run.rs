@@ -5,7 +5,6 @@ use std::sync::Arc;
 use reattempt::HedgePolicy;
 use reattempt::config::{Fault, Faults};
 
-use crate::lint::lint_in;
 use crate::policy::{HedgeMaker, PolicyText, Stack};
 use crate::report::{Outcome, Report};
 use crate::scenario::Scenario;
@@ -28,18 +27,6 @@ impl Default for Limits {
 }
 
 impl Scenario {
-    /// Runs all policies, one after another, on the same arrivals and service times.
-    ///
-    /// # Errors
-    /// A run that needs more events than it may.
-    pub fn run(&self, limits: &Limits) -> Result<Report, Faults> {
-        let mut report = self.simulate(limits)?;
-        for ((_, policy), (_, outcome)) in self.policies.iter().zip(&mut report.policies) {
-            outcome.findings = lint_in(policy, self);
-        }
-        Ok(report)
-    }
-
     /// Adds a policy under this name: an idempotent call is hedged by what `make` makes for each
     /// process, and nothing else is done. For hedge delays of your own.
     #[must_use]
@@ -54,7 +41,7 @@ impl Scenario {
         self
     }
 
-    /// The same without findings.
+    /// Runs all policies, one after another, without findings.
     pub(crate) fn simulate(&self, limits: &Limits) -> Result<Report, Faults> {
         let policies = self.policies.iter().map(|(name, policy)| {
             let outcome = self.run_policy(policy, &mut limits.max_events.clone());

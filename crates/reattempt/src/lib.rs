@@ -87,6 +87,8 @@ mod classify;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod driver;
+#[cfg(any(test, feature = "tokio"))]
+mod effects;
 pub mod failure;
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 mod info;
@@ -141,8 +143,8 @@ pub mod throttle;
 pub mod wrap;
 
 pub use call::{
-    AttemptReport, AttemptReporter, Call, CallContext, CallHandle, CallSubject, ConfigWaiter,
-    HasCallContext, MethodName, NextAttempt, Replay, RetryInfoHandle,
+    AttemptReporter, Call, CallContext, CallHandle, CallSubject, ConfigWaiter, HasCallContext,
+    MethodName, NextAttempt, Replay, RetryInfoHandle,
 };
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{
@@ -150,7 +152,8 @@ pub use failure::{
     reason,
 };
 pub use info::{
-    AttemptKind, AttemptOutcome, AttemptRecord, Backend, MOST_RECORDS, RetryInfo, StopReason,
+    AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, Backend, MOST_RECORDS, RetryInfo,
+    StopReason,
 };
 pub use limit::{CallDeadline, DeadlineScope, Elapsed, OnDeadline};
 pub use observe::Observer;

@@ -5,6 +5,12 @@ use std::time::{Duration, Instant};
 
 use crate::RetryInfo;
 
+/// `now + delay`; a longer delay than some 31 years is cut.
+pub(crate) fn later(now: Instant, delay: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(1_000_000_000);
+    now.checked_add(delay.min(FAR)).unwrap_or(now)
+}
+
 /// The instant by which a call or one attempt must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDeadline {

@@ -38,8 +38,8 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         let failed = machine.attempt_failed(facts, &step.verdict)?;
         let milli_tokens = call.count(&failed);
         let allowed = call.allows(Some(failed.failure()));
-        let (mut action, mut record) = machine.decide(failed, allowed, &strategy, &(), None);
-        if let Action::Ask(_) = action {
+        let (mut action, mut record) = machine.decide(&failed, allowed, &strategy, &(), None);
+        if let Action::Ask(asked) = &action {
             let (takes, decision) = strategy.asked();
             if call.too_late(call.now + takes) {
                 call.record(
@@ -50,9 +50,13 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             }
             call.now += takes;
             let now = call.instant();
-            (action, record) = machine.decided(failed, now, decision, allowed, true, &strategy);
+            (action, record) = machine.decided(asked, now, decision, true, &strategy);
         }
-        let record = record?;
+        let mut record = record?;
+        if let Action::Wait(wait) = &action {
+            // Without a throttle, and by a bucket, each is paid.
+            record.paid = wait.spends.is_some();
+        }
         call.log.stopped = record.stopped;
         call.record(record, milli_tokens);
         let wait = match action {

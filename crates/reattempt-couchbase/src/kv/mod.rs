@@ -1,8 +1,6 @@
 //! The key-value service: statuses, operations, the error map, and the verdict on one response.
 
 mod classify;
-#[cfg(feature = "tokio")]
-pub mod client;
 pub mod error_map;
 mod error_map_strategy;
 mod error_maps;
@@ -15,8 +13,6 @@ mod throttle;
 mod traits;
 
 pub use classify::KvClassifier;
-#[cfg(feature = "tokio")]
-pub use client::{KvClient, KvClientLayer};
 pub use error_map::{Attributes, ErrorMap, ErrorMapEntry, RetrySpec};
 pub use error_map_strategy::ErrorMapStrategy;
 pub use error_maps::ErrorMaps;

@@ -21,27 +21,30 @@ mod probe;
 mod rules;
 mod throttles;
 
-use serde::Serialize;
-
 use crate::policy::{PolicyText, Stack};
+pub use crate::report::Finding;
+use crate::report::Report;
+use crate::run::Limits;
 use crate::scenario::Scenario;
 pub use examples::{COUNTER_EXAMPLES, CounterExample};
 use probe::Probe;
+use reattempt::config::Faults;
 
 /// At most this many routes of a policy are looked at.
 const MOST_ROUTES: usize = 1000;
 
-/// One finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The name of the rule.
-    pub rule: &'static str,
-    /// Where in the policy.
-    pub path: String,
-    /// What is wrong, and what to do.
-    pub text: String,
-    /// What the lab saw in the rule's counter-example.
-    pub evidence: String,
+impl Scenario {
+    /// Runs all policies, one after another, on the same arrivals and service times.
+    ///
+    /// # Errors
+    /// A run that needs more events than it may.
+    pub fn run(&self, limits: &Limits) -> Result<Report, Faults> {
+        let mut report = self.simulate(limits)?;
+        for ((_, policy), (_, outcome)) in self.policies.iter().zip(&mut report.policies) {
+            outcome.findings = lint_in(policy, self);
+        }
+        Ok(report)
+    }
 }
 
 /// The findings that need no scenario.
@@ -51,7 +54,7 @@ pub fn lint(policy: &PolicyText) -> Vec<Finding> {
 }
 
 /// The findings of a policy in a scenario.
-pub(crate) fn lint_in(stack: &Stack, scenario: &Scenario) -> Vec<Finding> {
+fn lint_in(stack: &Stack, scenario: &Scenario) -> Vec<Finding> {
     let mut found = find(stack, Some(scenario));
     found.retain(|finding| match finding.rule {
         // Marks keep the hops from multiplying.

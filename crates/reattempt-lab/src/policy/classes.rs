@@ -4,7 +4,7 @@ use reattempt::record::Entry;
 use reattempt::{CallContext, Stage, Transparent, Verdict};
 
 use super::{Outcome, PolicyText, Protocol, Routes};
-use crate::scenario::CallKind;
+use crate::load::CallKind;
 
 /// The classes of one route: which codes are retried depends on its policy.
 #[derive(Debug)]

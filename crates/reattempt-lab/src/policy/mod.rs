@@ -10,7 +10,7 @@ mod table;
 
 use std::sync::Arc;
 
-use crate::scenario::CallKind;
+use crate::load::CallKind;
 use reattempt::config::{Faults, Form, Json, Members, Place};
 use reattempt::{OnDeadline, RetryStrategy};
 pub use reattempt_couchbase::KvStrategy;

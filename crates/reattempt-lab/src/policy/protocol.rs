@@ -10,7 +10,7 @@ use reattempt_couchbase::{KvAnswer, KvClassifier, KvPushback, KvTransportError};
 use reattempt_grpc::{Code, CodeSet, GRPC_STATUS, GrpcClassifier, GrpcPushback, RETRY_PUSHBACK_MS};
 use reattempt_http::{HttpClassifier, HttpPushback};
 
-use crate::scenario::AnswerCode;
+use crate::load::AnswerCode;
 
 /// The protocol of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use http::Request;
 use reattempt::{Route, RoutePolicy};
 
 use super::Parsed;
-use crate::scenario::CallKind;
+use crate::load::CallKind;
 
 /// The routes of a policy: by method and path, and by the names that a recording has of them.
 #[derive(Debug)]

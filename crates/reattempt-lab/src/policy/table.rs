@@ -15,7 +15,7 @@ use reattempt_couchbase::kv::Opcode;
 use super::protocol::{Outcome, Protocol};
 use super::routes::{Routes, request};
 use super::{Parsed, Simulated};
-use crate::scenario::{CallKind, Scenario};
+use crate::load::{Answer, CallKind};
 
 /// Outcomes by number: these, then the scenario's answers, then what a tier answers for a failure
 /// of its own calls.
@@ -111,16 +111,18 @@ fn standard(randomness: &Randomness) -> MaxAttempts {
 }
 
 impl Table {
-    /// Of this kind of call under this policy. `inward`: of a server's own calls, which have no
+    /// Of this kind of call under this policy, for these answers of the servers, one of which says
+    /// that they are overloaded. `inward`: of a server's own calls, which have no
     /// deadline but the policy's. `outer`: the protocol of the calls that the server serves.
     pub(crate) fn new(
-        scenario: &Scenario,
+        answers: &[Answer],
+        overload: usize,
         routes: &Routes<'_>,
         protocol: Protocol,
         kind: &CallKind,
         outer: Option<Protocol>,
     ) -> Option<Self> {
-        let outcomes = outcomes(scenario, protocol)?;
+        let outcomes = outcomes(answers, protocol)?;
         let policy = routes.policy(kind);
         let mut context = CallContext::default();
         let timeouts = policy.as_deref().map(|policy| {
@@ -145,14 +147,14 @@ impl Table {
         });
         let pushbacks = pushbacks.collect();
         let own = kind.timeout.filter(|_| outer.is_none());
-        let gateways = FIRST_ANSWER + scenario.answers.len();
+        let gateways = FIRST_ANSWER + answers.len();
         let passed_on = |outcome: usize| match outcome {
             1 => gateways as u16,
             2 => gateways as u16 + 1,
-            _ if outer.is_some_and(|outer| outer != protocol) => answer_outcome(scenario.overload),
+            _ if outer.is_some_and(|outer| outer != protocol) => answer_outcome(overload),
             // Without the pushback, which was for this caller.
             // Those stand last, in the order of the answers.
-            FIRST_ANSWER.. if outcome < gateways => (outcome + scenario.answers.len() + 2) as u16,
+            FIRST_ANSWER.. if outcome < gateways => (outcome + answers.len() + 2) as u16,
             _ => outcome as u16,
         };
         Some(Self {
@@ -192,9 +194,9 @@ impl Table {
     }
 }
 
-fn outcomes(scenario: &Scenario, protocol: Protocol) -> Option<Vec<Outcome>> {
+fn outcomes(answers: &[Answer], protocol: Protocol) -> Option<Vec<Outcome>> {
     let mut outcomes = vec![Outcome::Success, Outcome::Refused, Outcome::Timeout];
-    for answer in &scenario.answers {
+    for answer in answers {
         outcomes.push(Outcome::Answer {
             code: protocol.code(answer.code.as_ref()).ok()?,
             pushback_ms: answer.pushback_ms,
@@ -206,7 +208,7 @@ fn outcomes(scenario: &Scenario, protocol: Protocol) -> Option<Vec<Outcome>> {
     };
     outcomes.extend([false, true].map(|timed_out| plain(protocol.gateway(timed_out))));
     // Each answer without its pushback, for servers that pass the failure on.
-    for at in FIRST_ANSWER..FIRST_ANSWER + scenario.answers.len() {
+    for at in FIRST_ANSWER..FIRST_ANSWER + answers.len() {
         if let Outcome::Answer { code, .. } = outcomes[at] {
             outcomes.push(plain(code));
         }

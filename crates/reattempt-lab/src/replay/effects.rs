@@ -28,15 +28,10 @@ impl CallEffects for Effects<'_> {
         self.attempt
     }
 
-    fn paid(&self, failure: &Failure) {
-        **self.paid.borrow_mut() = Some(*failure);
-    }
-
-    fn last_paid(&self) -> Option<Failure> {
-        **self.paid.borrow()
-    }
-
     fn record(&self, record: AttemptRecord) {
+        if record.paid {
+            **self.paid.borrow_mut() = record.failure;
+        }
         *self.record.borrow_mut() = Some(record);
     }
 

@@ -17,8 +17,8 @@ use super::facts::{facts, limit, same_delay, says, verdict};
 use super::fitting::{Fitting, Roll};
 use super::traffic::{Happened, Recorded, Traffic};
 use super::{Decisions, Difference};
+use crate::load::CallKind;
 use crate::policy::{Classes, Clock, Own, PolicyText, Routes, Simulated, Way};
-use crate::scenario::CallKind;
 
 /// What one route has under the policy.
 pub(super) struct Route {
@@ -252,7 +252,11 @@ impl<'a> Follower<'a> {
         let effects = Effects::new(route.throttle.as_deref(), limit, entry.number, &mut of.paid);
         if let Progress::Retry { driver, next } = &mut of.progress {
             *next = None;
-            driver.dropped(entry.stopped.unwrap_or(StopReason::Cancelled), &effects);
+            driver.dropped(
+                None,
+                entry.stopped.unwrap_or(StopReason::Cancelled),
+                &effects,
+            );
         }
     }
 }

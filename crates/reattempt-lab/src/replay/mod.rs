@@ -17,7 +17,6 @@ mod traffic;
 use serde::Serialize;
 
 use follow::Follower;
-pub(crate) use past::Past;
 use reattempt::config::Faults;
 use reattempt::failure::reason::RFC_0049;
 use reattempt::record::{Damage, Form, Recording, Timed};
@@ -28,6 +27,7 @@ use crate::policy::{PolicyText, Stack};
 use crate::report::Outcome;
 use crate::run::{Limits, message};
 use crate::scenario::Scenario;
+use crate::world::past::Past;
 use crate::world::{Stopped, World};
 
 /// A recording that can be replayed.

@@ -1,5 +1,6 @@
 //! What came of a policy: counts, latencies, the course by second, and when it recovered.
 
+mod finding;
 mod json;
 mod quantiles;
 mod recovered;
@@ -10,8 +11,8 @@ use std::collections::BTreeMap;
 use reattempt::{AttemptKind, StopReason};
 use serde::Serialize;
 
-use crate::lint::Finding;
 use crate::scenario::Scenario;
+pub use finding::Finding;
 pub use json::Report;
 use quantiles::Quantiles;
 pub use seconds::Second;

@@ -2,30 +2,10 @@
 
 use reattempt::config::{Json, Members, Place, array, boolean, string, wrong};
 
+use super::Scenario;
 use super::number::{millis_as_nanos, number, seconds, weight};
 use super::servers::weighed;
-use super::{CallKind, Scenario};
-
-impl CallKind {
-    /// Calls of the route with this name.
-    pub(crate) fn of_route(name: &str) -> Self {
-        Self {
-            route: Some(name.to_owned()),
-            ..Self::get()
-        }
-    }
-
-    pub(super) fn get() -> Self {
-        Self {
-            weight: 1.0,
-            method: "GET".to_owned(),
-            path: "/".to_owned(),
-            route: None,
-            idempotent: None,
-            timeout: None,
-        }
-    }
-}
+use crate::load::CallKind;
 
 pub(super) fn arrivals(place: &mut Place<'_>, json: Json<'_>) -> Option<Vec<(u64, f64)>> {
     let arrivals = array(place, json, "rates", |place, json| {

@@ -12,6 +12,7 @@ use reattempt::config::Faults;
 
 pub use latency::Latency;
 
+use crate::load::{Answer, CallKind};
 use crate::policy::Stack;
 
 /// A scenario that was read without faults.
@@ -40,19 +41,6 @@ pub struct Scenario {
     pub(crate) pick: Pick,
     /// Whether a tier after the first retries too: found when the lint asks.
     pub(crate) inner_retries: OnceLock<bool>,
-}
-
-/// A kind of call.
-#[derive(Clone, Debug)]
-pub(crate) struct CallKind {
-    pub(crate) weight: f64,
-    pub(crate) method: String,
-    pub(crate) path: String,
-    /// The name of its route in the policies, which then decides instead of method and path.
-    pub(crate) route: Option<String>,
-    pub(crate) idempotent: Option<bool>,
-    /// In nanoseconds.
-    pub(crate) timeout: Option<u64>,
 }
 
 /// Servers that are called under one policy.
@@ -104,23 +92,6 @@ pub(crate) enum TroubleKind {
         burst: f64,
         answer: usize,
     },
-}
-
-/// A failure that a server answers.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
-    /// Absent: the overload code of the policy's protocol.
-    pub(crate) code: Option<AnswerCode>,
-    pub(crate) pushback_ms: Option<u32>,
-    /// Where it was written.
-    pub(crate) path: String,
-}
-
-/// A code as it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AnswerCode {
-    Number(i64),
-    Name(String),
 }
 
 /// How an attempt finds its backend.

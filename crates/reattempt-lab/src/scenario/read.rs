@@ -7,7 +7,8 @@ use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, intege
 use super::calls::{arrivals, calls};
 use super::number::{millis_as_nanos, number, seconds};
 use super::servers::{answer, backend};
-use super::{Answer, CallKind, Pick, Scenario, Tier};
+use super::{Pick, Scenario, Tier};
+use crate::load::{Answer, CallKind};
 use crate::policy::Stack;
 
 const FORM: Form = Form {

@@ -3,7 +3,9 @@
 use reattempt::config::{Json, Members, Place, array, boolean, integer, one_of, string, wrong};
 
 use super::number::{above_zero, count, millis, number, seconds, share, weight};
-use super::{Answer, AnswerCode, Backend, Latency, Scenario, Trouble, TroubleKind};
+use crate::load::{Answer, AnswerCode};
+
+use super::{Backend, Latency, Scenario, Trouble, TroubleKind};
 
 pub(super) fn backend(
     place: &mut Place<'_>,

@@ -4,8 +4,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 
 use super::call::NONE;
+use super::past::Past;
 use crate::random::{Words, below, exponential, stream, unit};
-use crate::replay::Past;
 use crate::scenario::Scenario;
 use crate::scenario::latency::by_weight;
 

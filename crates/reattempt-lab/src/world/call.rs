@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use super::tried::Tried;
 use reattempt::driver::{CallEffects, HedgeDriver, RetryDriver};
 use reattempt::health::Sent;
-use reattempt::{AttemptKind, CallDeadline, Failure, RetryThrottle, StopReason};
+use reattempt::{AttemptKind, AttemptRecord, CallDeadline, Failure, RetryThrottle, StopReason};
 
 /// No attempt, no call.
 pub(super) const NONE: u32 = u32::MAX;
@@ -152,12 +152,10 @@ impl CallEffects for Gates<'_> {
         self.attempt
     }
 
-    fn paid(&self, failure: &Failure) {
-        **self.paid.borrow_mut() = Some(*failure);
-    }
-
-    fn last_paid(&self) -> Option<Failure> {
-        **self.paid.borrow()
+    fn record(&self, record: AttemptRecord) {
+        if record.paid {
+            **self.paid.borrow_mut() = record.failure;
+        }
     }
 
     fn hedge_refused(&self, stopped: StopReason) {

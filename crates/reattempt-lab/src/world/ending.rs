@@ -36,7 +36,7 @@ impl World<'_> {
             ..
         } = &mut call.progress
         {
-            failing.driver.dropped(stopped, &gates);
+            failing.driver.dropped(None, stopped, &gates);
         }
     }
 

@@ -10,6 +10,7 @@ mod caller;
 mod ending;
 mod events;
 mod hedges;
+pub(crate) mod past;
 mod pick;
 mod serving;
 mod slab;
@@ -22,9 +23,10 @@ use reattempt::admission::Admission;
 use reattempt::backoff::Randomness;
 use reattempt::health::Pool;
 
+use past::Past;
+
 use crate::policy::{Clock, Own, Parsed, Routes, Simulated, Stack, Table, Way};
 use crate::random;
-use crate::replay::Past;
 use crate::report::Counts;
 use crate::scenario::Scenario;
 use arrivals::Arrivals;
@@ -111,7 +113,10 @@ impl<'a> World<'a> {
                 .map(|outer| scenario.policy_of(outer, tested).protocol());
             let (parsed, protocol) = (text.parse(&simulated).ok()?, text.protocol());
             let (routes, kinds) = (Routes::of(&parsed), scenario.calls.iter());
-            let tables = kinds.map(|kind| Table::new(scenario, &routes, protocol, kind, outer));
+            let tables = kinds.map(|kind| {
+                let (answers, overload) = (&scenario.answers, scenario.overload);
+                Table::new(answers, overload, &routes, protocol, kind, outer)
+            });
             tiers.push(Tier {
                 servers: tier.backends.iter().map(Server::new).collect(),
                 tables: tables.collect::<Option<_>>()?,

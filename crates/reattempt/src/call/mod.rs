@@ -11,7 +11,7 @@ mod replay;
 pub(crate) mod state;
 mod subject;
 
-pub use attempts::{AttemptReport, ConfigWaiter};
+pub use attempts::ConfigWaiter;
 pub use carrier::Call;
 pub use context::{AttemptReporter, CallContext, CallHandle, RetryInfoHandle};
 pub use has_call_context::HasCallContext;

@@ -1,4 +1,4 @@
-//! Reuses the states of calls for later calls on the same thread.
+//! Reuses the memory of calls for later calls on the same thread.
 
 #[cfg(test)]
 mod tests;
@@ -14,35 +14,50 @@ use crate::call::state::CallState;
 const MOST_KEPT: usize = 64;
 
 thread_local! {
-    static KEPT: Kept = const {
-        Kept {
+    /// States of finished calls, to which nothing refers any more. Each still holds the policy and
+    /// the throttle that its last call had.
+    static STATES: Pool<Arc<CallState>> = const { Pool::new() };
+}
+
+/// What a thread keeps for later calls.
+pub(crate) struct Pool<T> {
+    /// Enough when one call follows another.
+    next: Cell<Option<T>>,
+    others: RefCell<Vec<T>>,
+}
+
+impl<T> Pool<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
             next: Cell::new(None),
             others: RefCell::new(Vec::new()),
         }
-    };
-}
+    }
 
-/// States of finished calls, to which nothing refers any more. Each still holds the policy and the
-/// throttle that its last call had.
-struct Kept {
-    /// Enough when one call follows another.
-    next: Cell<Option<Arc<CallState>>>,
-    others: RefCell<Vec<Arc<CallState>>>,
-}
+    #[inline(always)]
+    pub(crate) fn take(&self) -> Option<T> {
+        self.next.take().or_else(|| self.pop())
+    }
 
-impl Kept {
+    #[inline(always)]
+    pub(crate) fn put(&self, value: T) {
+        if let Some(before) = self.next.replace(Some(value)) {
+            self.push(before);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    fn pop(&self) -> Option<Arc<CallState>> {
+    fn pop(&self) -> Option<T> {
         self.others.try_borrow_mut().ok()?.pop()
     }
 
     #[cold]
     #[inline(never)]
-    fn push(&self, state: Arc<CallState>) {
+    fn push(&self, value: T) {
         if let Ok(mut others) = self.others.try_borrow_mut() {
             if others.len() < MOST_KEPT - 1 {
-                others.push(state);
+                others.push(value);
             }
         }
     }
@@ -52,8 +67,7 @@ impl Kept {
 #[inline(always)]
 pub(crate) fn fresh() -> Arc<CallState> {
     // A thread that is shutting down keeps nothing.
-    let kept = KEPT.try_with(|kept| kept.next.take().or_else(|| kept.pop()));
-    match kept {
+    match STATES.try_with(Pool::take) {
         Ok(Some(state)) => {
             state.reset();
             state
@@ -95,11 +109,7 @@ fn give_back_last(state: Arc<CallState>) {
 #[inline(always)]
 fn keep(state: Arc<CallState>) {
     // Fails only on a thread that is shutting down, which frees the state.
-    let _ = KEPT.try_with(|kept| {
-        if let Some(before) = kept.next.replace(Some(state)) {
-            kept.push(before);
-        }
-    });
+    let _ = STATES.try_with(|states| states.put(state));
 }
 
 /// Empties the log. Of an attempt with options of its own, keeps these rather than those of its

@@ -30,7 +30,7 @@ pub(crate) struct CallState {
     pub(crate) slots: AttemptSlots,
     /// Written by the recovery layer only, so a plain load and store is enough.
     progress: AtomicU64,
-    /// [`LOGGED`] and [`COPIED`].
+    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`] and [`LEFT_WAITER`].
     flags: AtomicU8,
     /// When the call first had to wait, if [`TIMED`] says so.
     began: Began,
@@ -60,6 +60,10 @@ const fn stopped_bits(stopped: StopReason) -> u64 {
 const LOGGED: u8 = 1;
 /// The request was copied after a layer began this call.
 const COPIED: u8 = 1 << 1;
+/// A backend of an attempt was logged.
+const SEEN_BACKENDS: u8 = 1 << 2;
+/// An attempt left a waiter, which was perhaps taken since.
+const LEFT_WAITER: u8 = 1 << 3;
 
 impl CallState {
     /// The state of the call itself.
@@ -77,10 +81,15 @@ impl CallState {
             && self.of.is_none()
     }
 
+    #[inline]
+    fn has(&self, flag: u8) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
     /// True once something of the call was logged.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & LOGGED != 0
+        self.has(LOGGED)
     }
 
     /// Resets what another call left. Each attempt writes its slot before it is read. Only attempt
@@ -161,9 +170,7 @@ impl CallState {
         let rest = self.progress() & !STOPPED;
         self.progress
             .store(rest | WON | stopped_bits(stopped), Ordering::Relaxed);
-        if self.is_logged() {
-            self.drop_waiters();
-        }
+        self.drop_waiters();
     }
 
     /// A layer above may call this at any time, so it is one atomic step.
@@ -183,7 +190,7 @@ impl CallState {
 
     /// True once the request was copied after a layer began this call.
     pub(crate) fn is_copied(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & COPIED != 0
+        self.has(COPIED)
     }
 
     /// A layer below the recovery layer enforces the policy's attempt timeout.

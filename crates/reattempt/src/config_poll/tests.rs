@@ -152,7 +152,7 @@ async fn an_always_newer_configuration_yields_between_attempts() {
     let asks = Asks(|_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter));
     let mut call = pin!(stack(asks, &probe).oneshot(probe.request()));
     let mut context = Context::from_waker(Waker::noop());
-    for sent in 1..=5 {
+    for sent in [4, 8] {
         assert!(call.as_mut().poll(&mut context).is_pending());
         assert_eq!(probe.log().times().len(), sent);
     }

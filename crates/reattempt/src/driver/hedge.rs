@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{CallEffects, allows, count, record_failure, spend, waited_until};
+use super::{CallEffects, allows, count, spend, waited_until};
 use crate::machine::{Due, Facts, HedgeAction, HedgeMachine, Withdrawn};
 use crate::policy::{HedgePolicy, HedgeView};
 use crate::{AttemptKind, Idempotency, StopReason, Verdict};
@@ -49,13 +49,13 @@ impl HedgeDriver {
         policy: &HedgePolicy,
         effects: &impl CallEffects,
     ) -> HedgeAction {
-        let Some(failed) = self.machine.attempt_failed(facts, verdict) else {
+        let Some(mut failed) = self.machine.attempt_failed(facts, verdict) else {
             return HedgeAction::Return(StopReason::Success);
         };
         effects.close_slot();
-        let milli_tokens = count(effects, &failed);
+        count(effects, &mut failed);
         let (action, record) = self.machine.decide(&failed, policy);
-        record_failure(effects, record, milli_tokens);
+        effects.record(record);
         if action == HedgeAction::Expire {
             effects.ended(StopReason::Deadline);
         }

@@ -48,17 +48,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#[cfg(any(test, feature = "tokio"))]
-mod context;
 mod hedge;
-#[cfg(any(test, feature = "tokio"))]
-mod passed;
 mod retry;
 
 use std::time::Instant;
 
-#[cfg(any(test, feature = "tokio"))]
-pub(crate) use context::Effects;
+pub use crate::policy::throttle::{count_success, count_unsuccessful};
 pub use hedge::{HedgeDriver, Permit};
 pub use retry::RetryDriver;
 
@@ -71,8 +66,8 @@ use crate::{CallDeadline, Failure, RetryThrottle, StopReason};
 /// What a driver reads of one attempt's call, and does to it.
 ///
 /// A method that only stores something for the caller's view of the call does nothing by default. A
-/// call with a throttle that has prices for single failures must keep the failure of
-/// [`paid`](Self::paid).
+/// call with a throttle that has prices for single failures must keep the failure of the last
+/// record that was [paid](AttemptRecord::paid) for: [`count_success`] returns the price.
 pub trait CallEffects {
     /// The throttle that applies to the call.
     fn throttle(&self) -> Option<&dyn RetryThrottle>;
@@ -93,20 +88,10 @@ pub trait CallEffects {
         &()
     }
 
-    /// The throttle paid for a retry after this failure.
-    fn paid(&self, failure: &Failure) {
-        let _ = failure;
-    }
-
-    /// The failure for which the throttle last paid.
-    fn last_paid(&self) -> Option<Failure> {
-        None
-    }
-
     /// The attempt takes no more reports.
     fn close_slot(&self) {}
 
-    /// An attempt failed.
+    /// An attempt failed. Its record does not say where it was [sent](Self::backend).
     fn record(&self, record: AttemptRecord) {
         let _ = record;
     }
@@ -130,40 +115,22 @@ pub trait CallEffects {
     }
 }
 
-/// The throttle counts a success of this attempt of the call. `paid` is the failure for which it
-/// last paid for a retry of the call.
-#[inline]
-pub fn count_success(throttle: &dyn RetryThrottle, attempt: u32, paid: Option<&Failure>) {
-    if attempt > 1 {
-        throttle.recovered(paid);
-    } else {
-        throttle.settled(Settled::Success);
-    }
-}
-
-/// This attempt of the call ended without success: the throttle sees it if it is the call's first.
-/// For attempts that are dropped; of those that fail the drivers do it.
-pub fn count_unsuccessful(throttle: &dyn RetryThrottle, attempt: u32) {
-    if attempt <= 1 {
-        throttle.first_failed();
-    }
-}
-
-/// The throttle counts a failed attempt. Returns its fill.
-fn count(effects: &impl CallEffects, failed: &FailedAttempt) -> Option<u64> {
-    let throttle = effects.throttle()?;
+/// The throttle counts a failed attempt, whose record gets the fill.
+pub(crate) fn count(effects: &impl CallEffects, failed: &mut FailedAttempt) {
+    let Some(throttle) = effects.throttle() else {
+        return;
+    };
     if effects.attempt() <= 1 && failed.is_final_answer() {
         throttle.first_answered();
     } else {
         count_unsuccessful(throttle, effects.attempt());
     }
-    if !failed.is_for_throttle() {
-        return None;
+    if failed.is_for_throttle() {
+        if failed.counts() {
+            throttle.settled(Settled::Failure(failed.failure()));
+        }
+        failed.milli_tokens = throttle.milli_tokens();
     }
-    if failed.counts() {
-        throttle.settled(Settled::Failure(failed.failure()));
-    }
-    throttle.milli_tokens()
 }
 
 /// Whether the throttle allows one more attempt. `None` is a hedge that no failure led to.
@@ -174,32 +141,8 @@ fn allows(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
 
 /// The throttle spends for an attempt that is about to be sent. False if it refuses.
 fn spend(effects: &impl CallEffects, failure: Option<&Failure>) -> bool {
-    let Some(throttle) = effects.throttle() else {
-        return true;
-    };
-    let spent = throttle.spend(failure);
-    if let (true, Some(failure)) = (spent, failure) {
-        effects.paid(failure);
-    }
-    spent
-}
-
-/// Refunds what was spent for a retry that was not sent.
-fn refund(effects: &impl CallEffects) {
-    if let (Some(failure), Some(throttle)) = (effects.last_paid(), effects.throttle()) {
-        throttle.refund(Some(&failure));
-    }
-}
-
-/// Records a failed attempt.
-fn record_failure(
-    effects: &impl CallEffects,
-    mut record: AttemptRecord,
-    milli_tokens: Option<u64>,
-) {
-    record.milli_tokens = milli_tokens;
-    record.backend = effects.backend();
-    effects.record(record);
+    let throttle = effects.throttle();
+    throttle.is_none_or(|throttle| throttle.spend(failure))
 }
 
 /// The delay after this attempt ended early: its record gets the time that was really waited.

@@ -2,23 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use super::{CallEffects, allows, count, record_failure, refund, spend, waited_until};
+use super::{CallEffects, allows, count, spend, waited_until};
 use crate::info::AttemptRecord;
-use crate::machine::{Action, Facts, FailedAttempt, Resume, RetryMachine};
+use crate::machine::{Action, Asked, Facts, FailedAttempt, Resume, RetryMachine};
 use crate::policy::strategy::StrategyError;
-use crate::{RetryStrategy, StopReason, Surface, Verdict};
+use crate::{Failure, RetryStrategy, StopReason, Surface, Verdict};
 
 /// A retry machine, and what its throttle spent.
 #[derive(Debug, Default)]
 pub struct RetryDriver {
     /// The decisions of the call.
     pub machine: RetryMachine,
-    /// The throttle spent for a retry that is not sent yet.
-    spent: bool,
-    /// The attempt that a deferred decision is about, and whether the throttle allows another.
-    asked: Option<(FailedAttempt, bool)>,
-    /// The throttle's fill after the latest failure.
-    milli_tokens: Option<u64>,
+    /// The throttle spent for a retry after this failure, which is not sent yet.
+    spent: Option<Failure>,
 }
 
 impl RetryDriver {
@@ -30,19 +26,16 @@ impl RetryDriver {
         strategy: &dyn RetryStrategy,
         effects: &impl CallEffects,
     ) -> Action {
-        let Some(failed) = self.machine.attempt_failed(facts, verdict) else {
+        let Some(mut failed) = self.machine.attempt_failed(facts, verdict) else {
             return Action::Return(Surface::New);
         };
         effects.close_slot();
-        self.milli_tokens = count(effects, &failed);
+        count(effects, &mut failed);
         let allowed = !failed.counts() || allows(effects, Some(failed.failure()));
         let backend = effects.backend();
         let decided =
             self.machine
-                .decide(failed, allowed, strategy, effects.view(), backend.as_ref());
-        if matches!(decided.0, Action::Ask(_)) {
-            self.asked = Some((failed, allowed));
-        }
+                .decide(&failed, allowed, strategy, effects.view(), backend.as_ref());
         self.apply(decided, &failed, effects)
     }
 
@@ -50,18 +43,16 @@ impl RetryDriver {
     pub fn decided(
         &mut self,
         now: Instant,
+        asked: &Asked,
         decision: Result<Option<Duration>, StrategyError>,
         replayable: bool,
         strategy: &dyn RetryStrategy,
         effects: &impl CallEffects,
     ) -> Action {
-        let Some((failed, allowed)) = self.asked.take() else {
-            return Action::Return(Surface::New);
-        };
         let decided = self
             .machine
-            .decided(failed, now, decision, allowed, replayable, strategy);
-        self.apply(decided, &failed, effects)
+            .decided(asked, now, decision, replayable, strategy);
+        self.apply(decided, &asked.failed, effects)
     }
 
     /// Spends for the attempt that follows, and records the one that failed.
@@ -76,8 +67,10 @@ impl RetryDriver {
         };
         if let Action::Wait(wait) = &action {
             if let Some(surface) = wait.spends {
-                self.spent = spend(effects, Some(failed.failure()));
-                if !self.spent {
+                record.paid = spend(effects, Some(failed.failure()));
+                if record.paid {
+                    self.spent = Some(*failed.failure());
+                } else {
                     record.delay = None;
                     record.stopped = Some(StopReason::Throttled);
                     action = Action::Return(surface);
@@ -85,7 +78,7 @@ impl RetryDriver {
             }
         }
         let stopped = record.stopped;
-        record_failure(effects, record, self.milli_tokens);
+        effects.record(record);
         if let Some(stopped) = stopped {
             effects.ended(stopped);
         }
@@ -103,7 +96,7 @@ impl RetryDriver {
 
     /// The attempt that was waited for was sent: what was spent for it stays spent.
     pub const fn sent(&mut self) {
-        self.spent = false;
+        self.spent = None;
     }
 
     /// A newer configuration ended the wait early.
@@ -122,13 +115,14 @@ impl RetryDriver {
     }
 
     /// The call was dropped. A failure whose decision was still open is recorded now.
-    pub fn dropped(&mut self, stopped: StopReason, effects: &impl CallEffects) {
-        if let Some((failed, _)) = self.asked.take() {
-            record_failure(
-                effects,
-                failed.record(None, Some(stopped)),
-                self.milli_tokens,
-            );
+    pub fn dropped(
+        &mut self,
+        asked: Option<&Asked>,
+        stopped: StopReason,
+        effects: &impl CallEffects,
+    ) {
+        if let Some(asked) = asked {
+            effects.record(asked.failed.record(None, Some(stopped)));
         }
         self.give_back(effects);
         effects.ended(stopped);
@@ -136,8 +130,8 @@ impl RetryDriver {
 
     /// A throttle spends only for attempts that are sent.
     fn give_back(&mut self, effects: &impl CallEffects) {
-        if std::mem::take(&mut self.spent) {
-            refund(effects);
+        if let (Some(failure), Some(throttle)) = (self.spent.take(), effects.throttle()) {
+            throttle.refund(Some(&failure));
         }
     }
 

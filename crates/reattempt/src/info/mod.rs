@@ -3,12 +3,14 @@
 mod backend;
 mod display;
 mod record;
+mod report;
 mod stop_reason;
 
 pub use backend::Backend;
 #[cfg(feature = "tokio")]
 pub(crate) use display::tokens;
 pub use record::{AttemptKind, AttemptOutcome, AttemptRecord};
+pub use report::AttemptReport;
 pub use stop_reason::StopReason;
 
 use crate::RetryReason;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Backend, StopReason};
-use crate::{CallContext, Failure, ServerPushback};
+use crate::{Failure, ServerPushback};
 
 /// Why an attempt was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -88,6 +88,8 @@ pub struct AttemptRecord {
     pub ended: Option<Instant>,
     /// The throttle's fill after this attempt was counted, in thousandths of a token.
     pub milli_tokens: Option<u64>,
+    /// A retry after this failure was paid for, by the throttle if there is one.
+    pub paid: bool,
 }
 
 impl AttemptRecord {
@@ -106,21 +108,7 @@ impl AttemptRecord {
             backend: None,
             ended: None,
             milli_tokens: None,
+            paid: false,
         }
-    }
-}
-
-impl AttemptRecord {
-    /// The record of an attempt that succeeded, or whose response is committed.
-    pub(crate) fn of_success(context: &CallContext, committed: bool) -> Self {
-        let (outcome, stopped) = if committed {
-            (AttemptOutcome::Committed, StopReason::Committed)
-        } else {
-            (AttemptOutcome::Success, StopReason::Success)
-        };
-        let mut record = Self::new(context.attempt(), context.kind(), outcome);
-        record.backend = context.backend();
-        record.stopped = Some(stopped);
-        record
     }
 }

@@ -99,6 +99,8 @@ pub struct FailedAttempt {
     pub(super) retryable: bool,
     /// The delay of a transparent retry, which takes place whatever the policy says.
     pub(super) transparent: Option<Duration>,
+    /// The throttle's fill after this attempt was counted.
+    pub(crate) milli_tokens: Option<u64>,
 }
 
 impl FailedAttempt {
@@ -147,6 +149,7 @@ impl FailedAttempt {
             failure,
             retryable,
             transparent: None,
+            milli_tokens: None,
         }
     }
 
@@ -237,7 +240,7 @@ impl FailedAttempt {
         self.retryable && self.failure.reason.always_retry()
     }
 
-    /// Its record, without what only the driver knows: the backend and the throttle's fill.
+    /// Its record, without what only the call knows: the backend.
     #[must_use]
     pub fn record(&self, delay: Option<Duration>, stopped: Option<StopReason>) -> AttemptRecord {
         let outcome = if self.facts.cut_off {
@@ -255,6 +258,7 @@ impl FailedAttempt {
         record.delay = delay;
         record.stopped = stopped;
         record.ended = Some(self.facts.now);
+        record.milli_tokens = self.milli_tokens;
         record
     }
 

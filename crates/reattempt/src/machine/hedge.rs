@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
-use super::later;
 use super::transparent::TransparentRetries;
 use crate::info::AttemptRecord;
+use crate::limit::later;
 use crate::policy::backoff::Backoff;
 use crate::policy::{HedgeAdmission, HedgePolicy, HedgeView};
 use crate::{AttemptKind, CallDeadline, Idempotency, OnDeadline, StopReason, Verdict};

@@ -12,14 +12,6 @@ mod retry;
 mod tests;
 mod transparent;
 
-use std::time::{Duration, Instant};
-
 pub use failed_attempt::{Facts, FailedAttempt};
 pub use hedge::{Due, HedgeAction, HedgeMachine, Withdrawn};
-pub use retry::{Action, Keep, Resume, RetryMachine, Wait};
-
-/// `now + delay`; a longer delay than some 31 years is cut.
-pub(crate) fn later(now: Instant, delay: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(1_000_000_000);
-    now.checked_add(delay.min(FAR)).unwrap_or(now)
-}
+pub use retry::{Action, Asked, Keep, Resume, RetryMachine, Wait};

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
-use super::later;
 use super::transparent::TransparentRetries;
 use crate::info::{AttemptRecord, Backend};
+use crate::limit::later;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{CallView, Deferred, StrategyError};
 use crate::{
@@ -39,28 +39,35 @@ pub struct Wait {
     pub spends: Option<Surface>,
 }
 
+/// A decision that the strategy finishes later.
+pub struct Asked {
+    /// The strategy's future.
+    pub deferred: Deferred,
+    /// The attempt that it is about.
+    pub failed: FailedAttempt,
+    /// The throttle's answer to its failure.
+    allowed: bool,
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut asked = f.debug_struct("Asked");
+        asked.field("failed", &self.failed).finish_non_exhaustive()
+    }
+}
+
 /// What to do after a failed attempt.
+#[derive(Debug)]
 pub enum Action {
     /// End the call with this failure.
     Return(Surface),
     /// Wait, then send again.
     Wait(Wait),
     /// Let the strategy finish its decision, keeping the new outcome, then call
-    /// [`RetryMachine::decided`] with the same attempt.
-    Ask(Deferred),
+    /// [`RetryMachine::decided`].
+    Ask(Box<Asked>),
     /// Send nothing more and let the deadline end the call (RFC 0049, Capping).
     Expire,
-}
-
-impl std::fmt::Debug for Action {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Return(surface) => f.debug_tuple("Return").field(surface).finish(),
-            Self::Wait(wait) => f.debug_tuple("Wait").field(wait).finish(),
-            Self::Ask(_) => f.write_str("Ask"),
-            Self::Expire => f.write_str("Expire"),
-        }
-    }
 }
 
 /// What to do when the wait is over and the service is ready.
@@ -137,12 +144,11 @@ impl RetryMachine {
     /// [`RetryMachine::decide`].
     pub fn attempt_failed(&mut self, facts: Facts, verdict: &Verdict) -> Option<FailedAttempt> {
         let mut failed = FailedAttempt::new(facts, verdict)?;
-        if facts.cut_off {
-            return Some(failed);
+        if !failed.facts.cut_off {
+            self.failing_since.get_or_insert(failed.facts.now);
+            self.follow_streak(failed.facts.now, &failed.failure);
+            failed.use_transparent(&mut self.transparent);
         }
-        self.failing_since.get_or_insert(facts.now);
-        self.follow_streak(facts.now, &failed.failure);
-        failed.use_transparent(&mut self.transparent);
         Some(failed)
     }
 
@@ -150,7 +156,7 @@ impl RetryMachine {
     /// `allowed` is the throttle's answer.
     pub fn decide(
         &mut self,
-        failed: FailedAttempt,
+        failed: &FailedAttempt,
         allowed: bool,
         strategy: &dyn RetryStrategy,
         call: &dyn CallView,
@@ -158,16 +164,16 @@ impl RetryMachine {
     ) -> (Action, Option<AttemptRecord>) {
         let facts = &failed.facts;
         if facts.cut_off {
-            return self.stop(StopReason::NotReplayable, &failed, strategy);
+            return self.stop(StopReason::NotReplayable, failed, strategy);
         }
         if let Some(delay) = failed.transparent {
-            return self.wait(delay, AttemptKind::Transparent, &failed, strategy);
+            return self.wait(delay, AttemptKind::Transparent, failed, strategy);
         }
         if !failed.retryable {
-            return self.stop(StopReason::Fatal, &failed, strategy);
+            return self.stop(StopReason::Fatal, failed, strategy);
         }
         if failed.is_stop() {
-            return self.stop(StopReason::Pushback, &failed, strategy);
+            return self.stop(StopReason::Pushback, failed, strategy);
         }
         if failed.is_forced() {
             let own = Backoff::controlled().delay(self.retries, None);
@@ -177,13 +183,13 @@ impl RetryMachine {
                 None if failed.goes_at_once(self.retries) => Duration::ZERO,
                 None => own,
             };
-            return self.schedule(delay, &failed, strategy);
+            return self.schedule(delay, failed, strategy);
         }
         if !failed.failure.safe && !facts.idempotent {
-            return self.stop(StopReason::NotIdempotent, &failed, strategy);
+            return self.stop(StopReason::NotIdempotent, failed, strategy);
         }
         if self.exhausted(strategy) {
-            return self.stop(StopReason::Attempts, &failed, strategy);
+            return self.stop(StopReason::Attempts, failed, strategy);
         }
         let streak = self
             .streak
@@ -203,32 +209,38 @@ impl RetryMachine {
             call,
         });
         match decision {
-            Decision::Stop => self.stop(StopReason::Strategy, &failed, strategy),
-            Decision::Exhausted => self.stop(StopReason::Attempts, &failed, strategy),
-            Decision::After(delay) => self.gates(delay, &failed, allowed, strategy),
-            Decision::Defer(deferred) => (Action::Ask(deferred), None),
+            Decision::Stop => self.stop(StopReason::Strategy, failed, strategy),
+            Decision::Exhausted => self.stop(StopReason::Attempts, failed, strategy),
+            Decision::After(delay) => self.gates(delay, failed, allowed, strategy),
+            Decision::Defer(deferred) => {
+                let asked = Asked {
+                    deferred,
+                    failed: *failed,
+                    allowed,
+                };
+                (Action::Ask(Box::new(asked)), None)
+            }
         }
     }
 
     /// What follows the failed attempt once a deferred decision is known. An error fails the call
-    /// at once. `allowed` is the throttle's answer to the failure, `replayable` is as of now.
+    /// at once. `replayable` is as of now.
     pub fn decided(
         &mut self,
-        failed: FailedAttempt,
+        asked: &Asked,
         now: Instant,
         decision: Result<Option<Duration>, StrategyError>,
-        allowed: bool,
         replayable: bool,
         strategy: &dyn RetryStrategy,
     ) -> (Action, Option<AttemptRecord>) {
         let Ok(Some(delay)) = decision else {
-            return self.stop(StopReason::Strategy, &failed, strategy);
+            return self.stop(StopReason::Strategy, &asked.failed, strategy);
         };
-        let mut late = failed;
+        let mut late = asked.failed;
         (late.facts.now, late.facts.replayable) = (now, replayable);
-        let (action, mut record) = self.gates(delay, &late, allowed, strategy);
+        let (action, mut record) = self.gates(delay, &late, asked.allowed, strategy);
         if let Some(record) = &mut record {
-            record.ended = Some(failed.facts.now);
+            record.ended = Some(asked.failed.facts.now);
         }
         (action, record)
     }

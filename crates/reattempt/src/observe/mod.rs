@@ -2,6 +2,8 @@
 
 #[cfg(feature = "tokio")]
 pub(crate) mod log;
+#[cfg(feature = "tokio")]
+mod timing;
 
 use std::fmt::Debug;
 
@@ -45,7 +47,7 @@ pub trait Observer: Debug + Send + Sync {
     /// observer [wants it](Self::sees_success).
     fn first_succeeded(&self, context: &CallContext, committed: bool) {
         if self.sees_success() {
-            let record = AttemptRecord::of_success(context, committed);
+            let record = context.success_record(committed);
             self.attempt_settled(context, &record);
             if record.stopped.is_some_and(|stopped| self.sees_end(stopped)) {
                 self.call_ended(context, &context.info());

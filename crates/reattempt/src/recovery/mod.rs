@@ -6,7 +6,7 @@ mod warnings;
 use std::sync::Arc;
 
 use crate::clock;
-use crate::driver::Effects;
+use crate::effects::Effects;
 use crate::machine::Facts;
 use crate::observe::{with_log, with_observer};
 use crate::{

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::pin::Pin;
 
+use crate::HasCallContext;
 use crate::driver::CallEffects;
-use crate::{HasCallContext, StopReason};
 use tower_service::Service;
 
-use super::future::{Next, RetryFuture, Sent, State, StateProj};
+use super::failing::Next;
+use super::future::{RetryFuture, Sent, State, StateProj};
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
@@ -22,37 +23,39 @@ where
         let settings = &this.config.settings;
         this.source.describe(settings.service);
         let effects = settings.effects(this.source.context_mut());
-        let end = |stopped: StopReason| effects.ended(stopped);
         let stopped = effects.why_dropped(crate::clock::now());
-        match this.state.project() {
-            StateProj::InFlight { sent, .. } => match sent {
-                Sent::Passed => settings.passed_and_dropped(effects.context),
-                Sent::First | Sent::Observed => {
-                    effects.cancelled(Some(stopped));
-                    end(stopped);
+        let (failing, asked) = match this.state.project() {
+            StateProj::InFlight { sent, .. } => {
+                if matches!(sent, Sent::Passed) {
+                    return settings.passed_and_dropped(effects.context);
                 }
-                Sent::Again(failing) => {
-                    effects.cancelled(Some(stopped));
-                    failing.driver.dropped(stopped, &effects);
+                effects.cancelled(Some(stopped));
+                match sent {
+                    Sent::First | Sent::Observed | Sent::Passed => return effects.ended(stopped),
+                    Sent::Again(failing) => (failing, None),
+                    Sent::Holding(both) => (&mut both.0, None),
                 }
-            },
-            StateProj::Between { failing, .. } => failing.driver.dropped(stopped, &effects),
-            StateProj::Expired | StateProj::Done => {}
-        }
+            }
+            StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&*deciding.asked)),
+            StateProj::Between { failing, .. } => (failing, None),
+            StateProj::Expired | StateProj::Done => return,
+        };
+        let driver = failing.as_mut().driver();
+        driver.dropped(asked, stopped, &effects);
     }
 }
 
 impl<F, O> State<F, O> {
-    const fn name(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             Self::InFlight { sent, .. } => match sent {
                 Sent::First => "First",
                 Sent::Observed => "Observed",
-                Sent::Again(_) => "Again",
+                Sent::Again(_) | Sent::Holding(_) => "Again",
                 Sent::Passed => "Passed",
             },
-            Self::Between { next, .. } => match next {
-                Next::Decide(_) => "Decide",
+            Self::Deciding { .. } => "Deciding",
+            Self::Between { failing, .. } => match failing.next {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready => "Ready",

@@ -3,16 +3,20 @@
 use std::ops::ControlFlow;
 use std::pin::Pin;
 
-use crate::machine::{Action, Resume};
+use crate::machine::{Action, Keep, Resume};
 use crate::{AttemptKind, Classify, HasCallContext, NextAttempt, Replay, Surface, Verdict};
 use tower_service::Service;
 
 use super::deferred::Deciding;
-use super::failing::Failing;
-use super::future::{Next, Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
+use super::failing::{Failing, Next};
+use super::future::{Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
 use crate::clock;
 use crate::poll::polled_after_completion;
 use crate::recovery::Source;
+
+/// After every fourth attempt without a delay other tasks run once, so that a call which fails at
+/// once does not hold up its thread.
+const MOST_AT_ONCE: u32 = 4;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
@@ -23,47 +27,46 @@ where
     /// An attempt ended: classify it.
     pub(super) fn settle(
         mut self: Pin<&mut Self>,
+        sent: Sent<Outcome<S, Req>>,
         outcome: Outcome<S, Req>,
     ) -> ControlFlow<Outcome<S, Req>> {
-        let mut this = self.as_mut().project();
+        let this = self.as_mut().project();
         let context = this.source.context_mut();
         let settings = &this.config.settings;
         settings.warnings.if_attempts_unlimited(context);
         let verdict = settings.classify(outcome.as_ref(), context);
-        // The future is dropped before any delay: it may hold a connection.
-        let ended = this.state.as_mut().project_replace(State::Done);
+        let (failing, held) = match sent {
+            Sent::First | Sent::Observed | Sent::Passed => (None, None),
+            Sent::Again(failing) => (Some(failing), None),
+            Sent::Holding(both) => (Some(both.0), Some(both.1)),
+        };
         if verdict.failure().is_none() {
             let committed = verdict == Verdict::Committed;
             settings.effects(context).succeeded(committed);
+            failing.map(Failing::give_back);
             return ControlFlow::Break(outcome);
         }
-        let failing = match ended {
-            StateOwned::InFlight {
-                sent: Sent::Again(failing),
-                ..
-            } => Some(failing),
-            _ => None,
-        };
-        self.failed(verdict, outcome, failing)
+        self.failed(verdict, outcome, failing, held)
     }
 
-    /// An attempt failed: let the machine decide.
+    /// An attempt failed: let the machine decide. `held` is the failure that the strategy holds.
     #[cold]
     #[inline(never)]
     pub(super) fn failed(
         mut self: Pin<&mut Self>,
         verdict: Verdict,
         outcome: Outcome<S, Req>,
-        failing: Option<Box<Failing<Outcome<S, Req>>>>,
+        failing: Option<Pin<Box<Failing>>>,
+        held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let this = self.as_mut().project();
-        let mut failing = failing.unwrap_or_else(|| Failing::new(verdict));
-        failing.verdict = verdict;
+        let mut failing = failing.unwrap_or_else(Failing::new);
+        let failure = verdict.failure();
+        failing.as_mut().failed(failure);
         let settings = &this.config.settings;
         this.source.describe(settings.service);
         let effects = settings.effects(this.source.context_mut());
         let mut facts = effects.facts(clock::now());
-        let failure = verdict.failure();
         this.source
             .complete(&mut facts, AttemptKind::Retry, failure, outcome.is_err());
         let classifier = &settings.classifier;
@@ -74,12 +77,13 @@ where
         }
         let context = this.source.context_mut();
         if facts.report.config_coming {
-            facts.config_moved = failing.has_moved(context);
+            facts.config_moved = failing.as_mut().has_moved(context);
         }
         let strategy = this.config.strategy(context);
         let effects = settings.effects(context);
-        let action = failing.driver.failed(facts, &verdict, strategy, &effects);
-        self.act(action, outcome, failing)
+        let driver = failing.as_mut().driver();
+        let action = driver.failed(facts, &verdict, strategy, &effects);
+        self.act(action, outcome, failing, held)
     }
 
     /// Carries out what the machine decided.
@@ -87,12 +91,14 @@ where
         self: Pin<&mut Self>,
         action: Action,
         outcome: Outcome<S, Req>,
-        mut failing: Box<Failing<Outcome<S, Req>>>,
+        mut failing: Pin<Box<Failing>>,
+        held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.project();
-        let next = match action {
+        let kept = match action {
             Action::Return(surface) => {
-                let held = failing.kept.take().filter(|_| surface == Surface::Held);
+                Failing::give_back(failing);
+                let held = held.filter(|_| surface == Surface::Held);
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
             Action::Expire => {
@@ -100,22 +106,38 @@ where
                 this.state.set(State::Expired);
                 return ControlFlow::Continue(());
             }
-            Action::Ask(deferred) => Next::Decide(Box::new(Deciding { deferred, outcome })),
+            Action::Ask(asked) => {
+                let deciding = Box::new(Deciding {
+                    asked,
+                    outcome,
+                    failing,
+                    held,
+                });
+                this.state.set(State::Deciding { deciding });
+                return ControlFlow::Continue(());
+            }
             Action::Wait(wait) => {
-                failing.wait(&wait, outcome);
+                let kept = match wait.keep {
+                    Keep::New => Some(outcome),
+                    Keep::Held => held,
+                    Keep::Error => outcome.is_err().then_some(outcome),
+                };
+                failing.as_mut().wait(&wait);
+                let context = this.source.context_mut();
+                let attempt = context.attempt();
+                failing.as_mut().then(match wait.until {
+                    Some(_) => Next::Wait,
+                    None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
+                    None => Next::Ready,
+                });
                 // After the response was dropped, which may end the request in the transport.
                 if let Source::Template { request, .. } = &mut *this.source {
-                    let attempt = request.context_mut().attempt();
                     request.attempt_over(attempt);
                 }
-                if wait.until.is_some() {
-                    Next::Wait
-                } else {
-                    Next::Yield
-                }
+                kept
             }
         };
-        this.state.set(State::Between { next, failing });
+        this.state.set(State::Between { failing, kept });
         ControlFlow::Continue(())
     }
 
@@ -123,10 +145,12 @@ where
     pub(super) fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {
         let mut this = self.project();
         match this.state.as_mut().project_replace(State::Done) {
-            StateOwned::Between { mut failing, .. } => {
+            StateOwned::Between {
+                mut failing, kept, ..
+            } => {
                 let effects = this.config.settings.effects(this.source.context_mut());
-                failing.driver.broken(&effects);
-                failing.kept.take().unwrap_or(Err(error))
+                failing.as_mut().driver().broken(&effects);
+                kept.unwrap_or(Err(error))
             }
             _ => Err(error),
         }
@@ -137,16 +161,16 @@ where
         let mut this = self.project();
         // The state stays until the attempt is sent, so that a panic of the service or of the
         // observer ends the call as a drop does.
-        let (StateProj::Between { failing, .. }, Source::Template { request, service }) =
+        let (StateProj::Between { failing, kept, .. }, Source::Template { request, service }) =
             (this.state.as_mut().project(), &mut *this.source)
         else {
             polled_after_completion("RetryFuture")
         };
         let context = request.context_mut();
         let effects = this.config.settings.effects(context);
-        let resume = failing.driver.resume(clock::now(), &effects);
+        let resume = failing.as_mut().driver().resume(clock::now(), &effects);
         if resume != Resume::Send {
-            if let (Resume::Return, Some(kept)) = (resume, failing.kept.take()) {
+            if let (Resume::Return, Some(kept)) = (resume, kept.take()) {
                 this.state.set(State::Done);
                 return ControlFlow::Break(kept);
             }
@@ -157,31 +181,28 @@ where
         let next = NextAttempt {
             number: context.attempt() + 1,
             kind: failing.kind,
-            after: failing.verdict.failure(),
+            after: failing.failure.as_ref(),
         };
         let strategy = this.config.strategy(context);
         let holds = strategy.holds();
         let may_force = this.config.settings.classifier.may_force();
         let may_follow = failing.driver.machine.may_follow(strategy, may_force);
-        let copy = if may_follow {
-            request.replay(&next)
-        } else {
-            None
-        };
+        let copy = may_follow.then(|| request.replay(&next)).flatten();
+        let kind = next.kind;
+        let number = next.number;
         let context = request.context_mut();
         if may_follow && copy.is_none() {
             // The request refused at the last moment. Without a failure that was kept the request
             // itself is sent, as the last attempt.
-            if let Some(kept) = failing.kept.take() {
-                failing
-                    .driver
-                    .refused(&this.config.settings.effects(context));
+            if let Some(kept) = kept.take() {
+                let effects = this.config.settings.effects(context);
+                failing.as_mut().driver().refused(&effects);
                 this.state.set(State::Done);
                 return ControlFlow::Break(kept);
             }
         }
-        failing.driver.sent();
-        context.start_attempt(next.number, next.kind);
+        failing.as_mut().driver().sent();
+        context.start_attempt(number, kind);
         let context = context.clone();
         this.config.settings.observer.attempt_sent(&context);
         let future = match copy {
@@ -197,14 +218,14 @@ where
                 Source::Last(_) => polled_after_completion("RetryFuture"),
             },
         };
-        if !holds {
-            failing.kept = None;
-        }
         let future = Some(future);
-        if let StateOwned::Between { failing, .. } =
+        if let StateOwned::Between { failing, kept, .. } =
             this.state.as_mut().project_replace(State::Done)
         {
-            let sent = Sent::Again(failing);
+            let sent = match kept.filter(|_| holds) {
+                Some(kept) => Sent::Holding(Box::new((failing, kept))),
+                None => Sent::Again(failing),
+            };
             this.state.set(State::InFlight { future, sent });
         }
         ControlFlow::Continue(())

@@ -4,18 +4,23 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::policy::strategy::{Deferred, StrategyError};
+use crate::machine::Asked;
+use crate::policy::strategy::StrategyError;
 use crate::{AttemptKind, Classify, HasCallContext, Replay};
 use tower_service::Service;
 
-use super::future::{Next, Outcome, RetryFuture, State, StateOwned};
+use super::failing::Failing;
+use super::future::{Outcome, RetryFuture, State, StateOwned};
 use crate::clock;
 use crate::poll::polled_after_completion;
 
-/// The strategy's future, and the outcome that it is about.
+/// What the strategy was asked, and the outcome that it is about.
 pub(super) struct Deciding<O> {
-    pub(super) deferred: Deferred,
+    pub(super) asked: Box<Asked>,
     pub(super) outcome: O,
+    pub(super) failing: Pin<Box<Failing>>,
+    /// The failure that the strategy holds.
+    pub(super) held: Option<O>,
 }
 
 impl<S, C, Req> RetryFuture<S, C, Req>
@@ -30,26 +35,36 @@ where
         decision: Result<Option<Duration>, StrategyError>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
-        let StateOwned::Between {
-            next: Next::Decide(deciding),
-            mut failing,
-        } = this.state.as_mut().project_replace(State::Done)
+        let StateOwned::Deciding { deciding } = this.state.as_mut().project_replace(State::Done)
         else {
             polled_after_completion("RetryFuture")
         };
+        let Deciding {
+            asked,
+            outcome,
+            mut failing,
+            held,
+        } = *deciding;
         if let Err(error) = &decision {
             // The caller gets the attempt's failure, so this error would be lost.
             tracing::warn!(target: "reattempt", "the strategy failed, and the call with it: {error}");
         }
         let attempt = this.source.context_mut().attempt();
-        let failure = failing.verdict.failure();
-        let replayable = this.source.can_replay(attempt, AttemptKind::Retry, failure);
+        let failure = failing.failure;
+        let replayable = this
+            .source
+            .can_replay(attempt, AttemptKind::Retry, failure.as_ref());
         let context = this.source.context_mut();
         let strategy = this.config.strategy(context);
         let effects = this.config.settings.effects(context);
-        let action = failing
-            .driver
-            .decided(clock::now(), decision, replayable, strategy, &effects);
-        self.act(action, deciding.outcome, failing)
+        let action = failing.as_mut().driver().decided(
+            clock::now(),
+            &asked,
+            decision,
+            replayable,
+            strategy,
+            &effects,
+        );
+        self.act(action, outcome, failing, held)
     }
 }

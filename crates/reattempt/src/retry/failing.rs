@@ -2,52 +2,98 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
+use crate::call::pool::Pool;
 use crate::driver::RetryDriver;
-use crate::machine::{Keep, Wait};
-use crate::{AttemptKind, CallContext, Verdict};
+use crate::machine::Wait;
+use crate::{AttemptKind, CallContext, Failure};
+use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
 use crate::clock;
 
-/// Allocated with the first failure.
-pub(super) struct Failing<O> {
-    pub(super) driver: RetryDriver,
-    /// The failure that a gate still ahead may return.
-    pub(super) kept: Option<O>,
-    pub(super) kind: AttemptKind,
-    pub(super) verdict: Verdict,
-    sleep: Option<Pin<Box<Sleep>>>,
-    waiter: Option<ConfigWaiter>,
+thread_local! {
+    static SPARE: Pool<Pin<Box<Failing>>> = const { Pool::new() };
 }
 
-impl<O> Failing<O> {
-    pub(super) fn new(verdict: Verdict) -> Box<Self> {
-        Box::new(Self {
-            driver: RetryDriver::default(),
-            kept: None,
-            kind: AttemptKind::Retry,
-            verdict,
-            sleep: None,
-            waiter: None,
-        })
+/// What happens before the next attempt.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Next {
+    /// The delay runs.
+    Wait,
+    /// Other tasks run once, in place of a delay.
+    Yield,
+    /// The service gets ready.
+    #[default]
+    Ready,
+}
+
+pin_project! {
+    /// Allocated with the first failure, and reused by a later call on the same thread.
+    #[derive(Default)]
+    pub(super) struct Failing {
+        pub(super) driver: RetryDriver,
+        pub(super) next: Next,
+        pub(super) kind: AttemptKind,
+        // Of the attempt that failed last.
+        pub(super) failure: Option<Failure>,
+        #[pin]
+        sleep: Option<Sleep>,
+        waiter: Option<ConfigWaiter>,
+    }
+}
+
+impl Failing {
+    pub(super) fn new() -> Pin<Box<Self>> {
+        SPARE
+            .try_with(Pool::take)
+            .ok()
+            .flatten()
+            .unwrap_or_default()
     }
 
-    fn sleep_until(&mut self, until: Instant) {
-        let until = tokio::time::Instant::from_std(until);
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(until),
-            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(until))),
+    /// The call is over: a later one on this thread reuses the memory.
+    pub(super) fn give_back(mut failing: Pin<Box<Self>>) {
+        // Dropped here: a waiter is user code, which may drop another call.
+        failing.set(Self::default());
+        // A thread that is shutting down frees it.
+        let _ = SPARE.try_with(|spare| spare.put(failing));
+    }
+
+    pub(super) fn driver(self: Pin<&mut Self>) -> &mut RetryDriver {
+        self.project().driver
+    }
+
+    pub(super) fn failed(self: Pin<&mut Self>, failure: Option<&Failure>) {
+        *self.project().failure = failure.copied();
+    }
+
+    pub(super) fn then(self: Pin<&mut Self>, next: Next) {
+        *self.project().next = next;
+    }
+
+    pub(super) fn wait(self: Pin<&mut Self>, wait: &Wait) {
+        let mut this = self.project();
+        *this.kind = wait.kind;
+        if !wait.nudge {
+            *this.waiter = None;
+        }
+        let Some(until) = wait.until.map(tokio::time::Instant::from_std) else {
+            return;
+        };
+        match this.sleep.as_mut().as_pin_mut() {
+            Some(sleep) => sleep.reset(until),
+            None => this.sleep.set(Some(tokio::time::sleep_until(until))),
         }
     }
 
     /// True once a newer configuration moved what the call is about.
-    fn poll_moved(&mut self, cx: &mut Context<'_>) -> bool {
-        let moved = self.waiter.as_mut().map(|waiter| waiter.as_mut().poll(cx));
+    fn poll_moved(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
+        let waiter = self.project().waiter;
+        let moved = waiter.as_mut().map(|waiter| waiter.as_mut().poll(cx));
         if let Some(Poll::Ready(_)) = moved {
-            self.waiter = None;
+            *waiter = None;
         }
         moved == Some(Poll::Ready(true))
     }
@@ -55,38 +101,21 @@ impl<O> Failing<O> {
     /// Takes up the waiter of the attempt that failed. True if what the call is about has moved by
     /// now.
     #[cold]
-    pub(super) fn has_moved(&mut self, context: &CallContext) -> bool {
-        self.waiter = context.take_config_waiter();
+    pub(super) fn has_moved(mut self: Pin<&mut Self>, context: &CallContext) -> bool {
+        *self.as_mut().project().waiter = context.take_config_waiter();
         // No waker is needed: the waiter is polled again when the delay begins.
         self.poll_moved(&mut Context::from_waker(Waker::noop()))
     }
 
     /// Ready when the delay is over (false), or a newer configuration moved what the call is about
     /// (true).
-    pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        if self.poll_moved(cx) {
+    pub(super) fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.as_mut().poll_moved(cx) {
             return Poll::Ready(true);
         }
-        match &mut self.sleep {
-            Some(sleep) => clock::poll_sleep(sleep.as_mut(), cx).map(|()| false),
+        match self.project().sleep.as_pin_mut() {
+            Some(sleep) => clock::poll_sleep(sleep, cx).map(|()| false),
             None => Poll::Ready(false),
-        }
-    }
-}
-
-impl<Res, Err> Failing<Result<Res, Err>> {
-    pub(super) fn wait(&mut self, wait: &Wait, outcome: Result<Res, Err>) {
-        self.kind = wait.kind;
-        match wait.keep {
-            Keep::New => self.kept = Some(outcome),
-            Keep::Held => {}
-            Keep::Error => self.kept = outcome.is_err().then_some(outcome),
-        }
-        if !wait.nudge {
-            self.waiter = None;
-        }
-        if let Some(until) = wait.until {
-            self.sleep_until(until);
         }
     }
 }

@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use super::Config;
 use super::deferred::Deciding;
-use super::failing::Failing;
+use super::failing::{Failing, Next};
 use crate::clock;
 use crate::poll::{as_poll, polled_after_completion};
 use crate::recovery::Source;
@@ -60,8 +60,14 @@ pin_project! {
         /// The inner service has the request. The future is gone once a first attempt succeeded:
         /// to replace the state as well would cost such a call a tenth of its instructions.
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
-        /// An attempt failed, and another one may follow.
-        Between { next: Next<O>, failing: Box<Failing<O>> },
+        /// An attempt failed, and the strategy finishes its decision.
+        Deciding { deciding: Box<Deciding<O>> },
+        /// An attempt failed, and another one follows.
+        Between {
+            failing: Pin<Box<Failing>>,
+            // The failure that a gate still ahead may return.
+            kept: Option<O>,
+        },
         /// Nothing more is sent: the deadline above ends the call.
         Expired,
         /// The outcome was returned.
@@ -76,21 +82,11 @@ pub(super) enum Sent<O> {
     /// A first attempt whose success is looked at.
     Observed,
     /// An attempt after failures.
-    Again(Box<Failing<O>>),
+    Again(Pin<Box<Failing>>),
+    /// The same, and the strategy holds one of the failures.
+    Holding(Box<(Pin<Box<Failing>>, O)>),
     /// A call on which another recovery layer acts, or none.
     Passed,
-}
-
-/// What happens before the next attempt.
-pub(super) enum Next<O> {
-    /// The strategy finishes its decision.
-    Decide(Box<Deciding<O>>),
-    /// The delay runs.
-    Wait,
-    /// Other tasks run once, in place of a delay.
-    Yield,
-    /// The service gets ready.
-    Ready,
 }
 
 impl<S, C, Req> Future for RetryFuture<S, C, Req>
@@ -168,8 +164,10 @@ where
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
         // The future is dropped before any delay: it may hold a connection.
-        self.as_mut().project().state.set(State::Done);
-        match self.as_mut().failed(verdict, outcome, None) {
+        if let StateProj::InFlight { mut future, .. } = self.as_mut().project().state.project() {
+            future.set(None);
+        }
+        match self.as_mut().failed(verdict, outcome, None, None) {
             ControlFlow::Continue(()) => self.poll_on(cx),
             ControlFlow::Break(outcome) => {
                 self.project().source.release();
@@ -194,43 +192,44 @@ where
         loop {
             let mut this = self.as_mut().project();
             let step = match this.state.as_mut().project() {
-                StateProj::InFlight { future, sent } => {
-                    let Some(future) = future.as_pin_mut() else {
+                StateProj::InFlight { mut future, sent } => {
+                    let Some(in_flight) = future.as_mut().as_pin_mut() else {
                         polled_after_completion("RetryFuture")
                     };
-                    let passed = matches!(sent, Sent::Passed);
-                    let Poll::Ready(outcome) = future.poll(cx) else {
+                    let Poll::Ready(outcome) = in_flight.poll(cx) else {
                         this.source.context_mut().waits();
                         return Poll::Pending;
                     };
-                    if passed {
-                        this.state.set(State::Done);
+                    // The future is dropped before any delay: it may hold a connection.
+                    future.set(None);
+                    let sent = std::mem::replace(sent, Sent::Passed);
+                    if matches!(sent, Sent::Passed) {
                         let context = this.source.context_mut();
                         this.config.settings.passed(outcome.as_ref(), context);
                         return Poll::Ready(outcome);
                     }
-                    self.as_mut().settle(outcome)
+                    self.as_mut().settle(sent, outcome)
                 }
-                StateProj::Between { next, failing } => match next {
-                    Next::Decide(deciding) => {
-                        let decision = ready!(deciding.deferred.as_mut().poll(cx));
-                        self.as_mut().decided(decision)
-                    }
+                StateProj::Deciding { deciding } => {
+                    let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
+                    self.as_mut().decided(decision)
+                }
+                StateProj::Between { failing, .. } => match failing.next {
                     Next::Wait => {
-                        if ready!(failing.poll_wait(cx)) {
+                        if ready!(failing.as_mut().poll_wait(cx)) {
                             let settings = &this.config.settings;
                             let effects = settings.effects(this.source.context_mut());
-                            failing.driver.nudged(clock::now(), &effects);
+                            failing.as_mut().driver().nudged(clock::now(), &effects);
                             // No delay is left, so other tasks run once, as after a zero delay: a
                             // configuration that is always newer must not hold up the deadline.
-                            *next = Next::Yield;
+                            failing.as_mut().then(Next::Yield);
                         } else {
-                            *next = Next::Ready;
+                            failing.as_mut().then(Next::Ready);
                         }
                         ControlFlow::Continue(())
                     }
                     Next::Yield => {
-                        *next = Next::Ready;
+                        failing.as_mut().then(Next::Ready);
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }

@@ -78,17 +78,26 @@ struct Config<C> {
 }
 
 impl<C> Config<C> {
-    /// The caller's strategy beats the policy's, the policy's beats the layer's.
-    #[inline(always)]
+    /// The caller's strategy beats the policy's, the policy's beats the layer's. `None` for a
+    /// policy that hedges: a layer below has to act.
+    #[inline]
+    fn choose<'a>(
+        &'a self,
+        policy: Option<&'a Arc<RoutePolicy>>,
+        own: Option<&'a Arc<dyn RetryStrategy>>,
+    ) -> Option<&'a dyn RetryStrategy> {
+        match (own, policy.map(|policy| policy.recovery())) {
+            (Some(strategy), _) | (None, Some(Recovery::Retry(strategy))) => Some(&**strategy),
+            (None, Some(Recovery::None)) => Some(self.no_recovery),
+            (None, Some(Recovery::Hedge(_))) => None,
+            (None, Some(Recovery::Default) | None) => Some(&*self.strategy),
+        }
+    }
+
+    /// The strategy of a call that this layer has claimed.
     fn strategy<'a>(&'a self, context: &'a CallContext) -> &'a dyn RetryStrategy {
-        if let Some(strategy) = context.strategy() {
-            return &**strategy;
-        }
-        match context.policy().map(|policy| policy.recovery()) {
-            Some(Recovery::Retry(strategy)) => &**strategy,
-            Some(Recovery::None) => self.no_recovery,
-            Some(Recovery::Default | Recovery::Hedge(_)) | None => &*self.strategy,
-        }
+        let chosen = self.choose(context.policy(), context.strategy());
+        chosen.unwrap_or(&*self.strategy)
     }
 }
 
@@ -103,7 +112,6 @@ fn no_recovery(layer: &dyn RetryStrategy) -> &'static dyn RetryStrategy {
     }
 }
 
-#[inline(never)]
 fn may_follow(strategy: &dyn RetryStrategy) -> bool {
     strategy.max_attempts().is_none_or(|max| max > 1)
 }
@@ -238,57 +246,60 @@ impl<C> Config<C> {
         if context.is_claimed() {
             return First::Claimed;
         }
-        let plain = !context.has_policy();
-        if !plain
-            && self.leaves(
-                context.policy().map(|policy| &**policy),
-                context.strategy().is_some(),
-                context.limit().is_some(),
-            )
-        {
-            return First::Left;
-        }
-        if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {
-            context.set_idempotency(natural);
-        }
-        context.claim_first();
-        if plain && self.is_simple {
+        if self.is_simple && !context.has_policy() {
+            claim(context, natural);
             return First::Sent {
                 may_follow: true,
                 observed: false,
             };
         }
-        if self.settings.sees_sent {
-            self.sent(context.clone());
+        let may_force = self.settings.classifier.may_force();
+        let has_limit = context.limit().is_some();
+        let first = self.first(context.policy(), context.strategy(), has_limit, may_force);
+        if matches!(first, First::Sent { .. }) {
+            claim(context, natural);
+            if self.settings.sees_sent {
+                self.sent(context.clone());
+            }
         }
-        // A policy's limit of one attempt is enforced by a layer below: after the attempt it is
-        // checked whether there is one.
-        let limits_attempts = |policy: &Arc<RoutePolicy>| policy.attempt_timeout().is_some();
-        let observed = context.policy().is_some_and(limits_attempts);
-        let may_follow = self.settings.classifier.may_force() || may_follow(self.strategy(context));
+        first
+    }
+
+    /// What a policy, a strategy of the caller and a layer that is not simple make of the first
+    /// attempt. Not by context: an address taken would keep every context in memory.
+    #[inline(never)]
+    fn first(
+        &self,
+        policy: Option<&Arc<RoutePolicy>>,
+        own: Option<&Arc<dyn RetryStrategy>>,
+        has_limit: bool,
+        may_force: bool,
+    ) -> First {
+        let Some(strategy) = self.choose(policy, own) else {
+            return First::Left;
+        };
+        let limits = policy.is_some_and(|policy| policy.timeout().is_some());
+        self.settings.warnings.if_unlimited(has_limit, limits);
         First::Sent {
-            may_follow,
-            observed,
+            may_follow: may_force || may_follow(strategy),
+            // A policy's limit of one attempt is enforced by a layer below: after the attempt it
+            // is checked whether there is one.
+            observed: policy.is_some_and(|policy| policy.attempt_timeout().is_some()),
         }
     }
 
-    // By value: an address taken would keep every context in memory.
+    // By value, as above.
     #[inline(never)]
     fn sent(&self, context: CallContext) {
         self.settings.observer.attempt_sent(&context);
     }
+}
 
-    /// True for a policy that hedges, unless the caller stamped a strategy for this one call.
-    #[inline(never)]
-    fn leaves(&self, policy: Option<&RoutePolicy>, has_strategy: bool, has_limit: bool) -> bool {
-        let Some(policy) = policy else {
-            return false;
-        };
-        let leaves = matches!(policy.recovery(), Recovery::Hedge(_)) && !has_strategy;
-        if !leaves {
-            let limits = policy.timeout().is_some();
-            self.settings.warnings.if_unlimited(has_limit, limits);
-        }
-        leaves
+/// The layer acts on the call. `natural` is what the request says of itself.
+#[inline(always)]
+fn claim(context: &mut CallContext, natural: Idempotency) {
+    if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {
+        context.set_idempotency(natural);
     }
+    context.claim_first();
 }

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::driver::{Effects, RetryDriver};
+use crate::driver::RetryDriver;
+use crate::effects::Effects;
 use crate::machine::Action;
 use crate::{CallContext, RetryStrategy, Verdict};
 

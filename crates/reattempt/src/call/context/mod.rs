@@ -9,7 +9,6 @@ mod progress;
 mod reporter;
 #[cfg(test)]
 mod tests;
-mod timing;
 
 use std::sync::Arc;
 use std::time::Instant;

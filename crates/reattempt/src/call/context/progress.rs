@@ -9,8 +9,8 @@ use crate::call::marks::CLAIMED;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::pool;
 use crate::call::state::CallState;
-use crate::driver::count_success;
-use crate::{AttemptKind, AttemptReport, StopReason};
+use crate::policy::throttle::count_success;
+use crate::{AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, StopReason};
 
 impl CallContext {
     /// For layers: the call begins, unless it has begun. Returns a handle to it.
@@ -93,21 +93,34 @@ impl CallContext {
     }
 
     /// The same for one of several attempts: unless it is the first, the throttle also receives the
-    /// failure of the last permitted retry.
+    /// failure for which it last paid.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
         let later = !committed && self.attempt() > 1;
         match self.throttle().filter(|_| later) {
             Some(throttle) => {
-                let permitted = self.shared().and_then(CallState::last_permitted);
-                count_success(&**throttle, self.attempt(), permitted.as_ref());
+                let paid = self.shared().and_then(CallState::last_paid);
+                count_success(&**throttle, self.attempt(), paid.as_ref());
                 if let Some(state) = self.shared() {
                     state.won(StopReason::Success);
                 }
             }
             None => self.settle_success(committed),
         }
+    }
+
+    /// The record of this attempt, which succeeded, or whose response is committed.
+    pub(crate) fn success_record(&self, committed: bool) -> AttemptRecord {
+        let (outcome, stopped) = if committed {
+            (AttemptOutcome::Committed, StopReason::Committed)
+        } else {
+            (AttemptOutcome::Success, StopReason::Success)
+        };
+        let mut record = AttemptRecord::new(self.attempt(), self.kind(), outcome);
+        record.backend = self.backend();
+        record.stopped = Some(stopped);
+        record
     }
 
     /// For recovery layers: true if this is a copy of that context, of the same attempt of the same

@@ -157,7 +157,7 @@ impl AttemptReporter {
         let first = key.attempt <= 1;
         match end {
             Ok(()) if first => throttle.settled(Settled::Success),
-            Ok(()) => throttle.recovered(state.last_permitted().as_ref()),
+            Ok(()) => throttle.recovered(state.last_paid().as_ref()),
             Err((failure, counts)) => {
                 if first {
                     throttle.first_failed();

@@ -10,7 +10,7 @@ use crate::{
 };
 
 fn kept() -> usize {
-    KEPT.with(|kept| {
+    STATES.with(|kept| {
         let next = kept.next.take();
         let count = kept.others.borrow().len() + usize::from(next.is_some());
         kept.next.set(next);
@@ -85,8 +85,8 @@ fn failed(attempts: u32, waiter: ConfigWaiter) -> *const CallState {
         let state = context.shared().unwrap();
         let mut record = AttemptRecord::new(attempt, AttemptKind::Retry, AttemptOutcome::Retry);
         record.failure = Some(Failure::new(KV_LOCKED, Stage::Response));
+        record.paid = true;
         state.record(record, Some(KV_LOCKED));
-        state.permitted(&Failure::new(KV_LOCKED, Stage::Response));
         state.refused(StopReason::Throttled);
         state.describe(CallSubject::default);
     }
@@ -117,7 +117,7 @@ fn a_failed_calls_state_is_kept_without_its_log() {
     assert!(info.records().len() == 0 && info.reasons().next().is_none());
     assert!(info.refusals().eq([StopReason::Deadline]));
     assert!(next.backends_tried().is_empty() && next.call_id().is_none());
-    assert_eq!(next.shared().unwrap().last_permitted(), None);
+    assert_eq!(next.shared().unwrap().last_paid(), None);
     assert!(next.take_config_waiter().is_none() && next.subject().is_none());
 }
 

@@ -1,7 +1,8 @@
 //! Where the attempts of a call were sent.
 
-use super::CallState;
+use super::{CallState, SEEN_BACKENDS};
 use crate::info::{Backend, MOST_RECORDS};
+use crate::sync::Ordering;
 
 impl CallState {
     pub(crate) fn backend(&self, attempt: u32, backend: Backend) {
@@ -11,11 +12,12 @@ impl CallState {
             }
             log.backends.push((attempt, backend));
         });
+        self.flags.fetch_or(SEEN_BACKENDS, Ordering::Relaxed);
     }
 
     pub(crate) fn backend_of(&self, attempt: u32) -> Option<Backend> {
-        // A first attempt takes no lock.
-        if !self.is_logged() {
+        // Where no transport names its backend, no lock is taken.
+        if !self.has(SEEN_BACKENDS) {
             return None;
         }
         self.read(|log| {
@@ -29,8 +31,7 @@ impl CallState {
 
     /// The backends used by this call, least recently used first.
     pub(crate) fn backends(&self) -> Vec<Backend> {
-        // A first attempt takes no lock.
-        if !self.is_logged() {
+        if !self.has(SEEN_BACKENDS) {
             return Vec::new();
         }
         let used = self.read(|log| {

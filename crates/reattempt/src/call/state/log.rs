@@ -21,7 +21,7 @@ pub(super) struct CallLog {
     /// Only if the log is on.
     pub(super) identity: Option<Box<Identity>>,
     /// The failure for which the throttle last paid for a retry.
-    permitted: Option<Failure>,
+    paid: Option<Failure>,
     pub(super) backends: Vec<(u32, Backend)>,
     pub(super) waiters: Vec<(u32, ConfigWaiter)>,
 }
@@ -32,11 +32,11 @@ impl CallLog {
         let Self {
             info,
             identity,
-            permitted,
+            paid,
             backends,
             waiters,
         } = self;
-        (*identity, *permitted) = (None, None);
+        (*identity, *paid) = (None, None);
         backends.clear();
         waiters.clear();
         info.clear();
@@ -124,21 +124,21 @@ impl CallState {
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
-        self.write(|log| log.info.push(record, reason));
-    }
-
-    /// The throttle paid for a retry after this failure.
-    pub(crate) fn permitted(&self, failure: &Failure) {
-        self.write(|log| log.permitted = Some(*failure));
+        self.write(|log| {
+            if record.paid {
+                log.paid = record.failure;
+            }
+            log.info.push(record, reason);
+        });
     }
 
     /// The failure for which the throttle last paid for a retry. A call that succeeds at once has
     /// no log to read.
-    pub(crate) fn last_permitted(&self) -> Option<Failure> {
+    pub(crate) fn last_paid(&self) -> Option<Failure> {
         if !self.is_logged() {
             return None;
         }
-        self.read(|log| log.permitted)?
+        self.read(|log| log.paid)?
     }
 
     /// A planned hedge was refused.

@@ -1,8 +1,9 @@
 //! Waiters for a newer configuration, which attempts left until they are settled.
 
 use super::log::CallLog;
-use super::{CallState, STOPPED, WON};
+use super::{CallState, LEFT_WAITER, STOPPED, WON};
 use crate::call::attempts::{AttemptKey, ConfigWaiter, SLOTS};
+use crate::sync::Ordering;
 
 impl CallLog {
     /// Stores the attempt's waiter. Returns the waiter that is not kept: an earlier one of the same
@@ -27,6 +28,7 @@ impl CallState {
         if !self.slots.config_coming(key) {
             return;
         }
+        self.flags.fetch_or(LEFT_WAITER, Ordering::Relaxed);
         // Dropping a waiter runs user code, so it happens outside the lock.
         let _unwanted = self.write(|log| log.leave_waiter(key.attempt, waiter));
         // Checked after the waiter was stored: a call that ends meanwhile either finds the waiter
@@ -37,8 +39,16 @@ impl CallState {
     }
 
     /// Called when the call is over.
-    #[cold]
+    #[inline]
     pub(crate) fn drop_waiters(&self) {
+        if self.has(LEFT_WAITER) {
+            self.drop_left();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_left(&self) {
         let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
     }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::model::attempts;
 use super::script::{Line, attempt, every_attempt_from, ms};
 use super::simulator::{Call, call, start};
-use crate::driver::{Effects, RetryDriver};
+use crate::driver::RetryDriver;
+use crate::effects::Effects;
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::strategy::{BestEffort, ControlledBackoff};
 use crate::policy::throttle::Settled;
@@ -85,7 +86,7 @@ fn a_call_dropped_after_its_retry_went_out_gets_nothing_back() {
         if goes_out {
             driver.sent();
         }
-        driver.dropped(StopReason::Cancelled, &effects);
+        driver.dropped(None, StopReason::Cancelled, &effects);
         throttle.0.load(Ordering::Relaxed)
     };
     assert_eq!([true, false].map(paid), [1, 0]);

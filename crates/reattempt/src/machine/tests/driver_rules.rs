@@ -7,7 +7,8 @@ use std::time::Instant;
 use super::model::{attempts, bucket};
 use super::script::ms;
 use super::simulator::start;
-use crate::driver::{Effects, HedgeDriver, Permit, RetryDriver};
+use crate::driver::{HedgeDriver, Permit, RetryDriver};
+use crate::effects::Effects;
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::machine::{Action, Due, Facts, HedgeAction, HedgeMachine, Keep, Resume, RetryMachine};
 use crate::policy::strategy::NeverRetry;
@@ -240,9 +241,11 @@ fn a_dropped_call_is_recorded() {
         &Asks,
         &env,
     );
-    assert!(matches!(action, Action::Ask(_)));
+    let Action::Ask(asked) = action else {
+        panic!("the strategy decides later");
+    };
     assert_eq!(context.info().records().len(), 0, "the decision is pending");
-    machine.dropped(StopReason::Cancelled, &env);
+    machine.dropped(Some(&asked), StopReason::Cancelled, &env);
     assert_eq!(
         recorded(&context),
         (AttemptOutcome::Retry, Some(StopReason::Cancelled))

@@ -138,6 +138,25 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
     }
 }
 
+/// The throttle counts a success of this attempt of the call. `paid` is the failure for which it
+/// last paid for a retry of the call.
+#[inline]
+pub fn count_success(throttle: &dyn RetryThrottle, attempt: u32, paid: Option<&Failure>) {
+    if attempt > 1 {
+        throttle.recovered(paid);
+    } else {
+        throttle.settled(Settled::Success);
+    }
+}
+
+/// This attempt of the call ended without success: the throttle sees it if it is the call's first.
+/// For attempts that are dropped; of those that fail the drivers do it.
+pub fn count_unsuccessful(throttle: &dyn RetryThrottle, attempt: u32) {
+    if attempt <= 1 {
+        throttle.first_failed();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;

@@ -113,8 +113,6 @@ fn success_and_retries_without_delay_touch_no_timer() {
     let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]);
     let service = retry(RetryOnce).layer(probe.inner());
     let mut call = pin!(service.oneshot(probe.request()));
-    assert!(poll_once(call.as_mut()).is_pending(), "it yields once");
-    assert_eq!(probe.log().calls().len(), 1);
     let Poll::Ready(outcome) = poll_once(call.as_mut()) else {
         panic!("the second attempt responds at once")
     };

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::script::Line;
-use crate::driver::Effects;
+use crate::effects::Effects;
 use crate::machine::Facts;
 use crate::{
     AttemptKind, CallContext, CallDeadline, HedgePolicy, Idempotency, OnDeadline, RetryInfo,

@@ -91,8 +91,9 @@ impl<'a> RetryCall<'a> {
         let verdict = line.verdict.expect("it was answered");
         let facts = self.call.facts(&self.context, line, self.now);
         let mut action = self.driver.failed(facts, &verdict, strategy, &effects);
-        if let Action::Ask(mut deferred) = action {
-            let decision = match deferred
+        if let Action::Ask(mut asked) = action {
+            let decision = match asked
+                .deferred
                 .as_mut()
                 .poll(&mut Context::from_waker(Waker::noop()))
             {
@@ -102,7 +103,7 @@ impl<'a> RetryCall<'a> {
             let replayable = self.call.replayable;
             action = self
                 .driver
-                .decided(self.now, decision, replayable, strategy, &effects);
+                .decided(self.now, &asked, decision, replayable, strategy, &effects);
         }
         let wait = match action {
             Action::Return(Surface::New) => return Err(End::Failed(number)),

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use super::{CallEffects, count_unsuccessful};
+mod passed;
+
 use crate::call::state::CallState;
+use crate::driver::{CallEffects, count_unsuccessful};
 use crate::info::{AttemptRecord, Backend};
 use crate::machine::Facts;
 use crate::policy::strategy::CallView;
-use crate::{
-    AttemptOutcome, CallContext, CallDeadline, Failure, Observer, RetryThrottle, StopReason,
-};
+use crate::{AttemptOutcome, CallContext, CallDeadline, Observer, RetryThrottle, StopReason};
 
 /// The effects on one attempt's call: its context, and what the layer was built with.
 #[derive(Clone, Copy, Debug)]
@@ -53,17 +53,11 @@ impl<'a> Effects<'a> {
     #[cold]
     fn record_success(&self, committed: bool) {
         if self.context.shared().is_some() {
-            let record = AttemptRecord::of_success(self.context, committed);
+            let record = self.context.success_record(committed);
             let stopped = record.stopped;
             self.record(record);
             self.ended(stopped.unwrap_or(StopReason::Success));
         }
-    }
-
-    fn blank(&self, outcome: AttemptOutcome) -> AttemptRecord {
-        let mut record = AttemptRecord::new(self.context.attempt(), self.context.kind(), outcome);
-        record.backend = self.context.backend();
-        record
     }
 
     /// Why a call is dropped at this instant: by the deadline, or else by its caller.
@@ -81,7 +75,8 @@ impl<'a> Effects<'a> {
         }
         if self.context.shared().is_some() {
             self.close_slot();
-            let mut record = self.blank(AttemptOutcome::Cancelled);
+            let (attempt, kind) = (self.context.attempt(), self.context.kind());
+            let mut record = AttemptRecord::new(attempt, kind, AttemptOutcome::Cancelled);
             record.stopped = stopped;
             self.record(record);
         }
@@ -109,23 +104,14 @@ impl CallEffects for Effects<'_> {
         self.context
     }
 
-    fn paid(&self, failure: &Failure) {
-        if let Some(state) = self.context.shared() {
-            state.permitted(failure);
-        }
-    }
-
-    fn last_paid(&self) -> Option<Failure> {
-        self.context.shared().and_then(CallState::last_permitted)
-    }
-
     fn close_slot(&self) {
         if let Some(state) = self.context.shared() {
             state.settled(self.context.key());
         }
     }
 
-    fn record(&self, record: AttemptRecord) {
+    fn record(&self, mut record: AttemptRecord) {
+        record.backend = self.backend();
         if let Some(observer) = self.observer {
             observer.attempt_settled(self.context, &record);
         }
@@ -160,9 +146,7 @@ impl CallEffects for Effects<'_> {
             return;
         };
         state.stop(stopped);
-        if state.is_logged() {
-            state.drop_waiters();
-        }
+        state.drop_waiters();
         if let Some(observer) = self.observer {
             if observer.sees_end(stopped) {
                 observer.call_ended(self.context, &state.info());

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::CallContext;
+use super::log::is_on;
+use crate::{CallContext, CallSubject, clock};
 
 impl CallContext {
     /// For recovery layers: an attempt is pending. If the log is on, the call began now at the
     /// latest.
-    #[cfg(feature = "tokio")]
     #[inline]
     pub(crate) fn waits(&self) {
-        if crate::observe::log::is_on() {
-            self.waits_at(crate::clock::now);
+        if is_on() {
+            self.waits_at(clock::now);
         }
     }
 
@@ -25,11 +25,10 @@ impl CallContext {
     }
 
     /// For recovery layers: keeps what the call is about, if the log is on.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn describe(&self, subject: impl FnOnce() -> crate::CallSubject) {
-        if let Some(state) = self.shared().filter(|_| crate::observe::log::is_on()) {
+    pub(crate) fn describe(&self, subject: impl FnOnce() -> CallSubject) {
+        if let Some(state) = self.shared().filter(|_| is_on()) {
             // A call whose first attempt failed at once has not waited so far.
-            state.waits(crate::clock::now);
+            state.waits(clock::now);
             state.describe(|| {
                 let method = || Some(self.method()?.name().into());
                 let mut subject = subject();

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use super::{CallEffects, Effects, count, record_failure};
+use super::Effects;
 use crate::Verdict;
+use crate::driver::{CallEffects, count};
 use crate::machine::FailedAttempt;
 
 impl Effects<'_> {
@@ -11,14 +12,14 @@ impl Effects<'_> {
     /// same (A6: every outgoing RPC changes the token count).
     pub(crate) fn passed(&self, now: Instant, verdict: &Verdict) {
         self.claim_passed();
-        let Some(failed) = FailedAttempt::new(self.facts(now), verdict) else {
+        let Some(mut failed) = FailedAttempt::new(self.facts(now), verdict) else {
             return self.succeeded(*verdict == Verdict::Committed);
         };
         self.close_slot();
-        let milli_tokens = count(self, &failed);
+        count(self, &mut failed);
         let record = failed.record_passed();
         let stopped = record.stopped;
-        record_failure(self, record, milli_tokens);
+        self.record(record);
         if let Some(stopped) = stopped {
             self.ended(stopped);
         }

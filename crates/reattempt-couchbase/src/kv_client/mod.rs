@@ -7,7 +7,8 @@
 //! ```
 //! use reattempt::{Call, ClientError, Stage};
 //! use reattempt_couchbase::cluster_config::{ConfigPollerOptions, FetchError};
-//! use reattempt_couchbase::kv::{KvAnswer, KvClientLayer, KvRequest, KvTransportError, Opcode};
+//! use reattempt_couchbase::KvClientLayer;
+//! use reattempt_couchbase::kv::{KvAnswer, KvRequest, KvTransportError, Opcode};
 //! use reattempt_couchbase::{Address, ClusterConfig, ConfigPoller, ConfigStore, Revision};
 //! use tower::{Service, ServiceBuilder, ServiceExt};
 //! # use std::sync::atomic::{AtomicU32, Ordering};
@@ -74,7 +75,9 @@ use reattempt::throttle::Throttle;
 use reattempt::{ClientError, HasCallContext, Replay, RetryReason, Stage};
 use tower_service::Service;
 
-use super::{KvAnswer, KvClassifier, KvPushback, KvRequest, KvTransportError, stamp_idempotency};
+use crate::kv::{
+    KvAnswer, KvClassifier, KvPushback, KvRequest, KvTransportError, stamp_idempotency,
+};
 use crate::{Address, StaleKvConfig};
 pub use layer::{KV_TIMEOUT, KvClientLayer};
 

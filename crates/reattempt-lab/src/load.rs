@@ -1,0 +1,52 @@
+//! What is called and what servers answer, in the words of a document.
+
+/// A kind of call.
+#[derive(Clone, Debug)]
+pub(crate) struct CallKind {
+    pub(crate) weight: f64,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// The name of its route in the policies, which then decides instead of method and path.
+    pub(crate) route: Option<String>,
+    pub(crate) idempotent: Option<bool>,
+    /// In nanoseconds.
+    pub(crate) timeout: Option<u64>,
+}
+
+impl CallKind {
+    /// Calls of the route with this name.
+    pub(crate) fn of_route(name: &str) -> Self {
+        Self {
+            route: Some(name.to_owned()),
+            ..Self::get()
+        }
+    }
+
+    pub(crate) fn get() -> Self {
+        Self {
+            weight: 1.0,
+            method: "GET".to_owned(),
+            path: "/".to_owned(),
+            route: None,
+            idempotent: None,
+            timeout: None,
+        }
+    }
+}
+
+/// A failure that a server answers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    /// Absent: the overload code of the policy's protocol.
+    pub(crate) code: Option<AnswerCode>,
+    pub(crate) pushback_ms: Option<u32>,
+    /// Where it was written.
+    pub(crate) path: String,
+}
+
+/// A code as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerCode {
+    Number(i64),
+    Name(String),
+}
