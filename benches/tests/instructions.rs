@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
 use reattempt_benches::cases::{self, Case};
-use reattempt_benches::{balance, http, kv, learned, pushback, throttles, typical};
+use reattempt_benches::{balance, http, http_calls, kv, learned, pushback, throttles, typical};
 
 /// Instructions per call of each case on x86-64. Upper bounds, with two per cent for other
 /// compilers; lower them with every gain. tower's case is in the table for comparison only.
@@ -57,6 +57,18 @@ const TYPICAL_PINS: [(&str, u64); 11] = [
     ("get-tower, fails twice", 1673),
     ("get-hedge", 499),
     ("get-hedge, pending", 2490),
+];
+
+/// The same for calls as an HTTP client makes them, with the copy of the request that is sent.
+const HTTP_CALL_PINS: [(&str, u64); 8] = [
+    ("http-get, bare", 1769),
+    ("http-put, bare", 1798),
+    ("http-get, tower", 3761),
+    ("http-put, tower", 3808),
+    ("http-get, six", 7394),
+    ("http-put, six", 8994),
+    ("http-get, preset", 6475),
+    ("http-put, preset", 8075),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.
@@ -235,6 +247,13 @@ fn a_success_costs_a_governor_little_more_than_a_bucket() {
 fn a_typical_call_takes_no_more_instructions_than_pinned() {
     if can_count() {
         within(&TYPICAL_PINS, &typical::all());
+    }
+}
+
+#[test]
+fn an_http_call_takes_no_more_instructions_than_pinned() {
+    if can_count() {
+        within(&HTTP_CALL_PINS, &http_calls::all());
     }
 }
 

@@ -19,10 +19,17 @@ pub(super) struct Shared(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    whole: Option<Parts>,
-    /// What is left of parts that an attempt took, except for the headers.
-    rest: Option<Rest>,
+    held: Held,
     kept: KeptHeaders,
+}
+
+#[derive(Default)]
+enum Held {
+    #[default]
+    Nothing,
+    Whole(Parts),
+    /// What is left of parts that an attempt took, except for the headers.
+    Rest(Rest),
 }
 
 struct Rest {
@@ -57,35 +64,45 @@ impl Rest {
 impl State {
     /// The parts, which no attempt takes so far.
     fn whole(&mut self) -> &mut Parts {
-        let Self { whole, rest, kept } = self;
-        whole.get_or_insert_with(|| made(rest.take(), kept))
+        if !matches!(self.held, Held::Whole(_)) {
+            self.held = Held::Whole(self.copy());
+        }
+        match &mut self.held {
+            Held::Whole(parts) => parts,
+            _ => unreachable!("it was made whole"),
+        }
     }
 
     /// A copy that takes nothing.
     fn copy(&self) -> Parts {
-        match &self.whole {
-            Some(parts) => parts.clone(),
-            None => made(self.rest.as_ref(), &self.kept),
+        match &self.held {
+            Held::Whole(parts) => parts.clone(),
+            Held::Rest(rest) => rest.parts(self.kept.to_map()),
+            Held::Nothing => Request::new(()).into_parts().0,
+        }
+    }
+
+    /// For an attempt after which no other one follows.
+    fn take(&mut self) -> Parts {
+        match std::mem::take(&mut self.held) {
+            Held::Whole(parts) => parts,
+            held => {
+                self.held = held;
+                self.copy()
+            }
         }
     }
 
     /// For an attempt after which another one may follow.
     fn for_attempt(&mut self) -> Parts {
-        match self.whole.take_if(|parts| self.kept.keep(&parts.headers)) {
-            Some(parts) => {
-                self.rest = Some(Rest::of(&parts));
-                parts
-            }
-            None => self.copy(),
+        let rest = match &self.held {
+            Held::Whole(parts) if self.kept.keep(&parts.headers) => Rest::of(parts),
+            _ => return self.copy(),
+        };
+        match std::mem::replace(&mut self.held, Held::Rest(rest)) {
+            Held::Whole(parts) => parts,
+            _ => self.copy(),
         }
-    }
-}
-
-/// Parts of what an attempt left.
-fn made(rest: Option<impl std::borrow::Borrow<Rest>>, kept: &KeptHeaders) -> Parts {
-    match rest {
-        Some(rest) => rest.borrow().parts(kept.to_map()),
-        None => Request::new(()).into_parts().0,
     }
 }
 
@@ -101,7 +118,7 @@ impl Shared {
     /// Keeps nothing of a request but memory.
     pub(super) fn clear(&mut self) {
         let state = self.get_mut();
-        (state.whole, state.rest) = (None, None);
+        state.held = Held::Nothing;
         state.kept.clear();
     }
 }
@@ -110,7 +127,7 @@ impl Shared {
 impl Clone for Shared {
     fn clone(&self) -> Self {
         Self(Mutex::new(State {
-            whole: Some(self.lock().copy()),
+            held: Held::Whole(self.lock().copy()),
             ..State::default()
         }))
     }
@@ -120,7 +137,7 @@ impl Head {
     #[inline]
     pub(super) fn new(parts: Parts) -> Self {
         let mut shared = pool::fresh();
-        Arc::make_mut(&mut shared).get_mut().whole = Some(parts);
+        Arc::make_mut(&mut shared).get_mut().held = Held::Whole(parts);
         Self(Some(shared))
     }
 
@@ -141,11 +158,7 @@ impl Head {
     #[inline]
     pub(super) fn into_request<B>(mut self, body: B) -> Request<B> {
         let parts = match self.0.as_mut().and_then(Arc::get_mut) {
-            Some(own) => {
-                let state = own.get_mut();
-                let whole = state.whole.take();
-                whole.unwrap_or_else(|| made(state.rest.take(), &state.kept))
-            }
+            Some(own) => own.get_mut().take(),
             None => self.shared().lock().for_attempt(),
         };
         Request::from_parts(parts, body)
