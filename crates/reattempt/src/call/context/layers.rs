@@ -28,11 +28,9 @@ impl CallContext {
     pub fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
         if !self.attempt.marks.has(THROTTLE) {
             self.attempt.marks.set(THROTTLE);
-            let kept = self.state().options.throttle.as_ref();
+            let kept = self.state().options.throttle.get();
             if !kept.is_some_and(|kept| Arc::ptr_eq(kept, throttle)) {
-                let throttle = Arc::clone(throttle);
-                self.attempt
-                    .change_options(|options| options.throttle = Some(throttle));
+                self.attempt.attach(throttle);
             }
         }
         self

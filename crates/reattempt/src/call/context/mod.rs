@@ -122,7 +122,7 @@ impl Attempt {
             .or_else(|| self.policy()?.throttle())
             .or_else(|| {
                 if self.marks.has(THROTTLE) {
-                    self.state.as_deref()?.options.throttle.as_ref()
+                    self.state.as_deref()?.options.throttle.get()
                 } else {
                     None
                 }

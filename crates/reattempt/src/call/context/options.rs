@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Attempt;
+use crate::RetryThrottle;
 use crate::call::marks::{BEGUN, CALLER, POLICY, THROTTLE};
 use crate::call::state::{CallState, Options};
 
@@ -49,6 +50,19 @@ impl Attempt {
         let mut options = self.own_options().unwrap_or_default();
         change(&mut options);
         self.state = Some(Arc::new(CallState::beside(call, options)));
+    }
+
+    /// Another throttle than the one of the state's last call.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn attach(&mut self, throttle: &Arc<dyn RetryThrottle>) {
+        let state = self.state.as_ref();
+        let is_new =
+            state.is_some_and(|state| state.options.throttle.set(throttle.clone()).is_ok());
+        if !is_new {
+            let throttle = Arc::clone(throttle).into();
+            self.change_options(|options| options.throttle = throttle);
+        }
     }
 
     /// The caller watches a call that has not begun: its state will hold no options. The caller's

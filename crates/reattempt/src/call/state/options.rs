@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::CallState;
 use crate::call::context::Watch;
@@ -15,8 +15,9 @@ use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 pub(crate) struct Options {
     /// The route's policy.
     pub(crate) policy: Option<Arc<RoutePolicy>>,
-    /// The layer's throttle.
-    pub(crate) throttle: Option<Arc<dyn RetryThrottle>>,
+    /// The layer's throttle. A `DeadlineLayer` above has shared a new state by then, which is
+    /// written all the same.
+    pub(crate) throttle: OnceLock<Arc<dyn RetryThrottle>>,
     /// The caller's options; few calls have any.
     pub(crate) caller: Option<Box<CallerOptions>>,
 }
