@@ -9,15 +9,15 @@ const TIMER: u64 = size_of::<tokio::time::Sleep>() as u64;
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, u64); 10] = [
     ("no layers", 40, 1),
-    ("no policy", TIMER + 3281, 10),
-    ("retried, attempt out", TIMER + 3281, 10),
-    ("retried, in back-off", 2 * TIMER + 4177, 14),
-    ("hedged, 1 attempt out", 2 * TIMER + 3601, 12),
-    ("hedged, 3 attempts out", TIMER + 4281, 16),
-    ("inline: no policy", TIMER + 2341, 7),
-    ("inline: retried", TIMER + 2341, 7),
-    ("inline: in back-off", 2 * TIMER + 3237, 11),
-    ("inline: hedged", 2 * TIMER + 2877, 10),
+    ("no policy", TIMER + 3289, 10),
+    ("retried, attempt out", TIMER + 3289, 10),
+    ("retried, in back-off", 2 * TIMER + 4185, 14),
+    ("hedged, 1 attempt out", 2 * TIMER + 3609, 12),
+    ("hedged, 3 attempts out", TIMER + 4289, 16),
+    ("inline: no policy", TIMER + 2349, 7),
+    ("inline: retried", TIMER + 2349, 7),
+    ("inline: in back-off", 2 * TIMER + 3245, 11),
+    ("inline: hedged", 2 * TIMER + 2885, 10),
 ];
 
 #[cfg(target_pointer_width = "64")]

@@ -64,11 +64,11 @@ const HTTP_CALL_PINS: [(&str, u64); 8] = [
     ("http-get, bare", 1769),
     ("http-put, bare", 1798),
     ("http-get, tower", 3761),
-    ("http-put, tower", 3808),
-    ("http-get, six", 7394),
-    ("http-put, six", 8994),
-    ("http-get, preset", 6475),
-    ("http-put, preset", 8075),
+    ("http-put, tower", 3812),
+    ("http-get, six", 7361),
+    ("http-put, six", 8961),
+    ("http-get, preset", 6460),
+    ("http-put, preset", 8060),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.
