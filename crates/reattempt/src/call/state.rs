@@ -170,7 +170,9 @@ impl CallState {
         let rest = self.progress() & !STOPPED;
         self.progress
             .store(rest | WON | stopped_bits(stopped), Ordering::Relaxed);
-        self.drop_waiters();
+        if self.has(LEFT_WAITER) {
+            self.drop_waiters();
+        }
     }
 
     /// A layer above may call this at any time, so it is one atomic step.

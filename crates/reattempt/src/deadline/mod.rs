@@ -180,7 +180,7 @@ pin_project! {
     /// future is polled again.
     pub struct DeadlineFuture<F, M> {
         // Dropped first: the state of the call is left to the next one by its last handle, and the
-        // options that a layer below attached are in the state that `inner` has.
+        // options that a layer below attached may be in the state that `inner` has.
         armed: Option<Armed>,
         // When the limit ends the call; `None` once the call has its outcome.
         at: Option<Instant>,

@@ -146,7 +146,10 @@ impl CallEffects for Effects<'_> {
             return;
         };
         state.stop(stopped);
-        state.drop_waiters();
+        // The log's lock orders this after a waiter that is stored at the same time.
+        if state.is_logged() {
+            state.drop_waiters();
+        }
         if let Some(observer) = self.observer {
             if observer.sees_end(stopped) {
                 observer.call_ended(self.context, &state.info());

@@ -88,7 +88,8 @@ pub struct AttemptRecord {
     pub ended: Option<Instant>,
     /// The throttle's fill after this attempt was counted, in thousandths of a token.
     pub milli_tokens: Option<u64>,
-    /// A retry after this failure was paid for, by the throttle if there is one.
+    /// A retry after this failure was paid for, by the throttle if there is one; also if that was
+    /// refunded, because the retry was not sent.
     pub paid: bool,
 }
 

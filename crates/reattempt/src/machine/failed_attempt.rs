@@ -90,7 +90,7 @@ impl Facts {
 /// An attempt that failed, on its way through the gates.
 ///
 /// [`RetryMachine::attempt_failed`](super::RetryMachine::attempt_failed) and its counterpart of the
-/// hedge machine make it; their `decide` consumes it. Between the two the driver counts the failure
+/// hedge machine make it; their `decide` reads it. Between the two the driver counts the failure
 /// in the throttle.
 #[derive(Clone, Copy, Debug)]
 pub struct FailedAttempt {

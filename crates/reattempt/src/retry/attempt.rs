@@ -24,17 +24,14 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// An attempt ended: classify it.
+    /// An attempt ended with this verdict.
     pub(super) fn settle(
         mut self: Pin<&mut Self>,
         sent: Sent<Outcome<S, Req>>,
+        verdict: Verdict,
         outcome: Outcome<S, Req>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let this = self.as_mut().project();
-        let context = this.source.context_mut();
-        let settings = &this.config.settings;
-        settings.warnings.if_attempts_unlimited(context);
-        let verdict = settings.classify(outcome.as_ref(), context);
         let (failing, held) = match sent {
             Sent::First | Sent::Observed | Sent::Passed => (None, None),
             Sent::Again(failing) => (Some(failing), None),
@@ -42,7 +39,9 @@ where
         };
         if verdict.failure().is_none() {
             let committed = verdict == Verdict::Committed;
-            settings.effects(context).succeeded(committed);
+            let context = this.source.context_mut();
+            let effects = this.config.settings.effects(context);
+            effects.succeeded(committed);
             failing.map(Failing::give_back);
             return ControlFlow::Break(outcome);
         }
@@ -119,7 +118,10 @@ where
             Action::Wait(wait) => {
                 let kept = match wait.keep {
                     Keep::New => Some(outcome),
-                    Keep::Held => held,
+                    Keep::Held => {
+                        drop(outcome);
+                        held
+                    }
                     Keep::Error => outcome.is_err().then_some(outcome),
                 };
                 failing.as_mut().wait(&wait);

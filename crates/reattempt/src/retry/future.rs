@@ -200,15 +200,23 @@ where
                         this.source.context_mut().waits();
                         return Poll::Pending;
                     };
-                    // The future is dropped before any delay: it may hold a connection.
+                    let settings = &this.config.settings;
+                    let context = this.source.context_mut();
+                    let verdict = if matches!(sent, Sent::Passed) {
+                        None
+                    } else {
+                        settings.warnings.if_attempts_unlimited(context);
+                        Some(settings.classify(outcome.as_ref(), context))
+                    };
+                    // The future is dropped before any delay: it may hold a connection. After the
+                    // classifier, so that a panic in it ends the call as a drop does.
                     future.set(None);
-                    let sent = std::mem::replace(sent, Sent::Passed);
-                    if matches!(sent, Sent::Passed) {
-                        let context = this.source.context_mut();
-                        this.config.settings.passed(outcome.as_ref(), context);
+                    let Some(verdict) = verdict else {
+                        settings.passed(outcome.as_ref(), context);
                         return Poll::Ready(outcome);
-                    }
-                    self.as_mut().settle(sent, outcome)
+                    };
+                    let sent = std::mem::replace(sent, Sent::Passed);
+                    self.as_mut().settle(sent, verdict, outcome)
                 }
                 StateProj::Deciding { deciding } => {
                     let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
@@ -220,8 +228,8 @@ where
                             let settings = &this.config.settings;
                             let effects = settings.effects(this.source.context_mut());
                             failing.as_mut().driver().nudged(clock::now(), &effects);
-                            // No delay is left, so other tasks run once, as after a zero delay: a
-                            // configuration that is always newer must not hold up the deadline.
+                            // No delay is left, so other tasks run once: a configuration that is
+                            // always newer must not hold up the deadline.
                             failing.as_mut().then(Next::Yield);
                         } else {
                             failing.as_mut().then(Next::Ready);

@@ -39,16 +39,9 @@ impl CallState {
     }
 
     /// Called when the call is over.
-    #[inline]
-    pub(crate) fn drop_waiters(&self) {
-        if self.has(LEFT_WAITER) {
-            self.drop_left();
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn drop_left(&self) {
+    pub(crate) fn drop_waiters(&self) {
         let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
     }
 

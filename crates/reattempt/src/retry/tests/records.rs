@@ -235,3 +235,24 @@ async fn a_service_that_panics_ends_the_call_as_a_drop_does() {
     assert!(panicked.is_err_and(|error| error.is_panic()));
     assert_eq!(handle.info().stopped(), Some(StopReason::Cancelled));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_classifier_that_panics_ends_the_call_as_a_drop_does() {
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let classifier = crate::classify_fn(move |_: Result<&Answer, &Fault>, _: &CallContext| {
+        let first = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+        assert!(first, "the second verdict panics");
+        Verdict::Retry(Failure::new(TMPFAIL, Stage::Response))
+    });
+    let layer = RetryLayer::new(classifier, MaxAttempts::new(3, Backoff::constant(ms(1))));
+    let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]);
+    let mut request = probe.request();
+    let handle = RetryInfo::track(&mut request);
+    let service = layer.layer(probe.inner());
+    let panicked = tokio::spawn(service.oneshot(request)).await;
+    assert!(panicked.is_err_and(|error| error.is_panic()));
+    let info = handle.info();
+    assert_eq!(info.stopped(), Some(StopReason::Cancelled));
+    let outcomes: Vec<_> = info.records().map(|record| record.outcome).collect();
+    assert_eq!(outcomes, [AttemptOutcome::Retry, AttemptOutcome::Cancelled]);
+}
