@@ -1,11 +1,17 @@
 //! Backends: in turn, and with health.
 
+use std::future::{Ready, ready};
 use std::hint::black_box;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use reattempt::Call;
 use reattempt::backends::{Backends, Balanced};
 use reattempt::health::{Attempted, HealthPolicy, Outcome, Pool};
+use reattempt::strategy::MaxAttempts;
+use reattempt::{
+    AttemptReporter, Call, CallContext, Classify, HasCallContext, RetryLayer, Verdict,
+};
+use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::cases::{AnyAnswer, Case, future_of};
 use crate::{Bare, drive};
@@ -19,6 +25,47 @@ fn in_turn() -> Backends<Bare> {
 fn balanced() -> Balanced<Bare, AnyAnswer> {
     let backends = NAMES.map(|name| (name, Bare));
     Balanced::new(backends, HealthPolicy::standard(), AnyAnswer)
+}
+
+/// Its response is committed, and followed to its end.
+#[derive(Clone, Copy, Debug)]
+struct Stream;
+
+impl Service<Call<u64>> for Stream {
+    type Response = AttemptReporter;
+    type Error = BoxError;
+    type Future = Ready<Result<AttemptReporter, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call<u64>) -> Self::Future {
+        let context = call.context();
+        let reporter = context.map(CallContext::reporter).unwrap_or_default();
+        ready(Ok(black_box(reporter.follow())))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begins;
+
+impl Classify<AttemptReporter, BoxError> for Begins {
+    fn classify(&self, _: Result<&AttemptReporter, &BoxError>, _: &CallContext) -> Verdict {
+        Verdict::Committed
+    }
+}
+
+/// Calls whose responses begin and then end well.
+fn streams() -> impl Service<Call<u64>, Response = u64, Error = BoxError> {
+    let backends = NAMES.map(|name| (name, Stream));
+    ServiceBuilder::new()
+        .map_response(|reporter: AttemptReporter| {
+            reporter.finish(Ok(()));
+            0
+        })
+        .layer(RetryLayer::new(Begins, MaxAttempts::standard()))
+        .service(Balanced::new(backends, HealthPolicy::standard(), Begins))
 }
 
 fn pool() -> (Pool, Instant) {
@@ -85,6 +132,11 @@ pub fn all() -> Vec<Case> {
             name: "balanced",
             run: |calls| drive(&mut balanced(), calls, Call::new),
             future: future_of(balanced, Call::new),
+        },
+        Case {
+            name: "balanced-streams",
+            run: |calls| drive(&mut streams(), calls, Call::new),
+            future: future_of(streams, Call::new),
         },
     ]
 }

@@ -87,14 +87,15 @@ const PUSHBACK_PINS: [(&str, u64); 4] = [
 ];
 
 /// The same for backends: an instant as nanoseconds, the machine's choice among three healthy ones,
-/// the choice with the end of an answered attempt, and whole calls in turn and with health. The
-/// clock is read in the last one alone.
-const BALANCE_PINS: [(&str, u64); 5] = [
+/// the choice with the end of an answered attempt, and whole calls in turn, with health, and with
+/// health and retries where the status comes at the response's end. The last two read the clock.
+const BALANCE_PINS: [(&str, u64); 6] = [
     ("instant", 64),
     ("pick", 118),
     ("pick+end", 223),
-    ("backends", 118),
-    ("balanced", 613),
+    ("backends", 62),
+    ("balanced", 499),
+    ("balanced-streams", 1408),
 ];
 
 /// The most instructions of a choice, without what belongs to reading a clock.

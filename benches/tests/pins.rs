@@ -61,12 +61,13 @@ const HTTP_CALL_PINS: [(&str, u64, usize); 8] = [
 
 /// The same for backends.
 #[cfg(target_pointer_width = "64")]
-const BALANCE_PINS: [(&str, u64, usize); 5] = [
+const BALANCE_PINS: [(&str, u64, usize); 6] = [
     ("instant", 0, 0),
     ("pick", 0, 0),
     ("pick+end", 0, 0),
-    ("backends", 0, 64),
-    ("balanced", 0, 136),
+    ("backends", 0, 40),
+    ("balanced", 0, 112),
+    ("balanced-streams", 0, 216),
 ];
 
 #[cfg(target_pointer_width = "64")]

@@ -4,6 +4,7 @@
 //! this layer below the recovery layer. At the end of the response it reports to the throttle a
 //! success for OK, a failure for a retryable code or a stream error with such a code, and nothing
 //! for any other code (A6, Throttling). A stream that the caller drops early counts as neither.
+//! Admission, circuit breakers and the health of backends learn of the same end.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -7,6 +7,7 @@ mod bodies;
 mod connections;
 mod deadline;
 mod endpoints;
+mod health;
 mod hedging;
 mod info;
 mod retry;

@@ -29,6 +29,8 @@ pub(crate) enum Step {
     Hang,
     /// A stream of this many items, then nothing more.
     HangAfter(usize),
+    /// A stream of this many items, then this status.
+    FailAfter(usize, Status),
 }
 
 /// A call as the server saw it.
@@ -135,14 +137,14 @@ fn items() -> (mpsc::Sender<Result<Item, Status>>, Response<Items>) {
 
 /// Sends these items, and ends if told to; notes a caller that drops the call earlier.
 fn send(
-    all: impl Iterator<Item = Item> + Send + 'static,
+    all: impl Iterator<Item = Result<Item, Status>> + Send + 'static,
     ends: bool,
     served: Served,
 ) -> Response<Items> {
     let (sender, response) = items();
     tokio::spawn(async move {
         for item in all {
-            if sender.send(Ok(item)).await.is_err() {
+            if sender.send(item).await.is_err() {
                 return;
             }
         }
@@ -181,9 +183,11 @@ impl Cart for Arc<Shared> {
     async fn list(&self, request: Request<Item>) -> Result<Response<Items>, Status> {
         let (step, served) = self.begin(request.metadata());
         let Item { name, count } = request.into_inner();
-        let all = (0..count).map(move |n| Item {
-            name: name.clone(),
-            count: n,
+        let all = (0..count).map(move |n| {
+            Ok(Item {
+                name: name.clone(),
+                count: n,
+            })
         });
         Ok(match step {
             Step::Fail(status) | Step::FailAfterReading(status) => {
@@ -191,6 +195,7 @@ impl Cart for Arc<Shared> {
                 return Err(status);
             }
             Step::HangAfter(n) => send(all.take(n), false, served),
+            Step::FailAfter(n, status) => send(all.take(n).chain([Err(status)]), true, served),
             Step::Hang => std::future::pending().await,
             _ => send(all, true, served),
         })

@@ -22,7 +22,7 @@ pub(crate) fn print() {
         );
         for side in Side::ALL {
             let felt: Vec<_> = (1..=SEEDS)
-                .map(|seed| world::run(side, fault, seed))
+                .map(|seed| world::run(|servers| side.client(servers), fault, seed))
                 .collect();
             println!("{:<24}{}", side.name(), row(&felt));
         }

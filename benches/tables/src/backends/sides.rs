@@ -1,12 +1,13 @@
 //! What callers use: backends in turn, tower's balancer, and backends with health.
 
 use std::future::{Future, Ready, ready};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backends::{Backends, Balanced};
-use reattempt::backoff::Backoff;
+use reattempt::backoff::{Backoff, Randomness};
 use reattempt::health::HealthPolicy;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
@@ -20,6 +21,7 @@ use tower::load::{CompleteOnResponse, PeakEwmaDiscover, PendingRequestsDiscover}
 use tower::retry::Policy;
 use tower::retry::budget::{Budget, TpsBudget};
 use tower::util::BoxCloneService;
+use tower::util::rng::HasherRng;
 use tower::{BoxError, ServiceBuilder, service_fn};
 
 use super::world::Server;
@@ -74,7 +76,7 @@ impl Side {
         let transports = servers.map(transport);
         let named = || ["0", "1", "2"].into_iter().zip(transports.clone());
         let in_turn = || Backends::new(named()).expect("three");
-        let healthy = || Balanced::new(named(), HealthPolicy::standard(), verdict as Classifier);
+        let healthy = || Balanced::new(named(), health(), verdict as Classifier);
         match self {
             Self::InTurn => attempts(in_turn()),
             Self::InTurnRetry => Client::new(retrying().service(attempts(in_turn()))),
@@ -112,6 +114,16 @@ fn verdict(outcome: Result<&(), &BoxError>, _: &CallContext) -> Verdict {
     }
 }
 
+/// Each run draws the same numbers.
+fn health() -> HealthPolicy {
+    HealthPolicy::standard().randomness(Randomness::seeded(1))
+}
+
+/// The same of tower's balancer.
+fn draws() -> HasherRng<BuildHasherDefault<DefaultHasher>> {
+    HasherRng::with_hasher(BuildHasherDefault::default())
+}
+
 /// The time limit of an attempt.
 fn attempts<S>(backends: S) -> Client
 where
@@ -140,7 +152,7 @@ fn boxed(future: impl Future<Output = Result<(), BoxError>> + Send + 'static) ->
 fn pending(transports: [Client; 3]) -> Balancing {
     let list = ServiceList::new::<Call<()>>(transports);
     let load = PendingRequestsDiscover::new(list, CompleteOnResponse::default());
-    let balance = Balance::new(load);
+    let balance = Balance::from_rng(load, draws());
     Buffer::new(
         ServiceBuilder::new().map_future(boxed).service(balance),
         1024,
@@ -152,7 +164,7 @@ fn peak_ewma(transports: [Client; 3]) -> Balancing {
     let list = ServiceList::new::<Call<()>>(transports);
     let (usual, decay) = (Duration::from_millis(5), Duration::from_secs(1));
     let load = PeakEwmaDiscover::new(list, usual, decay, CompleteOnResponse::default());
-    let balance = Balance::new(load);
+    let balance = Balance::from_rng(load, draws());
     Buffer::new(
         ServiceBuilder::new().map_future(boxed).service(balance),
         1024,

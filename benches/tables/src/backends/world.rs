@@ -12,8 +12,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, Service, ServiceExt};
 
-use super::sides::Side;
-
 /// What is wrong with the second backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -136,17 +134,25 @@ impl Felt {
     }
 }
 
-/// A minute of it.
-pub(crate) fn run(side: Side, fault: Fault, seed: u64) -> Felt {
+/// A minute of it, with the client that this function makes.
+pub(crate) fn run<S>(client: impl FnOnce([Server; 3]) -> S, fault: Fault, seed: u64) -> Felt
+where
+    S: Service<Call<()>, Response = (), Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+{
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without I/O");
-    runtime.block_on(minute(side, fault, seed))
+    runtime.block_on(minute(client, fault, seed))
 }
 
-async fn minute(side: Side, fault: Fault, seed: u64) -> Felt {
+async fn minute<S>(client: impl FnOnce([Server; 3]) -> S, fault: Fault, seed: u64) -> Felt
+where
+    S: Service<Call<()>, Response = (), Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+{
     let world = World {
         began: Instant::now(),
         fault,
@@ -158,7 +164,7 @@ async fn minute(side: Side, fault: Fault, seed: u64) -> Felt {
         at,
         world: world.clone(),
     });
-    let client = side.client(servers);
+    let client = client(servers);
     let mut arrivals = SmallRng::seed_from_u64(!seed);
     let mut calls = JoinSet::new();
     while world.second() < BACK.end {

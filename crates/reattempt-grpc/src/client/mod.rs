@@ -33,6 +33,7 @@
 //! ```
 
 mod layer;
+mod overload;
 mod service_builder;
 mod tonic_body;
 

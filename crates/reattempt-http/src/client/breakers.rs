@@ -7,7 +7,7 @@ use http::Request;
 use http::header::HOST;
 use reattempt::Observer;
 use reattempt::circuit_breaker::PickBreaker;
-use reattempt::health::{CircuitBreaker, HealthPolicy};
+use reattempt::health::{CircuitBreaker, LiveHealthPolicy};
 
 use super::origin::{Origin, PerOrigin};
 
@@ -23,12 +23,12 @@ pub struct NoBreakers;
 pub struct OriginBreakers(Arc<PerOrigin<CircuitBreaker>>);
 
 impl OriginBreakers {
-    pub(super) fn new(policy: HealthPolicy, observer: Option<Arc<dyn Observer>>) -> Self {
+    pub(super) fn new(policy: LiveHealthPolicy, observer: Option<Arc<dyn Observer>>) -> Self {
         let make = move |origin: &Origin<'_>| {
             let now = tokio::time::Instant::now().into_std();
             // A name of the DNS has at most 253 bytes; what a hostile URL has may be longer.
             let name: String = origin.to_string().chars().take(MOST_NAME).collect();
-            let breaker = CircuitBreaker::new(policy.clone(), now).with_name(name);
+            let breaker = CircuitBreaker::new(&policy, now).with_name(name);
             if let Some(observer) = observer.clone() {
                 breaker.on_event(move |event| observer.health_changed(event));
             }

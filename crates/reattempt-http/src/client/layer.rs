@@ -1,26 +1,21 @@
-//! The settings of an HTTP client, and the defaults with their sources.
+//! An HTTP client's settings, and the defaults with their sources.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::admission::{Admission, OfContext};
-use reattempt::backends::Balanced;
-use reattempt::deadline::AsError;
-use reattempt::health::HealthPolicy;
 use reattempt::{
-    AdmissionLayer, AttemptDeadlineLayer, CircuitBreakerLayer, ClientErrorLayer, DeadlineLayer,
-    Observer, PushbackLayer, RetryStrategy, RetryThrottle, Route, RoutePolicy,
+    AttemptDeadlineLayer, ClientErrorLayer, DeadlineLayer, Observer, RetryStrategy, RetryThrottle,
+    Route, RoutePolicy,
 };
 use tower_layer::Layer;
 
-use super::breakers::{NoBreakers, OriginBreakers};
-use super::defaults::{CallDefaultsLayer, ClientThrottle, OriginAdmissions};
-use super::recovery::RecoveryLayers;
-use super::{HttpClient, WithBreakers};
+use super::HttpClient;
+use super::breakers::NoBreakers;
+use super::defaults::ClientThrottle;
+use super::settings::Settings;
 use crate::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
-use crate::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
-use crate::retry_after::BeyondCap;
+use crate::call::{InlineContextLayer, ReplayCallBodyLayer};
 use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies};
 
 /// Retries for an HTTP client.
@@ -66,17 +61,9 @@ use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies}
 /// ```
 #[derive(Clone)]
 pub struct HttpClientLayer<R = NoRoutes, B = NoBreakers> {
-    admission: AdmissionLayer<AsError, OfContext, OriginAdmissions>,
-    routes: InlineContextLayer<R>,
-    deadline: DeadlineLayer,
-    body: DeadlineBodyLayer,
-    keys: IdempotencyKeyLayer,
-    defaults: CallDefaultsLayer,
-    replay: ReplayCallBodyLayer,
-    recovery: RecoveryLayers,
-    attempt: AttemptDeadlineLayer,
-    pushback: HttpPushback,
-    breakers: B,
+    pub(super) settings: Settings,
+    pub(super) routes: InlineContextLayer<R>,
+    pub(super) breakers: B,
 }
 
 /// The routes of a client that has none.
@@ -89,27 +76,13 @@ impl<Req> Route<Req> for NoRoutes {
     }
 }
 
-const HEAD: Duration = Duration::from_secs(30);
-const MOST_RETRY_AFTER: Duration = Duration::from_secs(30);
-const RETRY_AFTER_SPREAD: Duration = Duration::from_millis(250);
-
 impl HttpClientLayer {
     /// With the defaults of the [table](Self).
     #[must_use]
     pub fn standard() -> Self {
         Self {
-            admission: AdmissionLayer::new(OriginAdmissions::default()),
+            settings: Settings::standard(),
             routes: InlineContextLayer::new(NoRoutes),
-            deadline: DeadlineLayer::new(HEAD).unless_policy(),
-            body: DeadlineBodyLayer::after_head(None),
-            keys: IdempotencyKeyLayer::new().by_policy(),
-            defaults: CallDefaultsLayer::default(),
-            replay: ReplayCallBodyLayer::default(),
-            recovery: RecoveryLayers::default(),
-            attempt: AttemptDeadlineLayer::by_policy(),
-            pushback: HttpPushback::new()
-                .cap(MOST_RETRY_AFTER, BeyondCap::Stop)
-                .spread(RETRY_AFTER_SPREAD),
             breakers: NoBreakers,
         }
     }
@@ -159,16 +132,8 @@ impl<R, B> HttpClientLayer<R, B> {
     #[must_use]
     pub fn route<N>(self, routes: N) -> HttpClientLayer<N, B> {
         HttpClientLayer {
-            admission: self.admission,
+            settings: self.settings,
             routes: InlineContextLayer::new(routes),
-            deadline: self.deadline,
-            body: self.body,
-            keys: self.keys,
-            defaults: self.defaults,
-            replay: self.replay,
-            recovery: self.recovery,
-            attempt: self.attempt,
-            pushback: self.pushback,
             breakers: self.breakers,
         }
     }
@@ -177,14 +142,14 @@ impl<R, B> HttpClientLayer<R, B> {
     /// route has no limit of its own.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.deadline = DeadlineLayer::new(timeout).unless_policy();
+        self.settings.deadline = DeadlineLayer::new(timeout).unless_policy();
         self
     }
 
     /// Without a limit of its own: only the route's and the caller's apply.
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
-        self.deadline = DeadlineLayer::unlimited();
+        self.settings.deadline = DeadlineLayer::unlimited();
         self
     }
 
@@ -192,7 +157,7 @@ impl<R, B> HttpClientLayer<R, B> {
     /// that is idempotent is sent again, any other may have been carried out.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.attempt = AttemptDeadlineLayer::new(timeout).unless_policy();
+        self.settings.attempt = AttemptDeadlineLayer::new(timeout).unless_policy();
         self
     }
 
@@ -200,14 +165,14 @@ impl<R, B> HttpClientLayer<R, B> {
     /// that takes longer ends with an error, and its connection or stream is closed.
     #[must_use]
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
-        self.body = DeadlineBodyLayer::after_head(Some(timeout));
+        self.settings.body = DeadlineBodyLayer::after_head(Some(timeout));
         self
     }
 
     /// Sets the strategy; [`Standard`](reattempt::strategy::Standard) by default.
     #[must_use]
     pub fn strategy(mut self, strategy: impl RetryStrategy + 'static) -> Self {
-        self.recovery = self.recovery.strategy(Arc::new(strategy));
+        self.settings.recovery = self.settings.recovery.strategy(Arc::new(strategy));
         self
     }
 
@@ -215,7 +180,7 @@ impl<R, B> HttpClientLayer<R, B> {
     /// [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) directly below this layer.
     #[must_use]
     pub fn classifier(mut self, classifier: HttpClassifier) -> Self {
-        self.recovery = self.recovery.classifier(classifier);
+        self.settings.recovery = self.settings.recovery.classifier(classifier);
         self
     }
 
@@ -225,14 +190,14 @@ impl<R, B> HttpClientLayer<R, B> {
     /// caller or a counting `Idempotency-Key` says takes precedence.
     #[must_use]
     pub const fn repeat_only_reads(mut self) -> Self {
-        self.defaults.only_reads = true;
+        self.settings.defaults.only_reads = true;
         self
     }
 
     /// Sets how `Retry-After` is read.
     #[must_use]
     pub fn pushback(mut self, pushback: HttpPushback) -> Self {
-        self.pushback = pushback;
+        self.settings.pushback = pushback;
         self
     }
 
@@ -244,123 +209,21 @@ impl<R, B> HttpClientLayer<R, B> {
         mut self,
         make: impl Fn() -> Arc<dyn RetryThrottle> + Send + Sync + 'static,
     ) -> Self {
-        self.defaults.throttle = ClientThrottle::per_origin(make);
+        self.settings.defaults.throttle = ClientThrottle::per_origin(make);
         self
     }
 
     /// Uses one throttle for all origins.
     #[must_use]
     pub fn throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
-        self.defaults.throttle = ClientThrottle::Shared(throttle);
+        self.settings.defaults.throttle = ClientThrottle::Shared(throttle);
         self
-    }
-
-    /// Refuses calls while the server accepts too few of them, with
-    /// [`ClientError::Refused`](reattempt::ClientError::Refused): nothing is sent. Each origin
-    /// counts by itself, with the settings of this admission, also when they change; this one
-    /// counts nothing. [`policies`](Self::policies) has the `admission` of its table already.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use reattempt::Governor;
-    /// use reattempt::admission::Admission;
-    /// use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
-    ///
-    /// let table = HttpPolicies::parse(
-    ///     r#"{"default": {"retry": {}, "throttle": "shop"},
-    ///         "throttles": {"shop": {"governor": true}}, "admission": true}"#,
-    /// )?;
-    /// let live = LiveHttpPolicies::new(table.policies);
-    /// let layer = HttpClientLayer::policies(live);
-    /// // Without a document, also one governor for each origin:
-    /// let layer = HttpClientLayer::standard()
-    ///     .throttle_per_origin(|| Arc::new(Governor::default()))
-    ///     .admission(Arc::new(Admission::default()));
-    /// # drop(layer);
-    /// # Ok::<(), reattempt::config::Faults>(())
-    /// ```
-    #[must_use]
-    pub fn admission(mut self, admission: Arc<Admission>) -> Self {
-        self.admission = self.admission.asks(OriginAdmissions::like(admission));
-        self
-    }
-
-    /// These services, one for each backend, with health: the innermost service of the client. A
-    /// backend that fails is ejected for a time, each attempt goes to the less loaded of two, and a
-    /// further one to a backend that the call has not tried. It has this layer's classifier,
-    /// pushback and observers; keep a clone to change the list and to see its state.
-    ///
-    /// ```
-    /// use reattempt::health::HealthPolicy;
-    /// use reattempt_http::HttpClientLayer;
-    /// use tower::ServiceBuilder;
-    /// # use bytes::Bytes;
-    /// # use http_body_util::Full;
-    /// # type Sent = http::Request<reattempt_http::body::ReplayBody<Full<Bytes>>>;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// # let connect = |_: &str| tower::service_fn(|_: Sent| async {
-    /// #     Ok::<_, std::io::Error>(http::Response::new(Full::<Bytes>::default()))
-    /// # });
-    ///
-    /// let replicas = ["10.0.0.1:80", "10.0.0.2:80"].map(|address| (address, connect(address)));
-    /// let layer = HttpClientLayer::standard();
-    /// let backends = layer.backends(replicas, HealthPolicy::standard());
-    /// let client = ServiceBuilder::new().layer(layer).service(backends.clone());
-    ///
-    /// backends.insert("10.0.0.3:80", connect("10.0.0.3:80"));
-    /// assert!(backends.status().iter().all(|(_, status)| !status.is_ejected()));
-    /// # let request = http::Request::new(Full::<Bytes>::default());
-    /// # assert!(tower::ServiceExt::oneshot(client, request).await.is_ok());
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn backends<N: Into<Arc<str>>, S: Send + 'static>(
-        &self,
-        services: impl IntoIterator<Item = (N, S)>,
-        policy: HealthPolicy,
-    ) -> Balanced<S, HttpClassifier, HttpPushback> {
-        let classifier = self.recovery.known_classifier();
-        let backends = Balanced::new(services, policy, classifier).pushback(self.pushback.clone());
-        match self.recovery.known_observer() {
-            Some(observer) => backends.observer(observer),
-            None => backends,
-        }
-    }
-
-    /// Refuses attempts at an origin while it fails, by a circuit breaker for each: nothing is
-    /// sent, and the call ends at once with
-    /// [`ClientError::CircuitOpen`](reattempt::ClientError::CircuitOpen). For a service with one
-    /// address; over several [`backends`](Self::backends) their health goes elsewhere instead. The
-    /// observers that were added before get its openings and closings; the log has them anyway.
-    ///
-    /// ```
-    /// use reattempt::health::HealthPolicy;
-    /// use reattempt_http::HttpClientLayer;
-    ///
-    /// let layer = HttpClientLayer::standard().circuit_breakers(HealthPolicy::standard());
-    /// # let _ = layer;
-    /// ```
-    #[must_use]
-    pub fn circuit_breakers(self, policy: HealthPolicy) -> HttpClientLayer<R, OriginBreakers> {
-        HttpClientLayer {
-            breakers: OriginBreakers::new(policy, self.recovery.known_observer()),
-            admission: self.admission,
-            routes: self.routes,
-            deadline: self.deadline,
-            body: self.body,
-            keys: self.keys,
-            defaults: self.defaults,
-            replay: self.replay,
-            recovery: self.recovery,
-            attempt: self.attempt,
-            pushback: self.pushback,
-        }
     }
 
     /// Uses no throttle but the route's and the caller's.
     #[must_use]
     pub fn no_throttle(mut self) -> Self {
-        self.defaults.throttle = ClientThrottle::None;
+        self.settings.defaults.throttle = ClientThrottle::None;
         self
     }
 
@@ -369,7 +232,7 @@ impl<R, B> HttpClientLayer<R, B> {
     #[must_use]
     pub fn body_limit(mut self, bytes: usize, budget: BufferBudget) -> Self {
         let limits = ReplayBodyLayer::new().bytes_per_call(bytes).budget(budget);
-        self.replay = ReplayCallBodyLayer::new(limits);
+        self.settings.replay = ReplayCallBodyLayer::new(limits);
         self
     }
 
@@ -377,15 +240,15 @@ impl<R, B> HttpClientLayer<R, B> {
     /// policy says so.
     #[must_use]
     pub fn idempotency_keys(mut self, keys: IdempotencyKeyLayer) -> Self {
-        self.keys = keys;
+        self.settings.keys = keys;
         self
     }
 
     /// Adds an observer of every decision; the log stays.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.admission = self.admission.observer(Arc::clone(&observer));
-        self.recovery = self.recovery.observer(observer);
+        self.settings.admission = self.settings.admission.observer(Arc::clone(&observer));
+        self.settings.recovery = self.settings.recovery.observer(observer);
         self
     }
 }
@@ -399,28 +262,8 @@ impl Default for HttpClientLayer {
 impl<R, B> fmt::Debug for HttpClientLayer<R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpClientLayer")
-            .field("deadline", &self.deadline)
-            .field("body", &self.body)
-            .field("defaults", &self.defaults)
-            .field("recovery", &self.recovery)
-            .field("attempt", &self.attempt)
-            .field("pushback", &self.pushback)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
-    }
-}
-
-impl<R: Clone, B> HttpClientLayer<R, B> {
-    /// All layers but the innermost ones.
-    fn around<S, I>(&self, innermost: I) -> HttpClient<S, R, I> {
-        let attempt =
-            PushbackLayer::new(self.pushback.clone()).layer(ExtendContextLayer.layer(innermost));
-        let recovery = self.recovery.layer(self.attempt.layer(attempt));
-        let call = self
-            .deadline
-            .layer(self.body.layer(self.replay.layer(recovery)));
-        // Above the deadline, which tells by the idempotency whether a timeout is ambiguous.
-        let call = self.keys.layer(self.defaults.layer(call));
-        HttpClient::new(self.admission.layer(self.routes.layer(call)))
     }
 }
 
@@ -428,16 +271,7 @@ impl<S, R: Clone> Layer<S> for HttpClientLayer<R> {
     type Service = HttpClient<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        self.around(ClientErrorLayer.layer(inner))
-    }
-}
-
-impl<S, R: Clone> Layer<S> for HttpClientLayer<R, OriginBreakers> {
-    type Service = HttpClient<S, R, WithBreakers<S>>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        let classifier = self.recovery.known_classifier();
-        let breakers = CircuitBreakerLayer::new(self.breakers.clone(), classifier);
-        self.around(breakers.layer(ClientErrorLayer.layer(inner)))
+        let routes = &self.routes;
+        self.settings.around(routes, ClientErrorLayer.layer(inner))
     }
 }

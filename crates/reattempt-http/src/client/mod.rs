@@ -32,9 +32,11 @@ mod breakers;
 mod defaults;
 mod layer;
 mod origin;
+mod overload;
 mod presets;
 mod recovery;
 mod service_builder;
+mod settings;
 #[cfg(test)]
 mod tests;
 

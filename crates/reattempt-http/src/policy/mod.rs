@@ -162,7 +162,7 @@ use std::sync::Arc;
 use http::Request;
 use reattempt::admission::Admission;
 use reattempt::config::{Fault, Faults, Form};
-use reattempt::health::HealthPolicy;
+use reattempt::health::LiveHealthPolicy;
 use reattempt::throttle::{Governor, HedgeBudget, RatioBudget};
 use reattempt::{HedgeDelay, Route, RoutePolicy, TokenBucket};
 
@@ -193,7 +193,7 @@ pub struct HttpPolicies {
     /// By the names of their routes.
     own_quotas: HashMap<String, Arc<AwsQuota>>,
     admission: Arc<Admission>,
-    health: Option<Arc<HealthPolicy>>,
+    health: LiveHealthPolicy,
     options: Options,
 }
 
@@ -210,7 +210,7 @@ impl Default for HttpPolicies {
             own_delays: HashMap::new(),
             own_quotas: HashMap::new(),
             admission: Arc::new(Admission::off()),
-            health: None,
+            health: LiveHealthPolicy::default(),
             options: Options::default(),
         }
     }
@@ -302,14 +302,26 @@ impl HttpPolicies {
     }
 
     /// When backends are ejected, for [`HttpClientLayer::backends`], and circuits opened, for
-    /// [`HttpClientLayer::circuit_breakers`]; `None` where the document does not say. Both keep the
-    /// policy that they were made with: a table that replaces this one does not change it.
+    /// [`HttpClientLayer::circuit_breakers`]: the document's `health`, the standard policy where it
+    /// has none. The same for the tables that replace this one, which change it: backends and
+    /// breakers keep what they know, and follow. Which backends there are is no part of a document.
+    ///
+    /// ```
+    /// use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
+    ///
+    /// let table = HttpPolicies::parse(r#"{"health": {"consecutiveFailures": 3}}"#)?;
+    /// let live = LiveHttpPolicies::new(table.policies);
+    /// let layer = HttpClientLayer::policies(live.clone()).circuit_breakers(live.load().health());
+    /// live.update(r#"{"health": {"consecutiveFailures": 10}}"#)?; // also for its breakers
+    /// # drop(layer);
+    /// # Ok::<(), reattempt::config::Faults>(())
+    /// ```
     ///
     /// [`HttpClientLayer::backends`]: crate::HttpClientLayer::backends
     /// [`HttpClientLayer::circuit_breakers`]: crate::HttpClientLayer::circuit_breakers
     #[must_use]
-    pub fn health(&self) -> Option<&HealthPolicy> {
-        self.health.as_deref()
+    pub const fn health(&self) -> &LiveHealthPolicy {
+        &self.health
     }
 
     /// The retry budget with this name.

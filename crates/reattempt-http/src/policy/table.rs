@@ -69,10 +69,10 @@ impl Document {
         let mut carried = Carried::with_clock(old.options.clock.clone());
         let mut table = HttpPolicies {
             options: old.options.clone(),
-            health: self.health.map(Arc::new),
             ..HttpPolicies::default()
         };
         table.admission = carried.admission(self.admission, &old.admission);
+        table.health = carried.health(self.health, &old.health);
         for (name, throttle) in self.throttles {
             let counted = carried.throttle(throttle, old.throttles.get(&name));
             table

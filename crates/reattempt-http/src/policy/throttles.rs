@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reattempt::admission::{Admission, AdmissionSettings};
 use reattempt::config::{self, Decimal, Json, Members, Place};
+use reattempt::health::{HealthPolicy, LiveHealthPolicy};
 use reattempt::throttle::{Both, Governor, GovernorSettings, HedgeBudget, RatioBudget};
 use reattempt::{RetryThrottle, TokenBucket};
 
@@ -189,6 +190,7 @@ pub(super) struct Carried {
     budgets: Vec<(Arc<HedgeBudget>, u32)>,
     governors: Vec<(Arc<Governor>, GovernorSettings)>,
     admission: Option<(Arc<Admission>, Option<AdmissionSettings>)>,
+    health: Option<(LiveHealthPolicy, HealthPolicy)>,
     /// Of new retry budgets.
     clock: Option<Clock>,
 }
@@ -253,6 +255,16 @@ impl Carried {
         Arc::clone(old)
     }
 
+    /// The health policy of all tables is the same; it is the standard one where a table has none.
+    pub(super) fn health(
+        &mut self,
+        policy: Option<HealthPolicy>,
+        old: &LiveHealthPolicy,
+    ) -> LiveHealthPolicy {
+        self.health = Some((old.clone(), policy.unwrap_or_default()));
+        old.clone()
+    }
+
     pub(super) fn budget(
         &mut self,
         share: u32,
@@ -281,6 +293,9 @@ impl Carried {
             Some((admission, Some(settings))) => settings.apply(admission),
             Some((admission, None)) => admission.switch_off(),
             None => {}
+        }
+        if let Some((live, policy)) = &self.health {
+            live.set(policy.clone());
         }
         for (budget, share) in &self.budgets {
             let _ = budget.reconfigure(*share);

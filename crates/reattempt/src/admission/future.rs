@@ -8,6 +8,7 @@ use pin_project_lite::pin_project;
 
 use super::{Admission, Criticality, OnRefused, Refused};
 use crate::CallHandle;
+use crate::call::AtEnd;
 use crate::poll::polled_after_completion;
 
 /// A call that was admitted, until its end.
@@ -19,10 +20,19 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// A call of which no recovery layer reports counts nowhere.
+    /// A call of which no recovery layer reports counts nowhere; one whose status follows counts
+    /// when that is there.
     fn ended(self) {
-        if let Some(accepted) = self.handle.was_accepted() {
-            self.admission.ended(self.criticality, accepted);
+        let Self {
+            admission,
+            criticality,
+            handle,
+        } = self;
+        if handle.at_end(|| AtEnd::Admission(Arc::clone(&admission), criticality)) {
+            return;
+        }
+        if let Some(accepted) = handle.was_accepted() {
+            admission.ended(criticality, accepted);
         }
     }
 }

@@ -8,8 +8,9 @@ use crate::backoff::{Backoff, Randomness};
 use crate::failure::reason::{KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::strategy::MaxAttempts;
 use crate::test_util::{Answer, Fault, Payload, Probe, Step, attempt, listen, ms, probe, verdict};
+use crate::{AttemptReporter, ClientError, ClientErrorLayer, DeadlineLayer};
 use crate::{Call, CallContext, RetryInfo, RetryLayer, RetryThrottle, ThrottleLayer, TokenBucket};
-use crate::{ClientError, ClientErrorLayer, DeadlineLayer, Verdict};
+use crate::{Failure, Stage, Verdict};
 
 type Verdicts = fn(Result<&Answer, &ClientError<Fault>>, &CallContext) -> Verdict;
 
@@ -88,6 +89,41 @@ async fn a_call_counts_once_by_what_became_of_it() {
         (1, 1),
         "the response began"
     );
+}
+
+/// What a response adds that begins and is followed to this end; `None` if it is dropped.
+async fn adds_at_end(end: Option<Result<(), (&Failure, bool)>>) -> [(u64, u64); 2] {
+    let admission = strict();
+    let follows = tower::service_fn(|call: Call<()>| async move {
+        Ok::<_, Refused>(call.context().unwrap().reporter().follow())
+    });
+    let begins = |_: Result<&AttemptReporter, &Refused>, _: &CallContext| Verdict::Committed;
+    let strategy = MaxAttempts::new(2, Backoff::constant(ms(10)));
+    let service = ServiceBuilder::new()
+        .layer(AdmissionLayer::new(admission.clone()))
+        .layer(RetryLayer::new(begins, strategy))
+        .service(follows);
+    let reporter = service.oneshot(Call::new(())).await.unwrap();
+    let before = admission.seen();
+    if let Some(end) = end {
+        reporter.finish(end);
+    }
+    drop(reporter);
+    [before, admission.seen()]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_followed_counts_by_its_end() {
+    let busy = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+    let broken = Failure::new(UNKNOWN, Stage::Response);
+    let none = (0, 0);
+    assert_eq!(adds_at_end(Some(Ok(()))).await, [none, (1, 1)]);
+    assert_eq!(adds_at_end(Some(Err((&busy, true)))).await, [none, (1, 0)]);
+    assert_eq!(
+        adds_at_end(Some(Err((&broken, true)))).await,
+        [none, (1, 1)]
+    );
+    assert_eq!(adds_at_end(None).await, [none, none]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,33 +6,49 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use crate::poll::polled_after_completion;
+
 pin_project! {
     /// The future of [`Backends`](super::Backends): waits for the chosen backend to be ready, then
     /// sends the attempt.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled after the backend failed to become ready.
     pub struct BackendsFuture<S, Req>
     where
         S: Service<Req>,
     {
-        // Present until the backend is ready.
-        waiting: Option<(S, Req)>,
         #[pin]
-        flight: Option<S::Future>,
+        state: State<S, Req>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    #[project_replace = StateOwned]
+    enum State<S, Req>
+    where
+        S: Service<Req>,
+    {
+        Waiting { service: S, request: Req },
+        Sent { #[pin] flight: S::Future },
+        Done,
     }
 }
 
 impl<S: Service<Req>, Req> BackendsFuture<S, Req> {
+    #[inline(always)]
     pub(super) const fn new(service: S, request: Req) -> Self {
-        Self {
-            waiting: Some((service, request)),
-            flight: None,
-        }
+        let state = State::Waiting { service, request };
+        Self { state }
     }
 }
 
 impl<S: Service<Req>, Req> fmt::Debug for BackendsFuture<S, Req> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BackendsFuture")
-            .field("is_sent", &self.flight.is_some())
+            .field("is_sent", &matches!(self.state, State::Sent { .. }))
             .finish_non_exhaustive()
     }
 }
@@ -40,21 +56,25 @@ impl<S: Service<Req>, Req> fmt::Debug for BackendsFuture<S, Req> {
 impl<S: Service<Req>, Req> Future for BackendsFuture<S, Req> {
     type Output = Result<S::Response, S::Error>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        if let Some((service, _)) = this.waiting {
-            if let Err(error) = ready!(service.poll_ready(cx)) {
-                *this.waiting = None;
-                return Poll::Ready(Err(error));
+        let mut state = self.project().state;
+        loop {
+            let ready = match state.as_mut().project() {
+                StateProj::Sent { flight } => return flight.poll(cx),
+                StateProj::Waiting { service, .. } => ready!(service.poll_ready(cx)),
+                StateProj::Done => polled_after_completion("BackendsFuture"),
+            };
+            let waited = state.as_mut().project_replace(State::Done);
+            ready?;
+            if let StateOwned::Waiting {
+                mut service,
+                request,
+            } = waited
+            {
+                let flight = service.call(request);
+                state.set(State::Sent { flight });
             }
-            if let Some((mut service, request)) = this.waiting.take() {
-                this.flight.set(Some(service.call(request)));
-            }
-        }
-        match this.flight.as_pin_mut() {
-            Some(flight) => flight.poll(cx),
-            // It was not ready; its readiness poll registered the waker.
-            None => Poll::Pending,
         }
     }
 }

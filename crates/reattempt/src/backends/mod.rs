@@ -180,9 +180,7 @@ where
         let (at, untried) = self.list.pick(request.context());
         let (backend, service) = &self.list.all[at];
         if let Some(context) = request.context() {
-            let reporter = context.reporter();
-            reporter.backend(backend.clone());
-            reporter.untried_backend(untried);
+            context.sent_to(backend, untried);
         }
         let service = service.lock().unwrap_or_else(PoisonError::into_inner);
         BackendsFuture::new(service.clone(), request)

@@ -169,19 +169,33 @@ impl AttemptSlots {
     /// The same of those other than this one.
     #[cfg(feature = "tokio")]
     pub(crate) fn others_may_have_left(&self, key: AttemptKey, sent: u32) -> bool {
-        self.any_but(Some(u32::from(key.slot)), sent)
+        self.any_but(Some(key.slot), sent)
     }
 
-    fn any_but(&self, own: Option<u32>, sent: u32) -> bool {
+    fn any_but(&self, own: Option<u8>, sent: u32) -> bool {
         let dispatch = (Stage::Dispatch as u64 + 1) << VALUE_BITS;
-        (0..SLOTS as u32)
-            // The other slots are not assigned yet and hold data of an earlier call.
-            .filter(|slot| sent >= SLOTS as u32 || (1..=sent).contains(slot))
+        self.assigned(sent)
             .filter(|slot| own != Some(*slot))
             .any(|slot| {
-                let word = self.slot(slot as u8).load(Ordering::Acquire);
+                let word = self.slot(slot).load(Ordering::Acquire);
                 word & Flag::OVER.0 == 0 && word & STAGE != dispatch
             })
+    }
+
+    /// True if one of the first `sent` attempts has a committed response that is followed and has
+    /// not ended.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_end_awaited(&self, sent: u32) -> bool {
+        let both = Flag::COMMITTED.0 | Flag::FOLLOWED.0;
+        self.assigned(sent)
+            .any(|slot| self.slot(slot).load(Ordering::Acquire) & both == both)
+    }
+
+    /// The slots of the first `sent` attempts. The others are not assigned yet and hold data of an
+    /// earlier call.
+    fn assigned(&self, sent: u32) -> impl Iterator<Item = u8> {
+        (0..SLOTS as u8)
+            .filter(move |slot| sent >= SLOTS as u32 || (1..=sent).contains(&u32::from(*slot)))
     }
 
     /// True exactly once for a committed attempt: its final status may now be counted.

@@ -17,4 +17,6 @@ pub use context::{AttemptReporter, CallContext, CallHandle, RetryInfoHandle};
 pub use has_call_context::HasCallContext;
 pub use method_name::MethodName;
 pub use replay::{NextAttempt, Replay};
+#[cfg(feature = "tokio")]
+pub(crate) use state::AtEnd;
 pub use subject::CallSubject;

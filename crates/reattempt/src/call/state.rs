@@ -1,5 +1,7 @@
 //! State shared by all attempts and layers of one call.
 
+#[cfg(feature = "tokio")]
+mod at_end;
 mod backends;
 mod began;
 mod committed;
@@ -15,6 +17,8 @@ use std::sync::Arc;
 use crate::StopReason;
 use crate::call::attempts::{AttemptKey, AttemptSlots, Flag};
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
+#[cfg(feature = "tokio")]
+pub(crate) use at_end::AtEnd;
 use began::Began;
 use log::CallLog;
 pub(crate) use options::{CallerOptions, Options};

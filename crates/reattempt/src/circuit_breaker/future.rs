@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 use super::trial::Trial;
 use crate::health::Outcome;
 use crate::poll::polled_after_completion;
-use crate::{CallContext, Classify, Stage};
+use crate::{CallContext, Classify, Stage, Verdict};
 
 pin_project! {
     /// The future of [`Circuit`](super::Circuit).
@@ -77,11 +77,16 @@ where
             };
             let context = context.get_or_insert_default();
             let verdict = classifier.classify(outcome.as_ref(), context);
-            trial.ended(Outcome::of(&verdict));
+            let report = context.report();
+            if report.followed && verdict == Verdict::Committed {
+                trial.begun(context);
+            } else {
+                trial.ended(Outcome::of(&verdict));
+            }
             let was_sent = verdict
                 .failure()
                 .is_none_or(|it| it.stage > Stage::Dispatch);
-            if was_sent && context.report().stage.is_none() {
+            if was_sent && report.stage.is_none() {
                 // For a later step of the same attempt, which may be refused.
                 context.reporter().stage(Stage::InFlight);
             }

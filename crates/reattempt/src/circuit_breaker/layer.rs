@@ -31,11 +31,12 @@ impl<C, B> CircuitBreakerLayer<C, AsError, B> {
 
 impl<C, M> CircuitBreakerLayer<C, M> {
     /// Notifies this observer when the circuit opens or closes, for metrics; the log has it anyway.
-    /// Of layers that share a breaker one is enough.
+    /// One change is one event: of layers that share a breaker the first that has an observer
+    /// notifies it. For others there is [`CircuitBreaker::on_event`].
     #[must_use]
     pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
         self.breaker
-            .on_event(move |event| observer.health_changed(event));
+            .on_event_once(move |event| observer.health_changed(event));
         self
     }
 }
@@ -61,6 +62,7 @@ impl<S, C: Clone, M: Clone, B: Clone> Layer<S> for CircuitBreakerLayer<C, M, B> 
         Circuit {
             inner,
             permit: Permit::Undecided,
+            waits: None,
             breaker: self.breaker.clone(),
             classifier: self.classifier.clone(),
             on_open: self.on_open.clone(),

@@ -51,12 +51,12 @@ mod tests;
 mod trial;
 
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tower_service::Service;
 
 use crate::deadline::AsError;
-use crate::health::{CircuitBreaker, CircuitState, Outcome};
+use crate::health::{CircuitBreaker, CircuitState, Outcome, Waits};
 use crate::{CallContext, Classify, HasCallContext};
 use crate::{Stage, clock};
 pub use future::CircuitFuture;
@@ -104,6 +104,8 @@ impl<Res, Err, F: Fn(CircuitOpen) -> Result<Res, Err>> OnOpen<Res, Err> for F {
 pub struct Circuit<S, C, M = AsError, B = Arc<CircuitBreaker>> {
     inner: S,
     permit: Permit,
+    /// Since the inner service was not ready.
+    waits: Option<Waits>,
     breaker: B,
     classifier: C,
     on_open: M,
@@ -134,6 +136,24 @@ impl<S, C, M, B> Circuit<S, C, M, B> {
             Ok(Some(sent)) => Permit::Trial(Trial::new(Arc::clone(breaker), sent)),
             Err(state) => Permit::Refused(state),
         };
+    }
+
+    /// The inner service is not ready. If the circuit opens meanwhile, the caller is refused.
+    #[cold]
+    fn wait<Err>(
+        &mut self,
+        breaker: &Arc<CircuitBreaker>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), Err>> {
+        let waits = self.waits.get_or_insert_with(|| breaker.wait());
+        waits.until_open(cx);
+        // It may have opened before the caller was known to wait.
+        self.decide(breaker);
+        if matches!(self.permit, Permit::Refused(_)) {
+            self.waits = None;
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
     }
 
     /// The inner service failed before it took a request.
@@ -170,7 +190,8 @@ where
     type Future = CircuitFuture<S::Future, S::Response, S::Error, C>;
 
     /// With one breaker for all requests: ready while it would refuse, whether or not the inner
-    /// service is, so that the caller gets the refusal at once. Of a half-open circuit one caller
+    /// service is, so that the caller gets the refusal at once. Callers that wait for the inner
+    /// service when the circuit opens are woken and refused. Of a half-open circuit one caller
     /// waits for the inner service. An error of the inner service is an outcome as that of a
     /// request is.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -181,7 +202,10 @@ where
         if matches!(self.permit, Permit::Refused(_)) {
             return Poll::Ready(Ok(()));
         }
-        let outcome = ready!(self.inner.poll_ready(cx));
+        let Poll::Ready(outcome) = self.inner.poll_ready(cx) else {
+            return self.wait(&breaker, cx);
+        };
+        self.waits = None;
         match (&outcome, &mut self.permit) {
             (Err(error), _) => self.unready::<S::Response, S::Error>(&breaker, error),
             (Ok(()), Permit::Trial(trial)) => trial.set_idle(),
@@ -231,12 +255,13 @@ where
     }
 }
 
-/// Without the trial of the original.
+/// Without what the original waits for.
 impl<S: Clone, C: Clone, M: Clone, B: Clone> Clone for Circuit<S, C, M, B> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
             permit: Permit::Undecided,
+            waits: None,
             breaker: self.breaker.clone(),
             classifier: self.classifier.clone(),
             on_open: self.on_open.clone(),

@@ -1,3 +1,6 @@
+mod late;
+mod readiness;
+
 use std::time::Duration;
 
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -223,142 +226,33 @@ async fn a_call_that_is_dropped_ends_its_trial() {
     );
 }
 
-/// Not ready, or an error when it is asked.
-#[derive(Clone)]
-struct Unready(Poll<Result<(), Refused>>);
+#[derive(Debug, Default)]
+struct Events(std::sync::atomic::AtomicU32);
 
-impl Service<Call<()>> for Unready {
-    type Response = &'static str;
-    type Error = Refused;
-    type Future = std::future::Pending<Outcome>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refused>> {
-        self.0
-    }
-
-    fn call(&mut self, _: Call<()>) -> Self::Future {
-        panic!("it was not ready");
+impl crate::Observer for Events {
+    fn health_changed(&self, _: &crate::health::HealthEvent) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_one_refuses_at_once_what_is_not_ready() {
+async fn one_change_of_a_shared_breaker_is_one_event() {
     let breaker = breaker();
+    let seen = [(); 2].map(|()| Arc::<Events>::default());
+    for events in &seen {
+        let any = crate::classify_fn(|_: Result<&(), &()>, _: &CallContext| Verdict::Success);
+        let client = CircuitBreakerLayer::new(Arc::clone(&breaker), any);
+        let _ = client.observer(Arc::clone(events) as Arc<dyn crate::Observer>);
+    }
+    let added = Arc::<Events>::default();
+    let by_hand = Arc::clone(&added);
+    breaker.on_event(move |event| crate::Observer::health_changed(&*by_hand, event));
     breaker.open();
-    let mut service = layer(&breaker).layer(Unready(Poll::Pending));
-    let (outcome, _) = send(service.clone()).await;
-    assert!(matches!(outcome, Err(Some(_))));
-    // Closed between the two: it is not sent to a service that was not asked.
-    let ready = service.ready().await.unwrap();
-    breaker.close();
-    assert!(matches!(ready.call(Call::new(())).await, Err(Some(_))));
-    let waits = tokio::time::timeout(Duration::from_secs(1), service.ready());
-    assert!(waits.await.is_err(), "a closed one waits");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_service_that_cannot_become_ready_opens_it() {
-    let breaker = breaker();
-    let service = layer(&breaker).layer(Unready(Poll::Ready(Err(None))));
-    for _ in 0..5 {
-        assert_eq!(send(service.clone()).await.0, Err(None));
-    }
-    assert!(matches!(send(service).await.0, Err(Some(_))));
-}
-
-/// Ready once there is a permit.
-#[derive(Clone)]
-struct Slow(Arc<tokio::sync::Semaphore>);
-
-impl Service<Call<()>> for Slow {
-    type Response = &'static str;
-    type Error = Refused;
-    type Future = std::future::Ready<Outcome>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Refused>> {
-        let mut ready = Box::pin(Arc::clone(&self.0).acquire_owned());
-        match std::future::Future::poll(ready.as_mut(), cx) {
-            Poll::Ready(_) => Poll::Ready(Ok(())),
-            Poll::Pending => {
-                // This future is dropped, and its waker with it.
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-        }
-    }
-
-    fn call(&mut self, _: Call<()>) -> Self::Future {
-        std::future::ready(Ok("answer"))
-    }
-}
-
-/// A breaker that is half-open now.
-async fn half_open() -> Arc<CircuitBreaker> {
-    let breaker = breaker();
-    for _ in 0..5 {
-        let sent = breaker.admit(clock::now()).unwrap();
-        breaker.ended(sent, clock::now(), crate::health::Outcome::Failure);
-    }
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(breaker.state(clock::now()), CircuitState::HalfOpen);
-    breaker
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_one_caller_waits_for_the_backend_of_a_half_open_one() {
-    let breaker = half_open().await;
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
-    let service = layer(&breaker).layer(Slow(Arc::clone(&gate)));
-    let mut trial = service.clone();
-    let mut waits = Box::pin(trial.ready());
-    assert!(futures_poll(&mut waits).is_pending());
-    for _ in 0..3 {
-        let mut other = service.clone();
-        let ready = futures_poll(&mut Box::pin(other.ready())).map(|ready| ready.is_ok());
-        assert_eq!(ready, Poll::Ready(true), "it does not wait");
-        let state = CircuitState::HalfOpen;
-        let refused = other.call(Call::new(())).await;
-        assert_eq!(refused, Err(Some(CircuitOpen { state })));
-    }
-    gate.add_permits(1);
-    let answer = waits.await.unwrap().call(Call::new(())).await;
-    assert_eq!(answer, Ok("answer"));
-    assert_eq!(breaker.state(clock::now()), CircuitState::Closed);
-}
-
-fn futures_poll<F: std::future::Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    let mut cx = Context::from_waker(std::task::Waker::noop());
-    std::pin::Pin::new(future).poll(&mut cx)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_trial_that_is_ready_and_never_sent_decides_nothing() {
-    let breaker = half_open().await;
-    let gate = Arc::new(tokio::sync::Semaphore::new(1));
-    let service = layer(&breaker).layer(Slow(gate));
-    let mut unused = service.clone();
-    let _ = unused.ready().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(breaker.admit(clock::now()).is_err(), "it has the trial");
-    drop(unused);
-    assert_eq!(breaker.state(clock::now()), CircuitState::HalfOpen);
-    assert_eq!(send(service).await.0, Ok("answer"));
-    assert_eq!(breaker.state(clock::now()), CircuitState::Closed);
-}
-
-#[tokio::test(start_paused = true)]
-async fn opened_by_hand_a_waiting_trial_is_refused() {
-    let breaker = half_open().await;
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
-    let mut service = layer(&breaker).layer(Slow(gate));
-    assert!(futures_poll(&mut Box::pin(service.ready())).is_pending());
-    breaker.open();
-    let ready = service.ready().await.unwrap();
-    let state = CircuitState::Open(Duration::MAX);
-    let refused = ready.call(Call::new(())).await;
-    assert_eq!(refused, Err(Some(CircuitOpen { state })));
-    breaker.automatic();
-    assert_eq!(breaker.state(clock::now()), CircuitState::HalfOpen);
+    let counts = |events: &Arc<Events>| events.0.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(
+        (counts(&seen[0]), counts(&seen[1]), counts(&added)),
+        (1, 0, 1)
+    );
 }
 
 /// Issue 16, point 11: an error of its own, of no other crate.

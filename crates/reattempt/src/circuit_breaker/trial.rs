@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use crate::CallContext;
+use crate::call::AtEnd;
 use crate::clock;
 use crate::health::{CircuitBreaker, Outcome, Sent};
 
@@ -29,8 +31,20 @@ impl Trial {
 
     /// The request is sent.
     pub(super) fn sent(mut self) -> Self {
+        let reserved = self.sent.as_mut().filter(|_| self.is_idle);
+        if let Some(sent) = reserved {
+            self.breaker.sends(sent, clock::now());
+        }
         self.is_idle = false;
         self
+    }
+
+    /// The response has begun: the breaker learns from its end.
+    pub(super) fn begun(&mut self, context: &CallContext) {
+        let sent = self.sent.take();
+        if let Some(open) = sent.and_then(|sent| self.breaker.begun(sent, clock::now())) {
+            context.at_end(AtEnd::Health(open));
+        }
     }
 
     pub(super) fn ended(&mut self, outcome: Outcome) {

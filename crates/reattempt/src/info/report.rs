@@ -26,7 +26,7 @@ pub struct AttemptReport {
     pub circuit_open: bool,
     /// A newer configuration was requested; a waiter may have been stored.
     pub config_coming: bool,
-    /// A layer below [follows](crate::AttemptReporter::follow) the response, and reports how a
-    /// committed one ends. Kept only on a call with a throttle.
+    /// A layer [follows](crate::AttemptReporter::follow) the response, and reports how a committed
+    /// one ends.
     pub followed: bool,
 }

@@ -1,7 +1,6 @@
 //! `LogObserver`: logs every decision and every call that did not go well with `tracing` (requested
 //! by RFC 0049, Retry Orchestration).
 
-use std::fmt;
 use std::time::Duration;
 
 use tracing::Level;
@@ -16,6 +15,9 @@ use crate::{
 
 #[cfg(test)]
 mod tests;
+mod text;
+
+use text::{Reasons, Refusals, Tokens};
 
 /// Logs what recovery layers do, with `tracing`. Part of every recovery layer.
 ///
@@ -262,52 +264,5 @@ impl End<'_> {
             backend = backend.map(display),
             "{said}"
         );
-    }
-}
-
-/// Each reason with its count: `KV_LOCKED (2), KV_TEMPORARY_FAILURE (1)`.
-struct Reasons<'a>(&'a RetryInfo);
-
-impl fmt::Display for Reasons<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        list(
-            f,
-            self.0
-                .reasons()
-                .map(|reason| (reason.name(), self.0.count(reason))),
-        )
-    }
-}
-
-/// Each gate that refused a hedge, with its count.
-struct Refusals<'a>(&'a RetryInfo);
-
-impl fmt::Display for Refusals<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        list(
-            f,
-            self.0.refusals().map(|by| (by.name(), self.0.refused(by))),
-        )
-    }
-}
-
-fn list(
-    f: &mut fmt::Formatter<'_>,
-    counted: impl Iterator<Item = (&'static str, u32)>,
-) -> fmt::Result {
-    let mut before = "";
-    for (name, count) in counted {
-        write!(f, "{before}{name} ({count})")?;
-        before = ", ";
-    }
-    Ok(())
-}
-
-/// Thousandths of a token as tokens: `9.05`.
-struct Tokens(u64);
-
-impl fmt::Display for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        crate::info::tokens(f, self.0)
     }
 }

@@ -150,3 +150,31 @@ async fn a_post_moves_on_from_a_backend_that_refuses_connections() {
         assert!(client.clone().oneshot(post).await.is_ok());
     }
 }
+
+/// The circuit keeps what it knows; `reattempt::health` has the rest.
+#[tokio::test(start_paused = true)]
+async fn a_document_that_is_replaced_changes_the_policy() {
+    let text = |failures| format!(r#"{{"health": {{"consecutiveFailures": {failures}}}}}"#);
+    let live = LiveHttpPolicies::new(HttpPolicies::parse(&text(10)).unwrap().policies);
+    let health = live.load().health().clone();
+    let layer = HttpClientLayer::policies(live.clone())
+        .strategy(reattempt::strategy::NeverRetry)
+        .circuit_breakers(&health);
+    let (works, got) = (Arc::default(), Arc::default());
+    let client = layer.layer(shop(&works, &got));
+    for _ in 0..4 {
+        let failed = client.clone().oneshot(get("shop.example")).await;
+        assert!(matches!(failed, Err(ClientError::Transport(_))));
+    }
+    live.update(&text(5)).unwrap();
+    for _ in 0..2 {
+        assert!(client.clone().oneshot(get("shop.example")).await.is_err());
+    }
+    assert_eq!(
+        got.load(Ordering::Relaxed),
+        5,
+        "the fifth in a row opens it"
+    );
+    live.update("{}").unwrap();
+    assert_eq!(*health.load(), HealthPolicy::standard());
+}

@@ -1,6 +1,7 @@
 //! A table that follows a file; `reattempt::config::follow` has the rest.
 
 use reattempt::config::follow::{Follow, FollowError};
+use reattempt::health::HealthPolicy;
 
 use super::*;
 
@@ -12,6 +13,7 @@ async fn a_table_follows_a_file_with_its_throttles() {
     let text = |timeout: &str, max: u32| {
         format!(
             r#"{{"default": {{"timeout": "{timeout}", "throttle": "t"}}, "colour": 1,
+                "health": {{"consecutiveFailures": {max}}},
                 "throttles": {{"t": {{"maxTokens": {max}, "tokenRatio": 0.1}}}}}}"#
         )
     };
@@ -37,6 +39,9 @@ async fn a_table_follows_a_file_with_its_throttles() {
         .throttle("t")
         .unwrap()
         .settled(Settled::Failure(&FAILURE));
+    let health = live.load().health().clone();
+    let of = |failures: u32| HealthPolicy::standard().consecutive_failures(failures);
+    assert_eq!(*health.load(), of(10));
 
     std::fs::write(&path, text("5m", 0)).unwrap();
     tokio::time::sleep(second * 2).await;
@@ -47,11 +52,13 @@ async fn a_table_follows_a_file_with_its_throttles() {
     };
     let paths: Vec<_> = faults.faults().iter().map(|fault| &*fault.path).collect();
     assert_eq!(paths, ["$.default.timeout", "$.throttles.t.maxTokens"]);
+    assert_eq!(*health.load(), of(10));
 
     std::fs::write(&path, text("3s", 100)).unwrap();
     tokio::time::sleep(second * 2).await;
     assert_eq!(timeout(), Some(second * 3));
     let fill = live.load().throttle("t").unwrap().milli_tokens();
     assert_eq!(fill, Some(90_000), "the fill fraction is kept");
+    assert_eq!(*health.load(), of(100));
     std::fs::remove_file(&path).unwrap();
 }

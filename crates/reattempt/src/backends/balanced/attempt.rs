@@ -11,9 +11,10 @@ use tower_service::Service;
 use super::Judge;
 use super::list::List;
 use crate::backends::BackendsFuture;
+use crate::call::AtEnd;
 use crate::clock;
 use crate::health::{Outcome, Sent};
-use crate::{CallContext, Classify, HasCallContext, ReadPushback, ServerPushback};
+use crate::{CallContext, Classify, HasCallContext, ReadPushback, ServerPushback, Verdict};
 
 /// An attempt in flight. Dropped without an outcome, it took at least as long as it lasted.
 struct Flight<S> {
@@ -22,6 +23,22 @@ struct Flight<S> {
 }
 
 impl<S> Flight<S> {
+    /// The response has begun: its backend learns from the end.
+    fn begun(&mut self, context: &CallContext, hold: Option<Duration>) {
+        let sent = self.sent.take();
+        let open = sent.and_then(|sent| self.list.pool().begun(sent, clock::now(), hold));
+        if let Some(open) = open {
+            context.at_end(AtEnd::Health(open));
+        }
+    }
+
+    #[cold]
+    fn dropped(&mut self) {
+        self.ended(Outcome::Dropped, None);
+    }
+
+    // Always: 7 % of a call, together with the pool's own.
+    #[inline(always)]
     fn ended(&mut self, outcome: Outcome, hold: Option<Duration>) {
         if let Some(sent) = self.sent.take() {
             self.list.pool().ended(sent, clock::now(), outcome, hold);
@@ -30,8 +47,11 @@ impl<S> Flight<S> {
 }
 
 impl<S> Drop for Flight<S> {
+    #[inline(always)]
     fn drop(&mut self) {
-        self.ended(Outcome::Dropped, None);
+        if self.sent.is_some() {
+            self.dropped();
+        }
     }
 }
 
@@ -61,16 +81,13 @@ where
             list: Arc::clone(list),
             sent: Some(sent),
         };
-        let (backend, service) = list.at(at);
         let context = request.context();
         if let Some(context) = context {
-            let reporter = context.reporter();
-            reporter.backend(backend);
-            reporter.untried_backend(untried);
+            context.sent_to(list.name(at), untried);
         }
         let context = context.map(CallContext::share);
         Self {
-            inner: BackendsFuture::new(service, request),
+            inner: BackendsFuture::new(list.service(at), request),
             flight,
             context,
         }
@@ -91,13 +108,19 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
         let outcome = ready!(this.inner.poll(cx));
         let context = this.context.get_or_insert_default();
         let verdict = judge.classifier.classify(outcome.as_ref(), context);
-        let reported = context.report().pushback;
-        let asked = reported.or_else(|| judge.pushback.read_in(outcome.as_ref(), context).valid());
+        let report = context.report();
+        let asked = report
+            .pushback
+            .or_else(|| judge.pushback.read_in(outcome.as_ref(), context).valid());
         let hold = match asked {
             Some(ServerPushback::After(delay)) => Some(delay),
             Some(ServerPushback::Stop) | None => None,
         };
-        this.flight.ended(Outcome::of(&verdict), hold);
+        if report.followed && verdict == Verdict::Committed {
+            this.flight.begun(context, hold);
+        } else {
+            this.flight.ended(Outcome::of(&verdict), hold);
+        }
         // The attempt's state is not kept for longer than the attempt.
         *this.context = None;
         Poll::Ready(outcome)

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
-use crate::health::{Attempted, HealthEvent, HealthPolicy, Pool, Sent, Status};
+use crate::health::{Attempted, HealthEvent, LiveHealthPolicy, Pool, Sent, Status};
 use crate::{Backend, CallContext};
 
 /// The lock is held only to clone a service, so that it need not be `Sync`.
@@ -37,7 +37,7 @@ pub(super) fn named<N: Into<Arc<str>>, S>(
 impl<S> List<S> {
     pub(super) fn new<N: Into<Arc<str>>>(
         backends: impl IntoIterator<Item = (N, S)>,
-        policy: HealthPolicy,
+        policy: LiveHealthPolicy,
     ) -> Self {
         let all = named(backends);
         let pool = Pool::new(policy, all.len(), clock::now());
@@ -84,7 +84,6 @@ impl<S> List<S> {
     }
 
     /// The places of these backends, in the same order.
-    #[cold]
     fn places(&self, tried: &[Backend]) -> Vec<usize> {
         tried.iter().filter_map(|name| self.place(name)).collect()
     }
@@ -92,18 +91,25 @@ impl<S> List<S> {
     /// The backend for an attempt that is sent now; `None` if the list is empty.
     #[inline(always)]
     pub(super) fn choose(&self, context: Option<&CallContext>) -> Option<Sent> {
-        // A first attempt has none, and allocates nothing for them.
-        let tried = context.map_or_else(Vec::new, CallContext::backends_tried);
-        let tried = if tried.is_empty() {
-            Vec::new()
-        } else {
-            self.places(&tried)
-        };
+        match context.filter(|context| !context.is_plain()) {
+            Some(context) => self.choose_again(context),
+            None => self.pool.send(clock::now(), Attempted::default()),
+        }
+    }
+
+    #[cold]
+    fn choose_again(&self, context: &CallContext) -> Option<Sent> {
+        let tried = self.places(&context.backends_tried());
         let attempt = Attempted {
             tried: &tried,
-            may_lose: context.is_some_and(CallContext::may_lose),
+            may_lose: context.may_lose(),
         };
         self.pool.send(clock::now(), attempt)
+    }
+
+    /// The name of the backend at this place.
+    pub(super) const fn name(&self, at: usize) -> &Backend {
+        &self.all[at].0
     }
 
     pub(super) fn status(&self) -> Vec<(Backend, Status)> {
@@ -113,11 +119,13 @@ impl<S> List<S> {
 }
 
 impl<S: Clone> List<S> {
-    /// The backend at this place.
-    pub(super) fn at(&self, at: usize) -> (Backend, S) {
-        let (name, service) = &self.all[at];
-        let service = service.lock().unwrap_or_else(PoisonError::into_inner);
-        (name.clone(), service.clone())
+    /// The service of the backend at this place.
+    pub(super) fn service(&self, at: usize) -> S {
+        let service = &self.all[at].1;
+        service
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

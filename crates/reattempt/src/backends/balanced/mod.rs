@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 use tower_service::Service;
 
-use crate::health::{HealthEvent, HealthPolicy, Status};
+use crate::health::{HealthEvent, LiveHealthPolicy, Status};
 use crate::{Backend, Classify, HasCallContext, Observer, ReadPushback, ServerPushback};
 
 use attempt::Attempt;
@@ -22,8 +22,9 @@ use list::List;
 
 /// A list of services, one per backend, of which each attempt uses a healthy one with little load.
 ///
-/// - A backend that fails is ejected for a time, by a [`HealthPolicy`]. A further one only
-///   while fewer than its share are; if all are ejected, all are used.
+/// - A backend that fails is ejected for a time, by a
+///   [`HealthPolicy`](crate::health::HealthPolicy). A further one only while fewer than its share
+///   are; if all are ejected, all are used.
 /// - Of two healthy backends drawn at random the one with less load is used: attempts in flight,
 ///   and recent latency where that differs by more than a factor of two.
 /// - A further attempt of a call goes to a backend that the call has not tried. A hedge may probe
@@ -36,8 +37,9 @@ use list::List;
 /// Each ejection is logged at WARN and each return at INFO (`tracing`, target `reattempt::health`).
 ///
 /// The classifier is that of the recovery layer: a verdict that the request is at fault says
-/// nothing against the backend ([`Outcome::of`](crate::health::Outcome::of)). A response that is
-/// committed counts as an answer when its head arrives.
+/// nothing against the backend ([`Outcome::of`](crate::health::Outcome::of)). A committed response
+/// counts by its [end](crate::AttemptReporter::finish) if a layer
+/// [follows](crate::AttemptReporter::follow) it, and otherwise as an answer when its head arrives.
 pub struct Balanced<S, C, P = NoPushback> {
     /// There once it was called: a clone that only changes the list keeps none, and no service that
     /// was removed.
@@ -71,10 +73,10 @@ impl<S: Send + 'static, C> Balanced<S, C> {
     #[must_use]
     pub fn new<N: Into<Arc<str>>>(
         backends: impl IntoIterator<Item = (N, S)>,
-        policy: HealthPolicy,
+        policy: impl Into<LiveHealthPolicy>,
         classifier: C,
     ) -> Self {
-        let (changes, changed) = watch::channel(Arc::new(List::new(backends, policy)));
+        let (changes, changed) = watch::channel(Arc::new(List::new(backends, policy.into())));
         let pushback = NoPushback;
         Self {
             list: None,

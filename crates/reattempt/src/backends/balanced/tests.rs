@@ -1,3 +1,5 @@
+mod late;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,6 +11,7 @@ use super::*;
 use crate::backoff::{Backoff, Randomness};
 use crate::clock;
 use crate::failure::reason::{KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
+use crate::health::HealthPolicy;
 use crate::strategy::MaxAttempts;
 use crate::{
     AttemptKind, Call, CallContext, Failure, HedgeLayer, HedgePolicy, Idempotency, RetryInfo,

@@ -3,6 +3,8 @@
 use super::Attempt;
 use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
+#[cfg(feature = "tokio")]
+use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 #[cfg(feature = "tokio")]
 use crate::policy::admission::was_accepted;
@@ -60,8 +62,18 @@ impl CallHandle {
         }
     }
 
-    /// Whether the server accepted the call. `None` also while it is in progress, and if no
-    /// recovery layer acts on it.
+    /// Whether the call has a committed response that is followed to its end; then this learns from
+    /// it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn at_end(&self, learns: impl FnOnce() -> AtEnd) -> bool {
+        let state = self.0.call().filter(|_| !self.is_copied());
+        state.is_some_and(|state| {
+            state.stopped() == Some(StopReason::Committed) && state.at_end_of_call(learns)
+        })
+    }
+
+    /// Whether the server accepted the call, as far as the head of its response says. `None` also
+    /// while it is in progress, and if no recovery layer acts on it.
     #[cfg(feature = "tokio")]
     pub(crate) fn was_accepted(&self) -> Option<bool> {
         let state = self.0.call().filter(|_| !self.is_copied())?;

@@ -128,16 +128,14 @@ impl AttemptReporter {
     /// to its [end](Self::finish). The recovery layer checks that a layer does so.
     #[must_use]
     pub fn follow(self) -> Self {
-        // Without a throttle there is nothing to report.
-        if self.0.throttle().is_some() {
-            self.with(|state, key| state.slots.set(key, Flag::FOLLOWED));
-        }
+        self.with(|state, key| state.slots.set(key, Flag::FOLLOWED));
         self
     }
 
-    /// A committed response ended: with `Err` if it failed. Counted in the throttle once, and only
-    /// if the recovery layer had left the response open; `Err` with `counts` false is recorded but
-    /// says nothing about the server (a fatal status).
+    /// A committed response ended: with `Err` if it failed. Counted once, and only if the recovery
+    /// layer had left the response open: in the throttle, in the health of its backend, by its
+    /// circuit breaker and by admission. `Err` with `counts` false is recorded but not counted in
+    /// the throttle (a fatal status).
     pub fn finish(&self, end: Result<(), (&Failure, bool)>) {
         let Some(state) = self.0.call() else {
             return;
@@ -146,6 +144,8 @@ impl AttemptReporter {
         if !state.slots.conclude(key) {
             return;
         }
+        #[cfg(feature = "tokio")]
+        state.ended(key.attempt, end);
         if let Err((failure, counts)) = end {
             state.concluded(key, self.0.marks.kind(), failure, counts);
             #[cfg(feature = "tokio")]
@@ -159,8 +159,10 @@ impl AttemptReporter {
             Ok(()) if first => throttle.settled(Settled::Success),
             Ok(()) => throttle.recovered(state.last_paid().as_ref()),
             Err((failure, counts)) => {
-                if first {
-                    throttle.first_failed();
+                match (first, !counts && failure.is_answer()) {
+                    (true, true) => throttle.first_answered(),
+                    (true, false) => throttle.first_failed(),
+                    (false, _) => {}
                 }
                 if counts {
                     throttle.settled(Settled::Failure(failure));

@@ -2,6 +2,8 @@
 
 use std::sync::PoisonError;
 
+#[cfg(feature = "tokio")]
+use super::at_end::AtEnd;
 use super::identity::Identity;
 use super::{CallState, LOGGED, SENT_MASK};
 use crate::call::attempts::ConfigWaiter;
@@ -24,6 +26,8 @@ pub(super) struct CallLog {
     paid: Option<Failure>,
     pub(super) backends: Vec<(u32, Backend)>,
     pub(super) waiters: Vec<(u32, ConfigWaiter)>,
+    #[cfg(feature = "tokio")]
+    pub(super) at_end: Vec<(u32, AtEnd)>,
 }
 
 impl CallLog {
@@ -35,10 +39,14 @@ impl CallLog {
             paid,
             backends,
             waiters,
+            #[cfg(feature = "tokio")]
+            at_end,
         } = self;
         (*identity, *paid) = (None, None);
         backends.clear();
         waiters.clear();
+        #[cfg(feature = "tokio")]
+        at_end.clear();
         info.clear();
         let info = info.records.capacity().max(info.reasons.capacity());
         info.max(backends.capacity()) <= FEW && waiters.capacity() <= FEW

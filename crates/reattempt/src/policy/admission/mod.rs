@@ -1,80 +1,29 @@
 //! Which calls are sent at all: Google SRE's adaptive throttling of first attempts.
 
+mod accepted;
+mod criticality;
 #[cfg(all(test, reattempt_loom))]
 mod models;
+mod refused;
 #[cfg(feature = "config")]
 mod settings;
 #[cfg(test)]
 mod tests;
 mod window;
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::backoff::Randomness;
 use super::ticks::Ticks;
-use crate::StopReason;
-use crate::failure::reason::NOT_ADMITTED;
-use crate::reason::ReasonClass;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Failure, Stage};
+#[cfg(feature = "tokio")]
+pub(crate) use accepted::is_accepted;
+pub use accepted::was_accepted;
+pub use criticality::Criticality;
+pub use refused::Refused;
 #[cfg(feature = "config")]
 pub use settings::AdmissionSettings;
 use window::Window;
-
-/// How much it matters that a call is sent: the lowest is refused first (Google SRE, Handling
-/// Overload, Criticality).
-///
-/// ```
-/// use reattempt::{CallContext, admission::Criticality};
-///
-/// let mut context = CallContext::default();
-/// assert_eq!(context.criticality(), Criticality::CRITICAL);
-/// context.set_criticality(Criticality::SHEDDABLE);
-/// assert_eq!(context.criticality().number(), 0);
-/// assert_eq!(Criticality::new(7), Criticality::CRITICAL_PLUS);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Criticality(u8);
-
-impl Criticality {
-    /// 0: batch work, for which an outage for minutes or hours is expected.
-    pub const SHEDDABLE: Self = Self(0);
-    /// 1: batch work, for which it is not.
-    pub const SHEDDABLE_PLUS: Self = Self(1);
-    /// 2, the default: users see the failure.
-    pub const CRITICAL: Self = Self(2);
-    /// 3: the failure would be grave.
-    pub const CRITICAL_PLUS: Self = Self(3);
-
-    /// The criticality with this number; a larger one than 3 is 3.
-    #[must_use]
-    pub const fn new(number: u8) -> Self {
-        if number > 3 {
-            Self::CRITICAL_PLUS
-        } else {
-            Self(number)
-        }
-    }
-
-    /// The number, from 0 to 3.
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        self.0
-    }
-}
-
-impl Default for Criticality {
-    fn default() -> Self {
-        Self::CRITICAL
-    }
-}
-
-impl fmt::Debug for Criticality {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Criticality({})", self.0)
-    }
-}
 
 /// Settings that are out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,30 +34,6 @@ pub enum InvalidAdmission {
     /// The window is outside of one second to ten minutes.
     #[error("the window of admission must be from 1s to 600s, got {0:?}")]
     Window(Duration),
-}
-
-/// The call was refused before it was sent: the server accepts too few of the latest calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not admitted: {accepted} of the latest {requests} calls were accepted (criticality {})",
-    criticality.number()
-)]
-#[non_exhaustive]
-pub struct Refused {
-    /// The calls of the window that ended or were refused.
-    pub requests: u64,
-    /// Those that the server accepted.
-    pub accepted: u64,
-    /// Of the refused call.
-    pub criticality: Criticality,
-}
-
-impl Refused {
-    /// The same as a failure: [`NOT_ADMITTED`], never sent, safe for any request.
-    #[must_use]
-    pub const fn failure(&self) -> Failure {
-        Failure::new(NOT_ADMITTED, Stage::Dispatch)
-    }
 }
 
 /// Adaptive throttling of one server's first attempts (Google SRE, Handling Overload, Client-Side
@@ -271,7 +196,7 @@ impl Admission {
         let requests: u64 = counts.requests.iter().sum();
         // Both fit in 27 bits, and the multiplier in 17.
         let surplus = (requests * 1000).saturating_sub(accepted * multiplier);
-        let at = usize::from(criticality.0);
+        let at = usize::from(criticality.number());
         let lower: u64 = counts.requests[..at].iter().sum();
         // What the lower ones do not cover is taken from this one.
         let surplus = surplus.saturating_sub(lower * 1000);
@@ -310,32 +235,12 @@ impl Admission {
         // One more, because zero is "none so far".
         let now = passed.saturating_add(1);
         let relaxed = Ordering::Relaxed;
-        let probed = &self.probed[usize::from(criticality.0)];
+        let probed = &self.probed[usize::from(criticality.number())];
         let took = probed.fetch_update(relaxed, relaxed, |before| {
             let due = before == 0 || now >= before.saturating_add(PROBE_AFTER);
             due.then_some(now)
         });
         took.is_ok()
-    }
-}
-
-/// Whether a server accepted a call that ended like this: it succeeded, or its last failure is the
-/// server's own and of another class than [`ReasonClass::Overload`]. `None` if that is not known:
-/// its caller dropped it, or no attempt was `sent`.
-#[must_use]
-pub fn was_accepted(
-    stopped: StopReason,
-    sent: bool,
-    last: impl FnOnce() -> Option<Failure>,
-) -> Option<bool> {
-    match stopped {
-        StopReason::Success | StopReason::Committed => Some(true),
-        StopReason::Cancelled | StopReason::NotAdmitted => None,
-        StopReason::Deadline => sent.then_some(false),
-        _ => {
-            let last = last()?;
-            Some(last.stage == Stage::Response && last.class() != ReasonClass::Overload)
-        }
     }
 }
 

@@ -2,6 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
 
 use super::*;
+use crate::reason::NOT_ADMITTED;
+use crate::{Failure, Stage, StopReason};
 
 const CRITICAL: Criticality = Criticality::CRITICAL;
 

@@ -1,13 +1,19 @@
 //! A circuit breaker: the health of one backend, for which there is no other.
 
 use std::sync::Arc;
+#[cfg(feature = "tokio")]
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use super::Outcome;
 use super::event::{HealthCause, HealthChange, HealthEvent, Listeners};
-use super::options::HealthPolicy;
+#[cfg(feature = "tokio")]
+use super::late::Open;
+use super::live::LiveHealthPolicy;
 use super::pool::Pool;
 use super::send::Sent;
-use super::{FailurePercentageEjection, Outcome};
+#[cfg(feature = "tokio")]
+use super::waiting::{Waiting, Waits};
 use crate::sync::{AtomicU8, Ordering};
 
 /// Whether requests are let through.
@@ -40,29 +46,33 @@ pub struct CircuitBreaker {
     pool: Pool,
     switch: Arc<AtomicU8>,
     listeners: Arc<Listeners>,
+    /// A layer has brought its observer.
+    #[cfg(feature = "tokio")]
+    is_observed: AtomicBool,
+    #[cfg(feature = "tokio")]
+    waiting: Arc<Waiting>,
 }
 
 impl CircuitBreaker {
     /// A closed circuit that exists from `now` on.
     #[must_use]
-    pub fn new(policy: HealthPolicy, now: Instant) -> Self {
-        let alone = |by: FailurePercentageEjection| FailurePercentageEjection {
-            minimum_hosts: 1,
-            ..by
-        };
-        let by_share = policy.failure_percentage.map(alone);
-        let policy = policy
-            .max_ejection_percent(100)
-            .success_rate(None)
-            .failure_percentage(by_share);
-        let pool = Pool::returning(policy, 1, now, true);
+    pub fn new(policy: impl Into<LiveHealthPolicy>, now: Instant) -> Self {
+        let pool = Pool::returning(policy.into(), 1, now, true);
         let switch = Arc::new(AtomicU8::new(AUTOMATIC));
         let listeners = Arc::new(Listeners::default());
         listeners.add(HealthEvent::log);
         let (switched, notified) = (Arc::clone(&switch), Arc::clone(&listeners));
+        #[cfg(feature = "tokio")]
+        let waiting = Arc::<Waiting>::default();
+        #[cfg(feature = "tokio")]
+        let wakes = Arc::clone(&waiting);
         pool.on_event(move |event| {
             // By hand it is open or closed whatever it decides itself.
             if switched.load(Ordering::Relaxed) == AUTOMATIC {
+                #[cfg(feature = "tokio")]
+                if event.change == HealthChange::Opened {
+                    wakes.wake_all();
+                }
                 notified.notify(std::slice::from_ref(event));
             }
         });
@@ -70,6 +80,10 @@ impl CircuitBreaker {
             pool,
             switch,
             listeners,
+            #[cfg(feature = "tokio")]
+            is_observed: AtomicBool::new(false),
+            #[cfg(feature = "tokio")]
+            waiting,
         }
     }
 
@@ -84,6 +98,15 @@ impl CircuitBreaker {
     /// functions stay. It is called inline and must not block.
     pub fn on_event(&self, listener: impl Fn(&HealthEvent) + Send + Sync + 'static) {
         self.listeners.add(listener);
+    }
+
+    /// For layers that share the breaker: the observer of the first one that has any, so that one
+    /// change is one event.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn on_event_once(&self, listener: impl Fn(&HealthEvent) + Send + Sync + 'static) {
+        if !self.is_observed.swap(true, Ordering::Relaxed) {
+            self.on_event(listener);
+        }
     }
 
     /// Opens the circuit until it is switched again.
@@ -106,6 +129,10 @@ impl CircuitBreaker {
         let was_open = self.is_open();
         self.switch.store(to, Ordering::Relaxed);
         let is_open = self.is_open();
+        #[cfg(feature = "tokio")]
+        if is_open {
+            self.waiting.wake_all();
+        }
         if was_open != is_open {
             let change = if is_open {
                 HealthChange::Opened
@@ -162,6 +189,18 @@ impl CircuitBreaker {
         self.switch.load(Ordering::Relaxed) == OPEN
     }
 
+    /// A caller that waits for the backend.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wait(&self) -> Waits {
+        self.waiting.wait()
+    }
+
+    /// A trial that was reserved is sent now.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn sends(&self, trial: &mut Sent, now: Instant) {
+        self.pool.sends(trial, now);
+    }
+
     /// A trial that was reserved was not sent, for no fault of the backend.
     #[cfg(feature = "tokio")]
     pub(crate) fn unsent(&self, sent: Sent, now: Instant) {
@@ -178,6 +217,12 @@ impl CircuitBreaker {
             CLOSED => Ok(self.pool.force(now)),
             _ => self.pool.admit(now).map_err(refusal),
         }
+    }
+
+    /// The response of a request has begun: its end will say whether it succeeded.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn begun(&self, sent: Sent, now: Instant) -> Option<Open> {
+        self.pool.begun(sent, now, None)
     }
 
     /// A request that was let through is over.

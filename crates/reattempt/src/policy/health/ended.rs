@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Outcome;
 use super::event::HealthCause;
-use super::ledger::nanos;
+use super::ledger::{Common, nanos};
 use super::member::Member;
 use super::pool::Pool;
 use super::send::{Role, Sent};
@@ -20,27 +20,41 @@ const UNANSWERED: u64 = 4;
 
 impl Pool {
     /// An attempt is over: `hold` is for how long the server asked not to be used.
-    #[inline]
+    // Always: see its use in `Balanced`.
+    #[inline(always)]
     pub fn ended(&self, sent: Sent, now: Instant, outcome: Outcome, hold: Option<Duration>) {
         let Some(member) = self.members.get(sent.at) else {
             return;
         };
         let now = self.common.nanos(now);
         let took = now.saturating_sub(sent.since);
-        member.over();
         let mut is_failure = false;
         if outcome == Outcome::Success {
             member.succeeded();
-            if !member.took(took) {
-                self.first_answer(took);
-            }
+            self.answered(member, took);
         } else {
-            is_failure =
-                member.returned_at() <= sent.since && self.unsuccessful(member, now, took, outcome);
+            member.over();
+            is_failure = member.returned_at() <= sent.since
+                && self.common.unsuccessful(member, now, took, outcome);
         }
         if sent.role != Role::Regular {
             self.probed(member, now, &sent, outcome, is_failure);
         }
+        self.hold(member, now, hold);
+    }
+
+    /// An attempt is no longer in flight, and its answer took this long.
+    #[inline]
+    pub(super) fn answered(&self, member: &Member, took: u64) {
+        member.over();
+        if !member.took(took) {
+            self.first_answer(took);
+        }
+    }
+
+    /// The server asked not to be used for this long.
+    #[inline]
+    pub(super) fn hold(&self, member: &Member, now: u64, hold: Option<Duration>) {
         if let Some(hold) = hold {
             let hold = nanos(hold.min(LONGEST_HOLD));
             member.hold(now.saturating_add(hold));
@@ -57,28 +71,6 @@ impl Pool {
             .usual
             .compare_exchange(0, took.max(1), Relaxed, Relaxed);
         self.members.iter().for_each(|member| member.assume(took));
-    }
-
-    /// Whether it counts as a failure: a drop does if the silence before it was long.
-    #[cold]
-    fn unsuccessful(&self, member: &Member, now: u64, took: u64, outcome: Outcome) -> bool {
-        let usual = self.common.usual.load(Relaxed);
-        let unanswered = usual.saturating_mul(UNANSWERED);
-        let silence = if usual > 0 {
-            unanswered
-        } else {
-            nanos(self.common.policy.interval)
-        };
-        member.took_at_least(took);
-        if outcome == Outcome::Dropped && took <= silence {
-            return false;
-        }
-        member.failed();
-        if member.is_ejected() || !self.common.failed_again(member, now) {
-            // One that fails at once is not a fast one.
-            member.took_at_least(unanswered);
-        }
-        true
     }
 
     #[cold]
@@ -100,16 +92,43 @@ impl Pool {
                     common.uneject(ledger, member, now, HealthCause::Answered);
                 } else if is_own && common.by_trial && is_failure {
                     common.eject_again(ledger, member, now, HealthCause::FailedTrial);
-                } else if is_own && common.by_trial {
-                    // It said nothing: the next call tries.
-                    member.probe_from(now);
                 } else if is_own {
-                    member.probe_from(common.next_probe(member, now));
+                    member.probed(now);
                 }
             }
             if is_own {
                 member.probe_over();
             }
         });
+    }
+}
+
+impl Common {
+    /// Whether it counts as a failure: a drop does if the silence before it was long.
+    #[cold]
+    pub(super) fn unsuccessful(
+        &self,
+        member: &Member,
+        now: u64,
+        took: u64,
+        outcome: Outcome,
+    ) -> bool {
+        let usual = self.usual.load(Relaxed);
+        let unanswered = usual.saturating_mul(UNANSWERED);
+        let silence = if usual > 0 {
+            unanswered
+        } else {
+            nanos(self.policy.load().interval)
+        };
+        member.took_at_least(took);
+        if outcome == Outcome::Dropped && took <= silence {
+            return false;
+        }
+        member.failed();
+        if member.is_ejected() || !self.failed_again(member, now) {
+            // One that fails at once is not a fast one.
+            member.took_at_least(unanswered);
+        }
+        true
     }
 }

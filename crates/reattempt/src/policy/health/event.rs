@@ -92,8 +92,8 @@ pub enum HealthCause {
     Time,
     /// It answered: a probe, a trial, or a request that had no other backend.
     Answered,
-    /// The list became shorter, and fewer may be ejected.
-    ShorterList,
+    /// Fewer may be ejected than are: the list became shorter, or the policy changed.
+    FewerAllowed,
     /// A circuit breaker was switched.
     ByHand,
 }
@@ -107,7 +107,7 @@ impl HealthCause {
         Self::FailedTrial,
         Self::Time,
         Self::Answered,
-        Self::ShorterList,
+        Self::FewerAllowed,
         Self::ByHand,
     ];
 
@@ -121,7 +121,7 @@ impl HealthCause {
             Self::FailedTrial => "failed_trial",
             Self::Time => "time",
             Self::Answered => "answered",
-            Self::ShorterList => "shorter_list",
+            Self::FewerAllowed => "fewer_allowed",
             Self::ByHand => "by_hand",
         }
     }

@@ -4,9 +4,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::event::{HealthCause, HealthChange, HealthEvent, Listeners};
+use super::live::LiveHealthPolicy;
 use super::member::Member;
 use super::options::HealthPolicy;
-use super::sweep;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 use Ordering::Relaxed;
@@ -17,7 +17,7 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 /// What the pools of one changing list share.
 #[derive(Debug)]
 pub(super) struct Common {
-    pub(super) policy: HealthPolicy,
+    pub(super) policy: LiveHealthPolicy,
     /// How an ejected backend returns: a circuit breaker's only by a trial.
     pub(super) by_trial: bool,
     pub(super) epoch: Instant,
@@ -38,7 +38,7 @@ pub(super) struct Ledger {
     /// Of the newest list.
     pub(super) members: Vec<Arc<Member>>,
     pub(super) ticked_at: u64,
-    pub(super) sweep_at: u64,
+    pub(super) swept_at: u64,
     /// What happened under the lock, until it is released.
     pub(super) events: Vec<HealthEvent>,
 }
@@ -88,7 +88,7 @@ impl Common {
         let ejected = ledger.members.iter().filter(|one| one.is_ejected());
         if member.is_ejected()
             || member.is_gone()
-            || !self.policy.may_eject(ejected.count(), ledger.members.len())
+            || !self.may_eject(&self.policy.load(), ejected.count(), ledger)
         {
             return;
         }
@@ -111,35 +111,50 @@ impl Common {
                 HealthChange::Ejected
             },
             cause,
-            ejected_for: Some(self.policy.ejection_time(member.times())),
+            ejected_for: Some(self.policy.load().ejection_time(member.times())),
         });
-        member.probe_from(self.next_probe(member, now));
+        member.probed(now);
         self.plain_until.store(0, Relaxed);
     }
 
-    /// When an ejected backend may be probed next.
-    pub(super) fn next_probe(&self, member: &Member, now: u64) -> u64 {
-        if self.by_trial {
-            return self.ejected_until(member).unwrap_or(now);
+    /// Whether one more backend may be ejected while `ejected` are. A circuit has no other.
+    fn may_eject(&self, policy: &HealthPolicy, ejected: usize, ledger: &Ledger) -> bool {
+        self.by_trial || policy.may_eject(ejected, ledger.members.len())
+    }
+
+    /// Fewer may be ejected than are: those that were ejected first return.
+    pub(super) fn uneject_beyond_share(&self, ledger: &mut Ledger, now: u64) {
+        let ejected = ledger.members.iter().filter(|one| one.is_ejected());
+        let mut ejected: Vec<_> = ejected.map(Arc::clone).collect();
+        ejected.sort_by_key(|member| member.ejected_at());
+        let policy = self.policy.load();
+        for at in 0..ejected.len() {
+            let others = ejected.len() - at - 1;
+            if !self.may_eject(&policy, others, ledger) {
+                self.uneject(ledger, &ejected[at], now, HealthCause::FewerAllowed);
+            }
         }
-        let probe = self.policy.probe_interval;
-        probe.map_or(u64::MAX, |interval| now.saturating_add(nanos(interval)))
     }
 
     /// Takes the right to probe, if it is time and no other probe is in flight. One that hangs for
     /// the time of an ejection is not waited for.
     pub(super) fn take_probe(&self, member: &Member, now: u64) -> bool {
-        member.take_probe(now, self.patience(member))
-    }
-
-    fn patience(&self, member: &Member) -> u64 {
-        nanos(self.policy.ejection_time(member.times())).max(1)
+        let policy = self.policy.load();
+        let due = if self.by_trial {
+            self.ejected_until(member)
+        } else {
+            let after = |interval| member.probed_at().saturating_add(nanos(interval));
+            policy.probe_interval.map(after)
+        };
+        let patience = nanos(policy.ejection_time(member.times())).max(1);
+        due.is_some_and(|due| now >= due) && member.take_probe(now, patience)
     }
 
     /// When the time of its ejection is over.
     pub(super) fn ejected_until(&self, member: &Member) -> Option<u64> {
-        let time = nanos(self.policy.ejection_time(member.times()));
-        Some(member.ejected_at()?.saturating_add(time))
+        let at = member.ejected_at()?;
+        let time = self.policy.load().ejection_time(member.times());
+        Some(at.saturating_add(nanos(time)))
     }
 
     pub(super) fn uneject(
@@ -151,7 +166,7 @@ impl Common {
     ) {
         // One that returns by time alone is ejected by its next failure.
         let in_a_row = match cause {
-            HealthCause::Time => self.policy.consecutive_failures.unwrap_or(1) - 1,
+            HealthCause::Time => self.policy.load().failures_in_doubt(),
             _ => 0,
         };
         member.uneject(now, in_a_row);
@@ -175,7 +190,7 @@ impl Common {
     #[cold]
     pub(super) fn failed_again(&self, member: &Member, now: u64) -> bool {
         let in_a_row = member.failed_again();
-        let Some(most) = self.policy.consecutive_failures else {
+        let Some(most) = self.policy.load().consecutive_failures else {
             return false;
         };
         // Not at each further one: the lock would be asked by all failing calls.
@@ -184,103 +199,5 @@ impl Common {
             self.with_ledger(|ledger| self.eject(ledger, member, now, cause));
         }
         in_a_row < most || member.is_ejected()
-    }
-
-    /// What is due by time.
-    #[cold]
-    pub(super) fn tick(&self, now: u64) {
-        self.with_ledger(|ledger| {
-            if now < self.tick_at.load(Relaxed) {
-                return;
-            }
-            let tick = nanos(TICK.min(self.policy.interval));
-            let ticks = now.saturating_sub(ledger.ticked_at) / tick;
-            self.measure(ledger, ticks);
-            if now >= ledger.sweep_at {
-                self.sweep(ledger, now);
-            }
-            for member in &ledger.members {
-                let slow_start = nanos(self.policy.slow_start);
-                let is_over = |joined: u64| now.saturating_sub(joined) >= slow_start;
-                if member.joined_at().is_some_and(is_over) {
-                    member.has_full_share();
-                }
-            }
-            ledger.ticked_at = now;
-            let next = now.saturating_add(tick).min(ledger.sweep_at);
-            self.tick_at.store(next, Relaxed);
-            let is_plain = |member: &Arc<Member>| {
-                !member.is_ejected() && !member.is_held(now) && member.joined_at().is_none()
-            };
-            let plain = ledger.members.iter().all(is_plain);
-            self.plain_until
-                .store(if plain { next } else { 0 }, Relaxed);
-        });
-    }
-
-    /// The usual latency is the lower median of those whose last attempt was answered. An estimate
-    /// that nothing renews comes nearer to it.
-    pub(super) fn measure(&self, ledger: &Ledger, ticks: u64) {
-        let (mut known, mut idle) = (Vec::new(), Vec::new());
-        for member in &ledger.members {
-            if member.take_answered() && !member.is_failing() {
-                known.push(member.latency());
-            } else if member.in_flight() == 0 {
-                idle.push(member);
-            }
-        }
-        if !known.is_empty() {
-            let middle = (known.len() - 1) / 2;
-            let (_, usual, _) = known.select_nth_unstable(middle);
-            self.usual.store(*usual, Relaxed);
-        }
-        let usual = self.usual.load(Relaxed);
-        idle.iter().for_each(|member| member.forget(usual, ticks));
-    }
-
-    /// A50, Outlier Detection Behavior.
-    pub(super) fn sweep(&self, ledger: &mut Ledger, now: u64) {
-        let policy = &self.policy;
-        let interval = nanos(policy.interval);
-        // Sweeps that no call asked for.
-        let due = ledger.sweep_at;
-        let intervals = 1 + (now - due) / interval;
-        ledger.sweep_at = now.saturating_add(interval);
-        let counts: Vec<_> = ledger.members.iter().map(|one| one.take_counts()).collect();
-        let by_rate = policy.success_rate.iter().flat_map(|by| {
-            let outliers = sweep::by_success_rate(&counts, by);
-            outliers
-                .into_iter()
-                .map(|at| (at, by.enforcement_percentage, HealthCause::SuccessRate))
-        });
-        let by_share = policy.failure_percentage.iter().flat_map(|by| {
-            let outliers = sweep::by_failure_percentage(&counts, by);
-            outliers.into_iter().map(|at| {
-                (
-                    at,
-                    by.enforcement_percentage,
-                    HealthCause::FailurePercentage,
-                )
-            })
-        });
-        let members = ledger.members.clone();
-        for (at, percent, cause) in by_rate.chain(by_share) {
-            if policy.randomness.roll() * 100.0 < f64::from(percent) {
-                // From when it was due: a late one may find that the time is over.
-                self.eject(ledger, &members[at], due, cause);
-            }
-        }
-        for member in &members {
-            match self.ejected_until(member) {
-                None => member.calm(intervals),
-                Some(until) if now > until && !self.by_trial => {
-                    self.uneject(ledger, member, now, HealthCause::Time);
-                    // Sweeps after the one that it would have returned with.
-                    let before = until.checked_sub(due).map_or(0, |time| 1 + time / interval);
-                    member.calm(intervals.saturating_sub(before + 1));
-                }
-                Some(_) => {}
-            }
-        }
     }
 }

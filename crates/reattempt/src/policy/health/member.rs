@@ -1,15 +1,12 @@
 //! What is known of one backend.
 
+mod load;
+
 use std::sync::{Arc, OnceLock};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 use Ordering::Relaxed;
-
-/// The latency of a backend that has not answered yet, in nanoseconds.
-const UNKNOWN: u64 = 1;
-/// Nanoseconds: 68 seconds. Twice it is no overflow.
-const LONGEST: u64 = 1 << 36;
 
 /// The state of one backend, shared by all lists that it is in. Instants are nanoseconds since the
 /// pool was made, and never 0.
@@ -38,8 +35,8 @@ pub(super) struct Member {
     returned_at: AtomicU64,
     /// Until when it asked not to be used; 0 if it did not.
     held_until: AtomicU64,
-    /// When the next probe may be sent.
-    probe_at: AtomicU64,
+    /// When it was ejected, or the last probe ended.
+    probed_at: AtomicU64,
     /// When the probe in flight was sent; 0 if there is none.
     probed_since: AtomicU64,
     /// 1 once it is in no list.
@@ -52,7 +49,7 @@ impl Member {
     pub(super) fn new(latency: u64, joined_at: u64) -> Self {
         Self {
             in_flight: AtomicU32::new(0),
-            latency: AtomicU64::new(latency.max(UNKNOWN)),
+            latency: AtomicU64::new(latency.max(load::UNKNOWN)),
             answered: AtomicU32::new(0),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -62,97 +59,11 @@ impl Member {
             joined_at: AtomicU64::new(joined_at),
             returned_at: AtomicU64::new(0),
             held_until: AtomicU64::new(0),
-            probe_at: AtomicU64::new(0),
+            probed_at: AtomicU64::new(0),
             probed_since: AtomicU64::new(0),
             gone: AtomicU32::new(0),
             name: OnceLock::new(),
         }
-    }
-
-    /// An attempt is sent to it.
-    #[inline]
-    pub(super) fn sent(&self) {
-        self.in_flight.fetch_add(1, Relaxed);
-    }
-
-    /// An attempt at it is over.
-    #[inline]
-    pub(super) fn over(&self) {
-        self.in_flight.fetch_sub(1, Relaxed);
-    }
-
-    pub(super) fn in_flight(&self) -> u32 {
-        self.in_flight.load(Relaxed)
-    }
-
-    pub(super) fn latency(&self) -> u64 {
-        self.latency.load(Relaxed)
-    }
-
-    /// Whether it is less loaded than the other. Latencies that differ by less than a factor of two
-    /// count as equal, because they would say more of chance than of the backends.
-    #[inline]
-    pub(super) fn is_less_loaded_than(&self, other: &Self) -> bool {
-        let (own, of_other) = (self.latency.load(Relaxed), other.latency.load(Relaxed));
-        let queue = u64::from(self.in_flight.load(Relaxed));
-        let of_others = u64::from(other.in_flight.load(Relaxed));
-        if own > 2 * of_other || of_other > 2 * own {
-            (queue + 1).saturating_mul(own) < (of_others + 1).saturating_mul(of_other)
-        } else {
-            queue < of_others
-        }
-    }
-
-    /// An answer took this long. False if it is the first that is known of this backend.
-    #[inline]
-    pub(super) fn took(&self, nanos: u64) -> bool {
-        let nanos = nanos.clamp(UNKNOWN + 1, LONGEST);
-        let old = self.latency.load(Relaxed);
-        let new = if old == UNKNOWN {
-            nanos
-        } else {
-            old - old / 8 + nanos / 8
-        };
-        // A lost update of two at one time is one sample less.
-        self.latency.store(new, Relaxed);
-        if self.answered.load(Relaxed) == 0 {
-            self.answered.store(1, Relaxed);
-        }
-        old != UNKNOWN
-    }
-
-    /// An attempt without an answer lasted this long: it can only raise the estimate.
-    pub(super) fn took_at_least(&self, nanos: u64) {
-        let nanos = nanos.min(LONGEST);
-        let old = self.latency.load(Relaxed);
-        if nanos > old {
-            self.latency.store(old + (nanos - old) / 4, Relaxed);
-        }
-    }
-
-    /// What others take is assumed of it until it answers.
-    pub(super) fn assume(&self, nanos: u64) {
-        let _ = self.latency.compare_exchange(
-            UNKNOWN,
-            nanos.clamp(UNKNOWN + 1, LONGEST),
-            Relaxed,
-            Relaxed,
-        );
-    }
-
-    /// An estimate that nothing renews goes half the way to the usual one, `ticks` times, so that
-    /// the backend is tried again.
-    pub(super) fn forget(&self, usual: u64, ticks: u64) {
-        let old = self.latency.load(Relaxed);
-        if usual > 0 && old > usual {
-            let above = (old - usual) >> ticks.min(63);
-            self.latency.store(usual + above, Relaxed);
-        }
-    }
-
-    /// Whether it answered since this was last asked.
-    pub(super) fn take_answered(&self) -> bool {
-        self.answered.swap(0, Relaxed) != 0
     }
 
     #[inline]
@@ -170,6 +81,12 @@ impl Member {
     /// One more failure without an answer between; returns how many there are.
     pub(super) fn failed_again(&self) -> u32 {
         self.in_a_row.fetch_add(1, Relaxed).saturating_add(1)
+    }
+
+    /// It is back as far as is known: it begins with this many failures in a row.
+    #[cfg(feature = "tokio")]
+    pub(super) fn begin_in_doubt(&self, failures: u32) {
+        self.in_a_row.store(failures, Relaxed);
     }
 
     /// Whether its last attempt failed or had no answer for long.
@@ -208,9 +125,13 @@ impl Member {
         self.joined_at.store(0, Relaxed);
     }
 
-    /// When the next probe may be sent.
-    pub(super) fn probe_from(&self, at: u64) {
-        self.probe_at.store(at, Relaxed);
+    /// A probe was of no use, or none was sent yet.
+    pub(super) fn probed(&self, now: u64) {
+        self.probed_at.store(now, Relaxed);
+    }
+
+    pub(super) fn probed_at(&self) -> u64 {
+        self.probed_at.load(Relaxed)
     }
 
     /// Under the pool's lock. `in_a_row` is how many failures it starts with.
@@ -233,13 +154,11 @@ impl Member {
         self.times.store(self.times().saturating_sub(less), Relaxed);
     }
 
-    /// Takes the right to probe, if it is time and no probe is in flight that is younger than
-    /// `patience`.
+    /// Takes the right to probe, if no probe is in flight that is younger than `patience`.
     pub(super) fn take_probe(&self, now: u64, patience: u64) -> bool {
         let since = self.probed_since.load(Relaxed);
         let is_free = since == 0 || now >= since.saturating_add(patience);
         self.is_ejected()
-            && now >= self.probe_at.load(Relaxed)
             && is_free
             && self
                 .probed_since
@@ -250,6 +169,15 @@ impl Member {
     /// Whether the probe in flight is the one that was sent then.
     pub(super) fn is_probed_since(&self, since: u64) -> bool {
         self.probed_since.load(Relaxed) == since
+    }
+
+    /// The probe in flight, if it is the one of then, counts as sent now.
+    #[cfg(feature = "tokio")]
+    pub(super) fn is_probe_moved(&self, since: u64, now: u64) -> bool {
+        let moved = self
+            .probed_since
+            .compare_exchange(since, now, Relaxed, Relaxed);
+        moved.is_ok()
     }
 
     /// The probe in flight is over.

@@ -30,9 +30,13 @@
 
 mod alone;
 mod breaker;
+mod due;
 mod ended;
 mod event;
+#[cfg(feature = "tokio")]
+mod late;
 mod ledger;
+mod live;
 mod member;
 #[cfg(all(test, reattempt_loom))]
 mod models;
@@ -44,6 +48,8 @@ mod send;
 mod sweep;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tokio")]
+mod waiting;
 
 use std::time::Duration;
 
@@ -51,9 +57,14 @@ use crate::Verdict;
 
 pub use breaker::{CircuitBreaker, CircuitState};
 pub use event::{HealthCause, HealthChange, HealthEvent};
+#[cfg(feature = "tokio")]
+pub(crate) use late::Open;
+pub use live::LiveHealthPolicy;
 pub use options::{FailurePercentageEjection, HealthPolicy, SuccessRateEjection};
 pub use pool::Pool;
 pub use send::{Attempted, Sent};
+#[cfg(feature = "tokio")]
+pub(crate) use waiting::Waits;
 
 /// What the end of an attempt says about its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -215,6 +215,11 @@ impl HealthPolicy {
         base.saturating_mul(times).min(base.max(max))
     }
 
+    /// With how many failures in a row a backend begins whose next failure ejects it.
+    pub(super) fn failures_in_doubt(&self) -> u32 {
+        self.consecutive_failures.unwrap_or(1) - 1
+    }
+
     /// Whether one more of `all` may be ejected while `ejected` are.
     pub(super) const fn may_eject(&self, ejected: usize, all: usize) -> bool {
         (ejected as u64).saturating_mul(100)

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Status;
-use super::event::{HealthCause, HealthEvent, Listeners};
+use super::event::{HealthEvent, Listeners};
 use super::ledger::{Common, Ledger, TICK, nanos};
+use super::live::LiveHealthPolicy;
 use super::member::Member;
-use super::options::HealthPolicy;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 use Ordering::Relaxed;
@@ -25,23 +25,24 @@ pub struct Pool {
 impl Pool {
     /// A pool of this many backends, all healthy, that exists from `now` on.
     #[must_use]
-    pub fn new(policy: HealthPolicy, backends: usize, now: Instant) -> Self {
-        Self::returning(policy, backends, now, false)
+    pub fn new(policy: impl Into<LiveHealthPolicy>, backends: usize, now: Instant) -> Self {
+        Self::returning(policy.into(), backends, now, false)
     }
 
     /// As [`new`](Self::new); `by_trial` if an ejected backend returns by a trial only.
     pub(super) fn returning(
-        policy: HealthPolicy,
+        live: LiveHealthPolicy,
         backends: usize,
         now: Instant,
         by_trial: bool,
     ) -> Self {
+        let policy = live.load();
         let members: Vec<_> = (0..backends).map(|_| Arc::new(Member::new(0, 0))).collect();
         let first = nanos(TICK.min(policy.interval)).saturating_add(1);
         let ledger = Ledger {
             members: members.clone(),
             ticked_at: 1,
-            sweep_at: nanos(policy.interval).saturating_add(1),
+            swept_at: 1,
             events: Vec::new(),
         };
         Self {
@@ -54,7 +55,7 @@ impl Pool {
                 usual: AtomicU64::new(0),
                 ledger: Mutex::new(ledger),
                 listeners: Listeners::default(),
-                policy,
+                policy: live,
             }),
             members: members.into(),
         }
@@ -102,15 +103,8 @@ impl Pool {
             let all = self.members.iter().zip(&stays);
             all.filter(|(_, stays)| !**stays)
                 .for_each(|(member, _)| member.leave());
-            let mut ejected: Vec<_> = members.iter().filter(|one| one.is_ejected()).collect();
-            ejected.sort_by_key(|member| member.ejected_at());
-            for at in 0..ejected.len() {
-                let others = ejected.len() - at - 1;
-                if !common.policy.may_eject(others, members.len()) {
-                    common.uneject(ledger, ejected[at], now, HealthCause::ShorterList);
-                }
-            }
             ledger.members.clone_from(&members);
+            common.uneject_beyond_share(ledger, now);
         });
         common.plain_until.store(0, Relaxed);
         let pool = Self {

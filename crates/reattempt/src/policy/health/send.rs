@@ -185,7 +185,7 @@ impl Pool {
         let Some(joined) = member.joined_at() else {
             return true;
         };
-        let all = nanos(self.common.policy.slow_start).max(1) as f64;
+        let all = nanos(self.common.policy.load().slow_start).max(1) as f64;
         let share = (now.saturating_sub(joined) as f64 / all).max(0.1);
         (self.common.draw() >> 11) as f64 / (1_u64 << 53) as f64 <= share
     }

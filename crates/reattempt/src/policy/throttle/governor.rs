@@ -2,12 +2,13 @@
 
 #[cfg(all(test, reattempt_loom))]
 mod models;
+mod refusal;
 #[cfg(feature = "config")]
 mod settings;
 #[cfg(test)]
 mod tests;
+mod word;
 
-use std::fmt;
 use std::time::Instant;
 
 use super::{RetryThrottle, Settled};
@@ -15,28 +16,16 @@ use crate::Failure;
 use crate::failure::reason::ReasonClass;
 use crate::policy::ticks::Ticks;
 use crate::sync::{AtomicU64, Ordering};
+pub use refusal::Refusal;
 #[cfg(feature = "config")]
 pub use settings::GovernorSettings;
-
-const MILLI: u32 = 1000;
-/// So that the level, at most twice the burst, fits in 20 bits.
-const MOST_BURST: u32 = 500;
-
-/// A configuration that is out of range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidGovernor {
-    /// The burst is outside of 1..=500 attempts.
-    #[error("the burst of a governor must be from 1 to 500 attempts, got {0}")]
-    Burst(u32),
-    /// The ratio is outside of 1..=1000 thousandths.
-    #[error("the ratio of a governor must be from 1 to 1000 thousandths, got {0}")]
-    Ratio(u32),
-}
+pub use word::InvalidGovernor;
+use word::{BALANCES, MILLI, Word};
 
 /// Allows further attempts while they help, and stops them while the server is overloaded.
 ///
-/// It keeps two balances, both full at the start, and both fed only by first attempts that the
-/// server answers (a success, or a final answer such as "not found"), with `ratio` of a token each:
+/// It keeps two balances, both full at the start, and both fed by first attempts that the server
+/// answers (a success, or a final answer such as "not found"), with `ratio` of a token each:
 ///
 /// - The **level**, of at most `2 × burst`. Each failure lowers it by the price of its
 ///   [class](Failure::class): 5 for an overload, 1 for a transient failure, 0.5 for one that never
@@ -44,23 +33,25 @@ pub enum InvalidGovernor {
 ///   about a third of the attempts fail in a transient way, or an eighth by an overload.
 /// - The **budget**, of at most `burst`. Each further attempt, a hedge too, pays one token.
 ///
-/// A further attempt is allowed while the level is above half and the budget can pay. So in every
-/// window, whatever fails, in which order, and whatever callers cancel: further attempts ≤ `ratio`
-/// × first attempts that were answered + `burst` + 1, and one more for each lone failure. Attempts
-/// count when they are paid, first attempts when they end. A retry that was paid and is cancelled
-/// during its delay is not refunded: with a refund an adversary could save retries outside of a
-/// window and send them inside.
+/// A further attempt is allowed while the level is above half and the budget can pay. A **lone
+/// failure**, a first attempt that fails when for half a second no other did, feeds the budget too
+/// and allows one retry at any level. So with a ratio of at least 500 (a half) a client with one
+/// call a second is never refused twice in a row, and never locked out for longer than that second.
+/// There are at most two lone failures a second: a client with many calls has almost none, and for
+/// it an outage means one attempt a call.
 ///
-/// A **lone failure** is a first attempt that fails when for half a second no other did. It allows
-/// one retry in any state, so that a client with one call a second is never locked out for longer
-/// than that second. There are at most two a second. A client with many calls has almost none, and
-/// for it an outage means one attempt a call.
+/// In every window, whatever fails, in which order, and whatever callers cancel: further attempts ≤
+/// `ratio` × first attempts + `burst`. For every further attempt pays a token of the budget, which
+/// holds at most `burst` when the window begins, and which each first attempt feeds at most once.
+/// Attempts count when they are paid, first attempts when they end. A retry that was paid and is
+/// cancelled during its delay is not refunded: with a refund an adversary could save retries
+/// outside of a window and send them inside.
 ///
 /// | what fails | [`TokenBucket`](super::TokenBucket) (100, 0.1) | `Governor::default()` |
 /// | --- | --- | --- |
 /// | each attempt fails with 25 %, four are allowed | refuses almost all retries | allows all: 99.6 % succeed |
 /// | each attempt fails with 50 % or more | refuses | refuses |
-/// | one call a second, after an outage | refuses for up to 500 s | allows one retry a call |
+/// | one call a second, in and after an outage | refuses for up to 500 s | allows seven retries in ten calls |
 ///
 /// A success while both are full reads one word and writes nothing. Time is read after failures
 /// alone: tokio's with feature `tokio`, and the system's otherwise;
@@ -88,82 +79,6 @@ pub struct Governor {
     ticks: Ticks,
 }
 
-/// What [`Governor::word`] holds: 20 bits for each balance and 10 for each setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
-    /// In thousandths of a token, as the next.
-    level: u32,
-    budget: u32,
-    /// In tokens.
-    burst: u32,
-    /// In thousandths of a token.
-    ratio: u32,
-}
-
-const BALANCE_BITS: u32 = 20;
-const BALANCES: u64 = (1 << (2 * BALANCE_BITS)) - 1;
-const SETTING_BITS: u32 = 10;
-
-impl Word {
-    #[inline(always)]
-    const fn unpack(word: u64) -> Self {
-        let (balance, setting) = ((1 << BALANCE_BITS) - 1, (1 << SETTING_BITS) - 1);
-        Self {
-            level: (word & balance) as u32,
-            budget: ((word >> BALANCE_BITS) & balance) as u32,
-            burst: ((word >> (2 * BALANCE_BITS)) & setting) as u32,
-            ratio: (word >> (2 * BALANCE_BITS + SETTING_BITS)) as u32,
-        }
-    }
-
-    const fn pack(self) -> u64 {
-        self.level as u64
-            | (self.budget as u64) << BALANCE_BITS
-            | (self.burst as u64) << (2 * BALANCE_BITS)
-            | (self.ratio as u64) << (2 * BALANCE_BITS + SETTING_BITS)
-    }
-
-    const fn full(burst: u32, ratio: u32) -> Self {
-        let most = burst * MILLI;
-        Self {
-            level: 2 * most,
-            budget: most,
-            burst,
-            ratio,
-        }
-    }
-
-    const fn checked(burst: u32, ratio: u32) -> Result<Self, InvalidGovernor> {
-        if burst == 0 || burst > MOST_BURST {
-            return Err(InvalidGovernor::Burst(burst));
-        }
-        if ratio == 0 || ratio > MILLI {
-            return Err(InvalidGovernor::Ratio(ratio));
-        }
-        Ok(Self::full(burst, ratio))
-    }
-
-    /// The level at which no further attempt is allowed.
-    const fn half(self) -> u32 {
-        self.burst * MILLI
-    }
-
-    fn earn(self) -> Self {
-        let most = Self::full(self.burst, self.ratio);
-        Self {
-            level: (self.level + self.ratio).min(most.level),
-            budget: (self.budget + self.ratio).min(most.budget),
-            ..self
-        }
-    }
-
-    /// With the price of a further attempt paid, if it is allowed.
-    fn pay(self) -> Option<Self> {
-        let budget = self.budget.checked_sub(MILLI)?;
-        (self.level > self.half()).then_some(Self { budget, ..self })
-    }
-}
-
 /// What a failure of this class lowers the level by, in thousandths.
 const fn price(class: ReasonClass) -> u32 {
     match class {
@@ -176,36 +91,6 @@ const fn price(class: ReasonClass) -> u32 {
 /// The shortest time without a failed first attempt before one that is a lone failure, in
 /// milliseconds.
 const LONE_AFTER: u64 = 500;
-
-/// Why a governor refuses a further attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Refusal {
-    /// What the failure says about the server; `None` for a hedge that no failure led to.
-    pub class: Option<ReasonClass>,
-    /// The level, in thousandths of a token.
-    pub milli_level: u32,
-    /// The level that has to be exceeded.
-    pub milli_above: u32,
-    /// What the budget holds. A further attempt needs 1000.
-    pub milli_budget: u32,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tokens = |milli: u32| f64::from(milli) / f64::from(MILLI);
-        match self.class {
-            Some(class) => write!(f, "after {}: ", class.name())?,
-            None => f.write_str("hedge: ")?,
-        }
-        if self.milli_level <= self.milli_above {
-            let (level, above) = (tokens(self.milli_level), tokens(self.milli_above));
-            write!(f, "the level of {level} is not above {above}")
-        } else {
-            write!(f, "the budget of {} is below 1", tokens(self.milli_budget))
-        }
-    }
-}
 
 /// A burst of 20 attempts, and 0.7 for each success.
 impl Default for Governor {
@@ -229,7 +114,8 @@ impl Governor {
     }
 
     /// A governor that allows `burst` further attempts at once, and `ratio` thousandths of one for
-    /// each first attempt that succeeds.
+    /// each first attempt that succeeds. With a ratio below 500 a client with one call a second may
+    /// be refused for longer than a second.
     ///
     /// # Errors
     /// If `burst` is not from 1 to 500, or `ratio` not from 1 to 1000.
@@ -267,8 +153,7 @@ impl Governor {
     #[must_use]
     pub fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
         let word = self.load();
-        let is_refused = word.pay().is_none() && !(failure.is_some() && self.has_permit());
-        is_refused.then(|| Refusal {
+        (!self.would_pay(word, failure)).then(|| Refusal {
             class: failure.map(Failure::class),
             milli_level: word.level,
             milli_above: word.half(),
@@ -298,9 +183,9 @@ impl Governor {
         updated.is_ok()
     }
 
-    /// A lone failure left a permit.
-    fn has_permit(&self) -> bool {
-        self.lone.load(Ordering::Relaxed) & 1 == 1
+    fn would_pay(&self, word: Word, failure: Option<&Failure>) -> bool {
+        let may_pass = || failure.is_some() && self.lone.load(Ordering::Relaxed) & 1 == 1;
+        word.pay().is_some() || (word.pay_at_any_level().is_some() && may_pass())
     }
 
     /// Uses up the permit that a lone failure left.
@@ -332,11 +217,15 @@ impl RetryThrottle for Governor {
     }
 
     fn allows(&self, failure: Option<&Failure>) -> bool {
-        self.load().pay().is_some() || (failure.is_some() && self.has_permit())
+        self.would_pay(self.load(), failure)
     }
 
     fn spend(&self, failure: Option<&Failure>) -> bool {
-        self.update(Word::pay) || (failure.is_some() && self.take_permit())
+        self.update(Word::pay)
+            || (failure.is_some()
+                && self.load().pay_at_any_level().is_some()
+                && self.take_permit()
+                && self.update(Word::pay_at_any_level))
     }
 
     fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
@@ -354,12 +243,15 @@ impl RetryThrottle for Governor {
         let passed = u64::try_from(self.ticks.elapsed().as_millis()).unwrap_or(u64::MAX);
         // One more, because zero is "none so far".
         let now = passed.saturating_add(1).min(u64::MAX >> 1);
+        let is_lone = |before| before == 0 || now >= before + LONE_AFTER;
         let relaxed = Ordering::Relaxed;
-        let _ = self.lone.fetch_update(relaxed, relaxed, |lone| {
+        let lone = self.lone.fetch_update(relaxed, relaxed, |lone| {
             let (before, permit) = (lone >> 1, lone & 1);
-            let is_lone = before == 0 || now >= before.saturating_add(LONE_AFTER);
-            Some(now.max(before) << 1 | permit | u64::from(is_lone))
+            Some(now.max(before) << 1 | permit | u64::from(is_lone(before)))
         });
+        if lone.is_ok_and(|lone| is_lone(lone >> 1)) {
+            self.update(|word| Some(word.earn_budget()));
+        }
     }
 
     /// How many further attempts could be paid now, of which the level allows as many as it is

@@ -238,7 +238,7 @@ async fn a_service_that_panics_ends_the_call_as_a_drop_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_classifier_that_panics_ends_the_call_as_a_drop_does() {
-    let calls = std::sync::atomic::AtomicU32::new(0);
+    let calls = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let classifier = crate::classify_fn(move |_: Result<&Answer, &Fault>, _: &CallContext| {
         let first = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
         assert!(first, "the second verdict panics");

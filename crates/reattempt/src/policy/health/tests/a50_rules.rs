@@ -373,5 +373,5 @@ fn each_ejection_and_each_return_is_an_event() {
     assert_eq!(take(), [(None, "ejected", "failures_in_a_row")]);
     // Of two at most one may be ejected.
     lab.pool = lab.pool.changed(&[Some(1), Some(2)], lab.now);
-    assert_eq!(take(), [(one(), "returned", "shorter_list")]);
+    assert_eq!(take(), [(one(), "returned", "fewer_allowed")]);
 }

@@ -1,6 +1,9 @@
 mod a50_rules;
 mod bounds;
 mod breaker;
+#[cfg(feature = "tokio")]
+mod late;
+mod live;
 mod picks;
 #[cfg(feature = "config")]
 mod reading;

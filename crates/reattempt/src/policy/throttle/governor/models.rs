@@ -66,7 +66,7 @@ fn no_failure_is_lost_between_threads() {
 #[test]
 fn a_permit_is_used_once() {
     loom::model(|| {
-        let governor = Arc::new(governor(1, 1));
+        let governor = Arc::new(governor(2, 1));
         (0..2).for_each(|_| governor.settled(Settled::Failure(&FAILURE)));
         governor.first_failed();
         let other = {

@@ -1,6 +1,7 @@
 //! A governor in a document.
 
-use super::{Governor, Word};
+use super::Governor;
+use super::word::{MOST_BURST, Word};
 use crate::config::{self, Json, Members, Place};
 
 /// `true`, or an object with `burst` (an integer, 20 by default) and `ratio` (a number, 0.7 by
@@ -26,7 +27,7 @@ impl GovernorSettings {
         }
         let members = Members::of(place, json, Self::MEMBERS)?;
         let burst = members.optional(place, "burst", |place, json| {
-            let most = super::MOST_BURST;
+            let most = MOST_BURST;
             let must = format!("an integer from 1 to {most}");
             config::integer(place, json, &must, 1, most.into())
         });

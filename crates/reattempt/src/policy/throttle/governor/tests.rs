@@ -131,28 +131,52 @@ fn a_new_configuration_keeps_the_fill_fractions() {
     assert_eq!(governor.load().budget, 18_100);
 }
 
-#[test]
-fn one_call_a_second_is_always_retried() {
+/// How often it retries calls of one a second that all fail, in order.
+fn retries_each_second(burst: u32, ratio: u32) -> Vec<bool> {
     let hands = Hands::default();
-    let governor = hands.governor(20, 700);
-    for second in 0..10_000 {
+    let governor = hands.governor(burst, ratio);
+    let second = |_| {
         // A retry fails half a second after its call.
         governor.first_failed();
         governor.settled(Settled::Failure(&OVERLOAD));
-        assert!(governor.allows(Some(&OVERLOAD)), "second {second}");
-        assert!(governor.spend(Some(&OVERLOAD)), "second {second}");
+        let is_allowed = governor.allows(Some(&OVERLOAD));
+        assert_eq!(governor.refusal(Some(&OVERLOAD)).is_none(), is_allowed);
+        assert_eq!(governor.spend(Some(&OVERLOAD)), is_allowed);
         hands.forward(500);
         governor.settled(Settled::Failure(&OVERLOAD));
         hands.forward(500);
-    }
+        is_allowed
+    };
+    let all = (0..10_000).map(second).collect();
     assert!(!governor.allows(None), "no hedge uses what a failure left");
+    all
+}
+
+#[test]
+fn one_call_a_second_is_never_refused_for_longer() {
+    let count = |all: &[bool]| all.iter().filter(|is_allowed| **is_allowed).count();
+    for (burst, ratio) in [(20, 700), (1, 500), (500, 500), (1, 1000)] {
+        let all = retries_each_second(burst, ratio);
+        let is_locked = |two: &[bool]| !two[0] && !two[1];
+        assert!(!all.windows(2).any(is_locked), "{burst}, {ratio}");
+    }
+    assert_eq!(
+        count(&retries_each_second(20, 700)),
+        7019,
+        "20 + 0.7 × 9,999"
+    );
+    assert_eq!(count(&retries_each_second(20, 1000)), 10_000);
+    // The bound leaves no room for more.
+    let few = retries_each_second(20, 100);
+    assert_eq!(count(&few), 1019);
+    assert!(few.windows(9).any(|nine| !nine.contains(&true)));
 }
 
 #[test]
 fn a_failure_among_others_leaves_no_permit() {
     let hands = Hands::default();
-    let governor = hands.governor(1, 1);
-    fail(&governor, &OVERLOAD, 1);
+    let governor = hands.governor(5, 1);
+    fail(&governor, &OVERLOAD, 2);
     governor.first_failed();
     assert!(governor.spend(Some(&OVERLOAD)), "the first is alone");
     let mut granted = 0;
@@ -169,7 +193,8 @@ fn a_failure_among_others_leaves_no_permit() {
 
 /// An adversary chooses outcomes, orders and cancellations. After each step the bound holds in
 /// every window that ends there: `excess` is the most, over all of them, of the attempts that no
-/// first attempt of the window explains.
+/// first attempt of the window explains. Of those that fail only lone ones do: at most what the
+/// issue's bound allows, which counts all.
 ///
 /// `REATTEMPT_GOVERNOR_STEPS=100000000 cargo test --release -p reattempt --lib governor`
 #[test]
@@ -185,8 +210,7 @@ fn no_adversary_gets_more_than_the_bound_in_any_window() {
             _ => (random.random_range(1..=500), 1000),
         };
         let (most_excess, taken) = attack(&mut random, burst, ratio);
-        // One permit of a lone failure may stem from before the window.
-        let bound = i64::from(burst + 1) * 1000;
+        let bound = i64::from(burst) * 1000;
         assert!(
             most_excess <= bound,
             "{most_excess} > {bound}: {burst}, {ratio}"
@@ -225,7 +249,7 @@ fn attack(random: &mut SmallRng, burst: u32, ratio: u32) -> (i64, u64) {
                     governor.first_failed();
                     let is_lone = failed_at.is_none_or(|at: u64| now - at >= 500);
                     failed_at = Some(now);
-                    excess -= if is_lone { 1000 } else { 0 };
+                    excess -= if is_lone { i64::from(ratio) } else { 0 };
                     if random.random_bool(0.7) {
                         governor.settled(Settled::Failure(&failure));
                     }

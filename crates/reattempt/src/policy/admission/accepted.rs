@@ -1,0 +1,26 @@
+//! Whether a server accepted a call, by what became of it.
+
+use crate::failure::reason::ReasonClass;
+use crate::{Failure, Stage, StopReason};
+
+/// Whether a server accepted a call that ended like this: it succeeded, or its last failure is the
+/// server's own and of another class than [`ReasonClass::Overload`]. `None` if that is not known:
+/// its caller dropped it, or no attempt was `sent`.
+#[must_use]
+pub fn was_accepted(
+    stopped: StopReason,
+    sent: bool,
+    last: impl FnOnce() -> Option<Failure>,
+) -> Option<bool> {
+    match stopped {
+        StopReason::Success | StopReason::Committed => Some(true),
+        StopReason::Cancelled | StopReason::NotAdmitted => None,
+        StopReason::Deadline => sent.then_some(false),
+        _ => last().map(|last| is_accepted(&last)),
+    }
+}
+
+/// Whether a server that failed like this had accepted the call.
+pub(crate) fn is_accepted(last: &Failure) -> bool {
+    last.stage == Stage::Response && last.class() != ReasonClass::Overload
+}

@@ -1,0 +1,59 @@
+//! An attempt whose response has begun, and whose status comes with its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Outcome;
+use super::ledger::Common;
+use super::member::Member;
+use super::pool::Pool;
+use super::send::{Role, Sent};
+
+/// What is left of an attempt once its response has begun: it is no longer in flight, and what it
+/// took is known. Dropped, it says nothing more.
+#[derive(Debug)]
+pub(crate) struct Open {
+    common: Arc<Common>,
+    member: Arc<Member>,
+    since: u64,
+}
+
+impl Pool {
+    /// The response of an attempt has begun, and its end will say whether it succeeded: `None` if
+    /// the pool has no such backend. A probe or a trial has brought its backend back; a failure at
+    /// the end takes it away again, because a stream may last for hours.
+    pub(crate) fn begun(&self, sent: Sent, now: Instant, hold: Option<Duration>) -> Option<Open> {
+        let member = Arc::clone(self.members.get(sent.at)?);
+        let since = self.common.nanos(now);
+        self.answered(&member, since.saturating_sub(sent.since));
+        if sent.role != Role::Regular {
+            self.probed(&member, since, &sent, Outcome::Success, false);
+            if member.returned_at() == since {
+                member.begin_in_doubt(self.common.policy.load().failures_in_doubt());
+            }
+        }
+        self.hold(&member, since, hold);
+        Some(Open {
+            common: Arc::clone(&self.common),
+            member,
+            since,
+        })
+    }
+}
+
+impl Open {
+    /// The response ended.
+    pub(crate) fn ended(self, now: Instant, outcome: Outcome) {
+        let Self {
+            common,
+            member,
+            since,
+        } = self;
+        if outcome == Outcome::Success {
+            member.succeeded();
+        } else if member.returned_at() <= since {
+            // How long the stream was says nothing of how long an answer takes.
+            common.unsuccessful(&member, common.nanos(now), 0, outcome);
+        }
+    }
+}

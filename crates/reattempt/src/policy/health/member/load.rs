@@ -1,0 +1,99 @@
+//! How busy a backend is: attempts in flight, and what an answer takes.
+
+use super::Member;
+use crate::sync::Ordering;
+
+use Ordering::Relaxed;
+
+/// The latency of a backend that has not answered yet, in nanoseconds.
+pub(super) const UNKNOWN: u64 = 1;
+/// Nanoseconds: 68 seconds. Twice it is no overflow.
+const LONGEST: u64 = 1 << 36;
+
+impl Member {
+    /// An attempt is sent to it.
+    #[inline]
+    pub(in crate::policy::health) fn sent(&self) {
+        self.in_flight.fetch_add(1, Relaxed);
+    }
+
+    /// An attempt at it is over.
+    #[inline]
+    pub(in crate::policy::health) fn over(&self) {
+        self.in_flight.fetch_sub(1, Relaxed);
+    }
+
+    pub(in crate::policy::health) fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
+    pub(in crate::policy::health) fn latency(&self) -> u64 {
+        self.latency.load(Relaxed)
+    }
+
+    /// Whether it is less loaded than the other. Latencies that differ by less than a factor of two
+    /// count as equal, because they would say more of chance than of the backends.
+    #[inline]
+    pub(in crate::policy::health) fn is_less_loaded_than(&self, other: &Self) -> bool {
+        let (own, of_other) = (self.latency.load(Relaxed), other.latency.load(Relaxed));
+        let queue = u64::from(self.in_flight.load(Relaxed));
+        let of_others = u64::from(other.in_flight.load(Relaxed));
+        if own > 2 * of_other || of_other > 2 * own {
+            (queue + 1).saturating_mul(own) < (of_others + 1).saturating_mul(of_other)
+        } else {
+            queue < of_others
+        }
+    }
+
+    /// An answer took this long. False if it is the first that is known of this backend.
+    #[inline]
+    pub(in crate::policy::health) fn took(&self, nanos: u64) -> bool {
+        let nanos = nanos.clamp(UNKNOWN + 1, LONGEST);
+        let old = self.latency.load(Relaxed);
+        let new = if old == UNKNOWN {
+            nanos
+        } else {
+            old - old / 8 + nanos / 8
+        };
+        // A lost update of two at one time is one sample less.
+        self.latency.store(new, Relaxed);
+        if self.answered.load(Relaxed) == 0 {
+            self.answered.store(1, Relaxed);
+        }
+        old != UNKNOWN
+    }
+
+    /// An attempt without an answer lasted this long: it can only raise the estimate.
+    pub(in crate::policy::health) fn took_at_least(&self, nanos: u64) {
+        let nanos = nanos.min(LONGEST);
+        let old = self.latency.load(Relaxed);
+        if nanos > old {
+            self.latency.store(old + (nanos - old) / 4, Relaxed);
+        }
+    }
+
+    /// What others take is assumed of it until it answers.
+    pub(in crate::policy::health) fn assume(&self, nanos: u64) {
+        let _ = self.latency.compare_exchange(
+            UNKNOWN,
+            nanos.clamp(UNKNOWN + 1, LONGEST),
+            Relaxed,
+            Relaxed,
+        );
+    }
+
+    /// An estimate that nothing renews goes half the way to the usual one, `ticks` times, so that
+    /// the backend is tried again.
+    pub(in crate::policy::health) fn forget(&self, usual: u64, ticks: u64) {
+        let old = self.latency.load(Relaxed);
+        if usual > 0 && old > usual {
+            let above = (old - usual) >> ticks.min(63);
+            self.latency.store(usual + above, Relaxed);
+        }
+    }
+
+    /// Whether it answered since this was last asked.
+    pub(in crate::policy::health) fn take_answered(&self) -> bool {
+        self.answered.swap(0, Relaxed) != 0
+    }
+}
