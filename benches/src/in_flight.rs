@@ -16,6 +16,7 @@ use reattempt_grpc::{
     PreviousAttemptsLayer,
 };
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_http::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use tower::{BoxError, Service, ServiceBuilder};
 
 /// The memory held by each of many calls.
@@ -122,12 +123,37 @@ where
     }
 }
 
-/// Calls through the documented stack with this policy for all methods.
-fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
+/// This policy for all methods.
+fn config(policy: &str) -> ServiceConfig {
     let text = format!(
         r#"{{"methodConfig":[{{"name":[{{}}],"timeout":"60s",{policy}}}],"retryThrottling":{{"maxTokens":1000,"tokenRatio":1}}}}"#
     );
-    let config = ServiceConfig::parse(&text).unwrap_or_else(|faults| panic!("{faults}"));
+    ServiceConfig::parse(&text).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// The same layers with the context inline, as in the preset.
+fn inline(name: &'static str, policy: &str, answers: bool) -> Kept {
+    let hedge = HedgeLayer::by_policy(GrpcClassifier::new()).unclaimed();
+    let body = ReplayBodyLayer::new().budget(BufferBudget::new(usize::MAX));
+    let service = ServiceBuilder::new()
+        .layer(InlineContextLayer::new(config(policy)))
+        .layer(GrpcTimeoutLayer)
+        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
+        .layer(ReplayCallBodyLayer::new(body))
+        .layer(RetryLayer::new(GrpcClassifier::new(), strategy::RetryOnce))
+        .layer(hedge)
+        .layer(ExtendContextLayer)
+        .layer(PreviousAttemptsLayer)
+        .layer(PushbackLayer::new(GrpcPushback))
+        .layer(GrpcOutcomeLayer::new())
+        .service(Transport { answers });
+    measure(name, service)
+}
+
+/// Calls through the documented stack.
+fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
+    let config = config(policy);
     let budget = BufferBudget::new(usize::MAX);
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(config))
@@ -158,6 +184,10 @@ pub fn all() -> Vec<Kept> {
         alone(|| stacked("retried, in back-off", RETRY, true)),
         alone(|| stacked("hedged, 1 attempt out", HEDGE, false)),
         alone(|| stacked("hedged, 3 attempts out", ALL_AT_ONCE, false)),
+        alone(|| inline("inline: no policy", r#""waitForReady":false"#, false)),
+        alone(|| inline("inline: retried", RETRY, false)),
+        alone(|| inline("inline: in back-off", RETRY, true)),
+        alone(|| inline("inline: hedged", HEDGE, false)),
     ]
 }
 

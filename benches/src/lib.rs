@@ -6,6 +6,7 @@
 pub mod balance;
 pub mod cases;
 pub mod http;
+pub mod http_calls;
 pub mod in_flight;
 pub mod kv;
 pub mod learned;
@@ -115,6 +116,7 @@ pub fn named(name: &str) -> Option<cases::Case> {
         .into_iter()
         .chain(kv::all())
         .chain(http::all())
+        .chain(http_calls::all())
         .chain(pushback::all())
         .chain(balance::all())
         .chain(throttles::all())

@@ -1,6 +1,6 @@
 //! Prints what each case allocates per call, and the size of its future.
 
-use reattempt_benches::{allocations_per_call, cases, kv, typical, with_timers};
+use reattempt_benches::{allocations_per_call, cases, http_calls, kv, typical, with_timers};
 
 fn main() {
     println!(
@@ -8,7 +8,10 @@ fn main() {
         "case", "allocations", "bytes", "future"
     );
     with_timers(|| {
-        let cases = cases::all().into_iter().chain(kv::all());
+        let cases = cases::all()
+            .into_iter()
+            .chain(kv::all())
+            .chain(http_calls::all());
         for case in cases.chain(typical::all()) {
             let (count, bytes) = allocations_per_call(case.run);
             println!(

@@ -4,7 +4,7 @@
 //! the median of rounds in which each case runs once. `hotpath CASE N` sends N calls and prints
 //! nothing.
 
-use reattempt_benches::{balance, cases, kv, learned, observed, typical, with_timers};
+use reattempt_benches::{balance, cases, http_calls, kv, learned, observed, typical, with_timers};
 
 const ROUNDS: usize = 31;
 const CALLS: u64 = 20_000;
@@ -31,6 +31,7 @@ fn table() {
     cases.push(observed::counted());
     cases.extend(learned::all());
     cases.extend(kv::all());
+    cases.extend(http_calls::all());
     cases.extend(balance::all());
     cases.extend(typical::all());
     let mut times = vec![Vec::with_capacity(ROUNDS); cases.len()];

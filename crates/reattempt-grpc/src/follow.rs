@@ -14,6 +14,7 @@ use reattempt::CallDeadline;
 use tracing::Span;
 
 use crate::head::status_in_head;
+use crate::metadata::first;
 use crate::{BodyErrorCode, Code, ErrorCodes, GRPC_STATUS};
 
 /// Receives the events of a followed call or attempt. Exactly one of `closed` and `ended` is
@@ -130,7 +131,8 @@ where
         }
         Poll::Ready(outcome.map(|response| {
             response.map(|inner| FollowedBody {
-                at_end: inner.is_end_stream(),
+                // A body that has ended is followed no further.
+                at_end: false,
                 inner,
                 following,
             })
@@ -215,9 +217,7 @@ where
                     following.follower.received(data);
                 }
                 frame.trailers_ref().map(|trailers| {
-                    trailers
-                        .get(GRPC_STATUS)
-                        .map_or(Code::Unknown, Code::from_header)
+                    first(trailers, &GRPC_STATUS).map_or(Code::Unknown, Code::from_header)
                 })
             }
             Some(Err(error)) => Some(following.body_error.code(error)),

@@ -3,6 +3,7 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, StatusCode};
 
+use crate::metadata::first;
 use crate::{Code, GRPC_STATUS};
 
 impl Code {
@@ -11,7 +12,7 @@ impl Code {
     /// `None` if the status comes in the trailers.
     #[must_use]
     pub fn from_head(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
-        if let Some(said) = headers.get(GRPC_STATUS) {
+        if let Some(said) = first(headers, &GRPC_STATUS) {
             return Some(Self::from_header(said));
         }
         if status == StatusCode::OK && is_grpc(headers) {
@@ -24,7 +25,7 @@ impl Code {
 /// `application/grpc`, alone or with a format or parameters. A missing content type is accepted.
 fn is_grpc(headers: &HeaderMap) -> bool {
     const GRPC: &[u8] = b"application/grpc";
-    let Some(said) = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()) else {
+    let Some(said) = first(headers, &CONTENT_TYPE).map(|value| value.as_bytes()) else {
         return true;
     };
     said.get(..GRPC.len())

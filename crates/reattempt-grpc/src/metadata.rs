@@ -1,6 +1,29 @@
-//! Merging of metadata.
+//! Reading and merging of metadata.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// As many headers are looked through for a name: to hash the name costs more than that.
+const FEW: usize = 8;
+
+/// The first value of this name.
+#[inline]
+pub(crate) fn first<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+    if headers.len() > FEW {
+        return headers.get(name);
+    }
+    let mut pairs = headers.iter();
+    pairs
+        .find(|(other, _)| *other == name)
+        .map(|(_, value)| value)
+}
+
+/// Removes all values of this name, which hardly any headers have.
+#[inline]
+pub(crate) fn remove(headers: &mut HeaderMap, name: &HeaderName) {
+    if first(headers, name).is_some() {
+        headers.remove(name);
+    }
+}
 
 /// Appends these values after existing values of the same names.
 pub(crate) fn append(headers: &mut HeaderMap, more: HeaderMap) {

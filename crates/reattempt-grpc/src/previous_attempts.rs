@@ -39,6 +39,7 @@ use reattempt::{CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::metadata::remove;
 use crate::timeout::renew_timeout;
 
 /// The header that carries the number of earlier attempts.
@@ -99,7 +100,7 @@ where
         }
         let previous = request.context().map_or(0, previous_attempts);
         if previous == 0 {
-            request.headers_mut().remove(PREVIOUS_ATTEMPTS);
+            remove(request.headers_mut(), &PREVIOUS_ATTEMPTS);
         } else {
             request
                 .headers_mut()
@@ -136,7 +137,7 @@ where
             // The count is this client's own; a value from the server is removed.
             let headers = response.headers_mut();
             if *this.previous == 0 {
-                headers.remove(PREVIOUS_ATTEMPTS);
+                remove(headers, &PREVIOUS_ATTEMPTS);
             } else {
                 headers.insert(PREVIOUS_ATTEMPTS, HeaderValue::from(*this.previous));
             }

@@ -8,6 +8,7 @@ use reattempt::deadline::OnElapsed;
 use reattempt_http::body::OnBodyElapsed;
 
 use crate::made_status::{trailers, trailers_only};
+use crate::metadata::first;
 use crate::{Code, GRPC_STATUS};
 
 /// Returns status 4, DEADLINE_EXCEEDED, for an elapsed deadline, as a server would.
@@ -53,9 +54,7 @@ pub struct AsGrpcStatus;
 /// CANCELLED from elsewhere: only the caller cancels a call, and then it does not wait for the
 /// status.
 fn is_cancelled(headers: &HeaderMap) -> bool {
-    headers
-        .get(GRPC_STATUS)
-        .is_some_and(|status| Code::from_header(status) == Code::Cancelled)
+    first(headers, &GRPC_STATUS).is_some_and(|status| Code::from_header(status) == Code::Cancelled)
 }
 
 impl<B: Default, E> OnElapsed<Response<B>, E> for AsGrpcStatus {

@@ -33,8 +33,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use reattempt::{CallContext, CallDeadline, HasCallContext, StackCheck};
+use reattempt_http::call::HttpRequest;
 use tower_layer::Layer;
 use tower_service::Service;
+
+use crate::metadata::first;
 
 /// The header that carries the call's timeout.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
@@ -53,7 +56,7 @@ const UNITS: [(u8, u64); 6] = [
 
 /// The timeout in these headers; `None` if it is absent or malformed.
 pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
-    let (unit, digits) = headers.get(GRPC_TIMEOUT)?.as_bytes().split_last()?;
+    let (unit, digits) = first(headers, &GRPC_TIMEOUT)?.as_bytes().split_last()?;
     let is_number = (1..=8).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     let amount: u64 = std::str::from_utf8(digits)
         .ok()
@@ -134,9 +137,10 @@ pub struct GrpcTimeout<S> {
     order: StackCheck,
 }
 
-impl<S, B> Service<Request<B>> for GrpcTimeout<S>
+impl<S, Req> Service<Req> for GrpcTimeout<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Req>,
+    Req: HttpRequest,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -146,8 +150,9 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let own = read(request.headers());
+    #[inline]
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let own = read(request.headers_mut());
         if let Some(timeout) = over_at_once(&request).or(own) {
             let now = tokio::time::Instant::now().into_std();
             if let Some(at) = now.checked_add(timeout) {
@@ -168,7 +173,7 @@ where
 /// Zero if the method's config says so: the deadline has passed when the call begins, so nothing is
 /// sent. A layer that enforces its own limit starts its clock with the call and would make a first
 /// attempt.
-fn over_at_once<B>(request: &Request<B>) -> Option<Duration> {
+fn over_at_once(request: &impl HasCallContext) -> Option<Duration> {
     let policy = request.context().and_then(CallContext::policy)?;
     policy.timeout().filter(Duration::is_zero)
 }

@@ -79,10 +79,11 @@ use std::task::{Context, Poll};
 
 use http::{HeaderName, HeaderValue};
 use reattempt::backoff::Randomness;
-use reattempt::{HasCallContext, Idempotency, StackCheck};
+use reattempt::{Idempotency, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::call::HttpRequest;
 use crate::{HttpRoute, IdempotencyKeys};
 
 /// Treats requests with an `Idempotency-Key` as idempotent, and can make keys.
@@ -159,9 +160,10 @@ pub struct IdempotencyKey<S> {
     order: StackCheck,
 }
 
-impl<S, B> Service<http::Request<B>> for IdempotencyKey<S>
+impl<S, Req> Service<Req> for IdempotencyKey<S>
 where
-    S: Service<http::Request<B>>,
+    S: Service<Req>,
+    Req: HttpRequest,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -171,21 +173,32 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
+    #[inline]
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        let of_route = request.context().and_then(HttpRoute::of);
+        let of_route = of_route.and_then(HttpRoute::idempotency_key);
+        let keys = of_route.unwrap_or(self.config.unless_said);
+        if keys != IdempotencyKeys::Ignore {
+            self.take_up(&mut request, keys);
+        }
+        self.inner.call(request)
+    }
+}
+
+impl<S> IdempotencyKey<S> {
+    /// A request whose key counts.
+    fn take_up(&self, request: &mut impl HttpRequest, keys: IdempotencyKeys) {
         let header = &self.config.header;
         let has_key = request
-            .headers()
+            .headers_mut()
             .get(header)
             .is_some_and(|key| !key.is_empty());
         if has_key || IdempotencyKeys::GENERATED_FOR.contains(request.method()) {
             let context = request.context_mut();
-            let of_route = HttpRoute::of(context).and_then(HttpRoute::idempotency_key);
-            let keys = of_route.unwrap_or(self.config.unless_said);
             let makes = keys == IdempotencyKeys::Generate && !has_key;
             if has_key || makes {
                 self.order.outside_recovery("IdempotencyKeyLayer", context);
-                let counts = keys != IdempotencyKeys::Ignore;
-                if counts && context.idempotency() == Idempotency::Unknown {
+                if context.idempotency() == Idempotency::Unknown {
                     context.set_idempotency(Idempotency::Idempotent);
                 }
             }
@@ -194,7 +207,6 @@ where
                 request.headers_mut().insert(header.clone(), key);
             }
         }
-        self.inner.call(request)
     }
 }
 

@@ -83,6 +83,8 @@ mod gives_up;
 #[cfg(feature = "tokio")]
 pub mod body;
 #[cfg(feature = "tokio")]
+pub mod call;
+#[cfg(feature = "tokio")]
 pub mod client;
 #[cfg(feature = "tokio")]
 mod convention;

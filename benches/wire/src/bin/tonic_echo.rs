@@ -13,8 +13,8 @@ use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 use reattempt_grpc::stats::GrpcStats;
 use reattempt_grpc::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    PreviousAttemptsLayer,
+    AsGrpcStatus, GrpcClassifier, GrpcClientLayer, GrpcOutcomeLayer, GrpcPushback,
+    GrpcTimeoutLayer, PreviousAttemptsLayer,
 };
 use reattempt_http::ExposeInfoLayer;
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
@@ -254,6 +254,12 @@ fn cases(channel: impl Fn() -> Channel) -> Vec<Case> {
                 .service(channel())
         ),
         generated!("the whole stack", stack!(retry(), hedge(), [], channel())),
+        generated!("the preset", {
+            let config = ServiceConfig::parse(SERVICE_CONFIG).expect("a service config");
+            ServiceBuilder::new()
+                .layer(GrpcClientLayer::new(config))
+                .service(channel())
+        }),
         generated!(
             "the whole stack, with call info",
             ServiceBuilder::new().layer(ExposeInfoLayer).service(stack!(

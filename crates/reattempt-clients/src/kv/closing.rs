@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -56,7 +57,7 @@ pin_project! {
 
 impl ClosingFuture {
     /// The node of the request, `host:port`, as soon as it is known.
-    pub fn address(&self) -> Option<&str> {
+    pub fn address(&self) -> Option<&Arc<str>> {
         self.inner.address()
     }
 

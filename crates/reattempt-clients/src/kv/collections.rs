@@ -226,7 +226,7 @@ where
         }
     }
 
-    fn address(&self) -> Option<&str> {
+    fn address(&self) -> Option<&Arc<str>> {
         match &self.state {
             State::LookingUp { .. } | State::Joined { .. } | State::Waiting { .. } => None,
             State::Sending { sending, .. } => sending.address(),

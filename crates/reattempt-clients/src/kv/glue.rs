@@ -95,11 +95,11 @@ impl KvTransportError for ClientError {
 /// For a [`ReportLayer`](crate::report::ReportLayer): reports the node that answered or failed.
 pub fn report(reporter: &AttemptReporter, outcome: Result<&KvResponse, &ClientError>) {
     let node = match outcome {
-        Ok(answer) => Some(&*answer.node),
-        Err(error) => error.address(),
+        Ok(answer) => Some(Backend::new(Arc::clone(&answer.node))),
+        Err(error) => error.address().map(Backend::new),
     };
     if let Some(node) = node {
-        reporter.backend(Backend::new(node));
+        reporter.backend(node);
     }
 }
 

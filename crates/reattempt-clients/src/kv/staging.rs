@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
@@ -24,7 +25,7 @@ pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
     fn is_dialling(&self) -> bool;
 
     /// The node of the request, `host:port`, as soon as it is known.
-    fn address(&self) -> Option<&str>;
+    fn address(&self) -> Option<&Arc<str>>;
 }
 
 impl Dialling for NodeFuture {
@@ -32,7 +33,7 @@ impl Dialling for NodeFuture {
         Self::is_dialling(self)
     }
 
-    fn address(&self) -> Option<&str> {
+    fn address(&self) -> Option<&Arc<str>> {
         Some(Self::address(self))
     }
 }
@@ -42,7 +43,7 @@ impl Dialling for RoutedFuture {
         Self::is_dialling(self)
     }
 
-    fn address(&self) -> Option<&str> {
+    fn address(&self) -> Option<&Arc<str>> {
         Self::address(self)
     }
 }
@@ -52,7 +53,7 @@ impl Dialling for ClosingFuture {
         Self::is_dialling(self)
     }
 
-    fn address(&self) -> Option<&str> {
+    fn address(&self) -> Option<&Arc<str>> {
         Self::address(self)
     }
 }
@@ -134,7 +135,7 @@ fn say(reporter: &Option<AttemptReporter>, said: &mut Option<Stage>, stage: Stag
 /// Reports the node early, because an attempt that is dropped has no response to name it.
 fn name(reporter: &Option<AttemptReporter>, named: &mut bool, future: &impl Dialling) {
     if let (Some(reporter), false, Some(node)) = (reporter, *named, future.address()) {
-        reporter.backend(Backend::new(node));
+        reporter.backend(Backend::new(Arc::clone(node)));
         *named = true;
     }
 }

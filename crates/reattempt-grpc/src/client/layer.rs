@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::observe::with_observer;
-use reattempt::{DeadlineLayer, HedgeLayer, Observer, PushbackLayer, RetryLayer, RouteLayer};
+use reattempt::{DeadlineLayer, HedgeLayer, Observer, PushbackLayer, RetryLayer};
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use reattempt_http::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use tower_layer::{Identity, Layer, Stack};
 
 use super::{Innermost, PerAttempt, PerCall, TonicBody};
+use crate::message_limit::CallMessageLimitLayer;
 use crate::spans::{AttemptSpanLayer, CallSpanLayer};
 use crate::stats::{AttemptStatsLayer, CallStatsLayer, GrpcStats};
 use crate::{
@@ -55,10 +57,10 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct GrpcClientLayer<R, C = Identity, A = Identity> {
-    routes: RouteLayer<R>,
+    routes: InlineContextLayer<R>,
     deadline: DeadlineLayer<AsGrpcStatus>,
-    messages: MessageLimitLayer,
-    replay: ReplayBodyLayer,
+    messages: CallMessageLimitLayer,
+    replay: ReplayCallBodyLayer,
     pub(super) classifier: GrpcClassifier,
     transparent: bool,
     pub(super) observer: Option<Arc<dyn Observer>>,
@@ -73,10 +75,10 @@ impl<R> GrpcClientLayer<R> {
     #[must_use]
     pub fn new(config: R) -> Self {
         Self {
-            routes: RouteLayer::new(config),
+            routes: InlineContextLayer::new(config),
             deadline: DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus),
-            messages: MessageLimitLayer::new(),
-            replay: ReplayBodyLayer::new(),
+            messages: CallMessageLimitLayer::default(),
+            replay: ReplayCallBodyLayer::default(),
             classifier: GrpcClassifier::new(),
             transparent: true,
             observer: None,
@@ -112,14 +114,14 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
     /// Limits message lengths, also where the config does not.
     #[must_use]
     pub const fn message_limits(mut self, limits: MessageLimitLayer) -> Self {
-        self.messages = limits;
+        self.messages = CallMessageLimitLayer(limits);
         self
     }
 
     /// Sets how much of a request is kept for further attempts.
     #[must_use]
     pub fn bodies(mut self, bodies: ReplayBodyLayer) -> Self {
-        self.replay = bodies;
+        self.replay = ReplayCallBodyLayer::new(bodies);
         self
     }
 
@@ -204,7 +206,10 @@ where
         let attempt = GrpcOutcomeLayer::new().layer(TonicBody::new(inner));
         let attempt = PushbackLayer::new(GrpcPushback).layer(self.of_attempt.layer(attempt));
         let attempt = self.wait.layer(PreviousAttemptsLayer.layer(attempt));
-        let call = self.replay.layer(retry.layer(hedge.layer(attempt)));
+        let attempt = ExtendContextLayer.layer(attempt);
+        let call = self
+            .replay
+            .layer(retry.layer(hedge.unclaimed().layer(attempt)));
         let body = DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus);
         let call = self.deadline.layer(body.layer(self.messages.layer(call)));
         let call = self.routes.layer(GrpcTimeoutLayer.layer(call));

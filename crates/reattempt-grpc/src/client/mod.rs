@@ -38,16 +38,17 @@ mod service_builder;
 mod tonic_body;
 
 use reattempt::deadline::Deadline;
-use reattempt::hedge::Hedge;
+use reattempt::hedge::HedgeUnclaimed;
 use reattempt::pushback::Pushback;
 use reattempt::retry::Retry;
-use reattempt::route::Routed;
-use reattempt_http::body::{DeadlineBodyService, ReplayBodyService};
+use reattempt_http::body::DeadlineBodyService;
+use reattempt_http::call::{ExtendContext, InlineContext, ReplayCallBody};
 use tower_layer::Identity;
 
+use crate::message_limit::CallMessageLimit;
 use crate::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcPushback, GrpcTimeout, MessageLimit,
-    PreviousAttempts, TonicStatus, WaitsForReady,
+    AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcPushback, GrpcTimeout, PreviousAttempts,
+    TonicStatus, WaitsForReady,
 };
 pub use layer::GrpcClientLayer;
 pub use service_builder::GrpcServiceBuilderExt;
@@ -59,10 +60,11 @@ pub use tonic_body::TonicBody;
 pub type GrpcClient<S, R> = PerCall<PerAttempt<Innermost<S>, Identity>, R>;
 
 /// From the outside in: status, policy, deadlines, message limits, body buffer, recovery.
-pub(crate) type PerCall<S, R> = TonicStatus<Routed<GrpcTimeout<Bounded<S>>, R>>;
+pub(crate) type PerCall<S, R> = TonicStatus<InlineContext<GrpcTimeout<Bounded<S>>, R>>;
 type Bounded<S> =
-    Deadline<DeadlineBodyService<MessageLimit<Recovery<S>>, AsGrpcStatus>, AsGrpcStatus>;
-type Recovery<S> = ReplayBodyService<Retry<Hedge<S, GrpcClassifier>, GrpcClassifier>>;
+    Deadline<DeadlineBodyService<CallMessageLimit<Recovery<S>>, AsGrpcStatus>, AsGrpcStatus>;
+type Recovery<S> =
+    ReplayCallBody<Retry<HedgeUnclaimed<ExtendContext<S>, GrpcClassifier>, GrpcClassifier>>;
 /// What each attempt passes, down to the layers of telemetry.
 pub(crate) type PerAttempt<S, A> =
     WaitsForReady<PreviousAttempts<Pushback<<A as tower_layer::Layer<S>>::Service, GrpcPushback>>>;

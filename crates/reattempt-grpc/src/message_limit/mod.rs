@@ -58,7 +58,12 @@ use reattempt::{HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
+#[cfg(feature = "tonic")]
+mod of_calls;
+
 pub use future::MessageLimitFuture;
+#[cfg(feature = "tonic")]
+pub(crate) use of_calls::{CallMessageLimit, CallMessageLimitLayer};
 pub use request::LimitedRequestBody;
 pub use response::LimitedResponseBody;
 
@@ -182,14 +187,23 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let (watched, limited) = self.taken(&mut request).unzip();
+        let request = request.map(|body| LimitedRequestBody::new(body, watched));
+        MessageLimitFuture::new(self.inner.call(request), limited)
+    }
+}
+
+impl<S> MessageLimit<S> {
+    /// What enforces the limits of a call; `None` without any.
+    #[inline]
+    fn taken(&self, request: &mut impl HasCallContext) -> Option<(Watched, Limited)> {
         let method = request.context().and_then(MethodPolicy::of);
         let MessageLimitLayer {
             request: of_request,
             response: of_response,
         } = self.limits.with(method);
         if of_request.is_none() && of_response.is_none() {
-            let request = request.map(|body| LimitedRequestBody::new(body, None));
-            return MessageLimitFuture::new(self.inner.call(request), None);
+            return None;
         }
         let context = request.context_mut();
         self.order.outside_recovery("MessageLimitLayer", context);
@@ -204,7 +218,6 @@ where
             link,
             tripped: false,
         };
-        let request = request.map(|body| LimitedRequestBody::new(body, Some(watched)));
-        MessageLimitFuture::new(self.inner.call(request), Some(limited))
+        Some((watched, limited))
     }
 }

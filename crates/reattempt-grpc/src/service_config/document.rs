@@ -1,6 +1,6 @@
 //! A service config that was parsed without faults and is not in force yet.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use reattempt::config::{Fault, Faults, Json, Members, Place};
@@ -102,8 +102,8 @@ impl Document {
         };
         let throttle = self.throttle.clone().or_else(of_config);
         let mut config = ServiceConfig {
-            methods: HashMap::new(),
-            services: HashMap::new(),
+            methods: BTreeMap::new(),
+            services: BTreeMap::new(),
             default: self.nothing.named(&Name::Default, throttle.as_ref(), None),
             bucket,
             warnings: self.warnings.clone(),

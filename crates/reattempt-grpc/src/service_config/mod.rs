@@ -49,7 +49,7 @@ mod retry_policy;
 mod tests;
 mod values;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reattempt::config::{Fault, Faults, Form};
@@ -66,10 +66,12 @@ const FORM: Form = Form::new("the service config");
 
 /// A parsed service config: policies by method, by service, and the default, with the throttle that
 /// they share.
+// Sorted, because a keyed hash of a path takes longer than a search among a few names, and a config
+// may come from a server, which could choose names with the same hash of another kind.
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
-    methods: HashMap<String, Arc<MethodConfig>>,
-    services: HashMap<String, Arc<MethodConfig>>,
+    methods: BTreeMap<String, Arc<MethodConfig>>,
+    services: BTreeMap<String, Arc<MethodConfig>>,
     default: Arc<MethodConfig>,
     bucket: Option<Arc<TokenBucket>>,
     warnings: Vec<Fault>,

@@ -8,43 +8,13 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::BufferBudget;
-use super::frames::{Frames, Place};
+use super::cursors::{Cursor, Cursors, Standing};
+use super::frames::Frames;
 use super::kept::Fresh;
 use super::wake_all::WakeAll;
 use crate::ReplayBodyError;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// One copy and its read position.
-#[derive(Debug)]
-struct Cursor {
-    key: u32,
-    /// The attempt that it was made for; 0 for the original.
-    attempt: u32,
-    place: Place,
-    standing: Standing,
-    polled: bool,
-    /// It may have been sent in part: it was polled, found to be at its end, or copied itself.
-    touched: bool,
-    told_of_error: bool,
-    waker: Option<Waker>,
-}
-
-impl Cursor {
-    fn is_live(&self) -> bool {
-        self.standing == Standing::Live
-    }
-}
-
-/// Whether a copy may continue to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Live,
-    /// Another copy continues alone.
-    CutOff,
-    /// Its attempt has ended.
-    Over,
-}
 
 #[derive(Debug)]
 enum End {
@@ -74,10 +44,21 @@ pub(super) struct Buffer<B> {
     source: Option<B>,
     end: End,
     frames: Frames,
-    cursors: Vec<Cursor>,
+    cursors: Cursors,
     next_key: u32,
     /// After an overflow or a commit, one copy continues alone.
     committed: bool,
+    rare: Option<Box<Rare>>,
+    /// A waker is kept, of a copy or of the sender.
+    waits: bool,
+    fits: bool,
+    /// The length was known before anything was read.
+    sized: bool,
+}
+
+/// What few bodies need: those of several attempts at once, and those that are not read.
+#[derive(Debug, Default)]
+struct Rare {
     /// The attempts whose copies returned the cut-off error. At most as many as there were copies
     /// when one continued alone.
     cut_off: Vec<u32>,
@@ -85,13 +66,13 @@ pub(super) struct Buffer<B> {
     unread: Vec<u32>,
     /// The sender of the copies, which cancels those that are cut off.
     sender: Option<Waker>,
-    fits: bool,
-    /// The length was known before anything was read.
-    sized: bool,
     wake_all: Option<Arc<WakeAll>>,
 }
 
 impl<B> Buffer<B> {
+    /// The key of the template's cursor.
+    pub(super) const TEMPLATE: u32 = 0;
+
     pub(super) fn can_copy(&self) -> bool {
         self.fits
             && !self.committed
@@ -100,7 +81,19 @@ impl<B> Buffer<B> {
     }
 
     pub(super) fn was_cut_off(&self, attempt: u32) -> bool {
-        self.cut_off.contains(&attempt)
+        let rare = self.rare.as_ref();
+        rare.is_some_and(|rare| rare.cut_off.contains(&attempt))
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Whether this attempt's copies were read no longer matters.
+    fn forget_unread(&mut self, attempt: u32) {
+        if let Some(rare) = &mut self.rare {
+            rare.unread.retain(|unread| *unread != attempt);
+        }
     }
 
     pub(super) fn was_unread(&self, attempt: u32) -> bool {
@@ -110,16 +103,21 @@ impl<B> Buffer<B> {
             .filter(|cursor| cursor.attempt == attempt);
         match of_attempt.next() {
             Some(first) => !first.touched && of_attempt.all(|cursor| !cursor.touched),
-            None => self.unread.contains(&attempt),
+            None => {
+                let rare = self.rare.as_ref();
+                rare.is_some_and(|rare| rare.unread.contains(&attempt))
+            }
         }
     }
 
     pub(super) fn poll_cut_off(&mut self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
-        let mut cursors = self.cursors.iter();
-        if cursors.any(|cursor| cursor.attempt == attempt && cursor.standing == Standing::CutOff) {
+        let is_it =
+            |cursor: &Cursor| cursor.attempt == attempt && cursor.standing == Standing::CutOff;
+        if self.cursors.iter().any(is_it) {
             return Poll::Ready(());
         }
-        match &mut self.sender {
+        self.waits = true;
+        match &mut self.rare().sender {
             Some(sender) => sender.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
         }
@@ -130,19 +128,10 @@ impl<B> Buffer<B> {
     pub(super) fn open(&mut self, attempt: u32) -> u32 {
         // An earlier copy with this number was never sent: a throttle refused its hedge. Whether
         // that copy was read does not matter.
-        self.unread.retain(|unread| *unread != attempt);
+        self.forget_unread(attempt);
         let key = self.next_key;
         self.next_key = self.next_key.wrapping_add(1);
-        self.cursors.push(Cursor {
-            key,
-            attempt,
-            place: Place::default(),
-            standing: Standing::Live,
-            polled: false,
-            touched: false,
-            told_of_error: false,
-            waker: None,
-        });
+        self.cursors.add(key, attempt);
         key
     }
 
@@ -155,10 +144,9 @@ impl<B> Buffer<B> {
     }
 
     pub(super) fn close(&mut self, key: u32) -> Vec<Waker> {
-        if let Some(at) = self.cursors.iter().position(|cursor| cursor.key == key) {
-            let cursor = self.cursors.remove(at);
+        if let Some(cursor) = self.cursors.remove(key) {
             if cursor.is_live() && !cursor.touched && cursor.attempt != 0 {
-                self.unread.push(cursor.attempt);
+                self.rare().unread.push(cursor.attempt);
             }
         }
         self.trim();
@@ -176,7 +164,7 @@ impl<B> Buffer<B> {
 
     fn leave_to(&mut self, key: u32) {
         self.committed = true;
-        for cursor in &mut self.cursors {
+        for cursor in self.cursors.iter_mut() {
             if cursor.key != key && cursor.is_live() {
                 cursor.standing = Standing::CutOff;
             }
@@ -186,8 +174,8 @@ impl<B> Buffer<B> {
 
     /// The attempt has ended, even if its copies still exist.
     pub(super) fn attempt_over(&mut self, attempt: u32) -> Vec<Waker> {
-        self.unread.retain(|unread| *unread != attempt);
-        for cursor in &mut self.cursors {
+        self.forget_unread(attempt);
+        for cursor in self.cursors.iter_mut() {
             if cursor.attempt == attempt && attempt != 0 {
                 cursor.standing = Standing::Over;
             }
@@ -197,12 +185,18 @@ impl<B> Buffer<B> {
     }
 
     fn waiting(&mut self) -> Vec<Waker> {
-        let mut wakers = self
-            .wake_all
-            .as_ref()
-            .map_or_else(Vec::new, |all| all.take());
-        if self.committed {
-            wakers.extend(self.sender.take());
+        if !std::mem::take(&mut self.waits) {
+            return Vec::new();
+        }
+        let mut wakers = Vec::new();
+        if let Some(rare) = &mut self.rare {
+            if let Some(all) = &rare.wake_all {
+                wakers = all.take();
+            }
+            if self.committed {
+                wakers.extend(rare.sender.take());
+            }
+            self.waits = rare.sender.is_some();
         }
         wakers.extend(
             self.cursors
@@ -213,12 +207,11 @@ impl<B> Buffer<B> {
     }
 
     fn cursor(&mut self, key: u32) -> Option<&mut Cursor> {
-        self.cursors.iter_mut().find(|cursor| cursor.key == key)
+        self.cursors.get_mut(key)
     }
 
     fn live(&self, key: u32) -> Option<&Cursor> {
-        let mut cursors = self.cursors.iter();
-        cursors.find(|cursor| cursor.key == key && cursor.is_live())
+        self.cursors.get(key).filter(|cursor| cursor.is_live())
     }
 
     /// Frees what every copy has read.
@@ -241,31 +234,28 @@ where
             source: Some(source),
             end: End::Open,
             frames: Frames::new(limit, budget),
-            cursors: Vec::with_capacity(2),
-            next_key: 0,
+            cursors: Cursors::new(Self::TEMPLATE),
+            next_key: Self::TEMPLATE + 1,
             committed: false,
-            cut_off: Vec::new(),
-            unread: Vec::new(),
-            sender: None,
+            rare: None,
+            waits: false,
             fits,
             sized: hint.exact().is_some(),
-            wake_all: None,
         }
     }
 
     pub(super) fn is_end_stream(&mut self, key: u32) -> bool {
-        let ended = self
-            .live(key)
-            .is_some_and(|cursor| self.frames.is_read(cursor.place))
+        let Some(cursor) = self.cursors.get_mut(key).filter(|cursor| cursor.is_live()) else {
+            return false;
+        };
+        let ended = self.frames.is_read(cursor.place)
             && match &self.end {
                 End::Open => self.source.as_ref().is_none_or(Body::is_end_stream),
                 End::Clean => true,
                 End::Failed(_) => false,
             };
-        if let Some(cursor) = self.cursor(key).filter(|_| ended) {
-            // The transport sends the end with the head, and does not poll.
-            cursor.touched = true;
-        }
+        // The transport sends the end with the head, and does not poll.
+        cursor.touched |= ended;
         ended
     }
 
@@ -287,13 +277,13 @@ where
     }
 
     pub(super) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
-        let Some(at) = self.cursors.iter().position(|cursor| cursor.key == key) else {
+        let Some(cursor) = self.cursors.get_mut(key) else {
             return (Poll::Ready(None), Vec::new());
         };
-        let cursor = &mut self.cursors[at];
         if !cursor.is_live() {
-            if cursor.standing == Standing::CutOff && !self.cut_off.contains(&cursor.attempt) {
-                self.cut_off.push(cursor.attempt);
+            let (attempt, is_cut_off) = (cursor.attempt, cursor.standing == Standing::CutOff);
+            if is_cut_off && !self.was_cut_off(attempt) {
+                self.rare().cut_off.push(attempt);
             }
             return (
                 Poll::Ready(Some(Err(ReplayBodyError::Abandoned))),
@@ -387,9 +377,11 @@ where
             .cursors
             .iter()
             .any(|cursor| cursor.polled && cursor.key != key);
-        if alone && self.wake_all.is_none() {
+        let wakes_all = |rare: &Rare| rare.wake_all.is_some();
+        if alone && !self.rare.as_deref().is_some_and(wakes_all) {
             let polled = Pin::new(source).poll_frame(cx);
             if polled.is_pending() {
+                self.waits = true;
                 if let Some(cursor) = self.cursor(key) {
                     cursor.waker = Some(cx.waker().clone());
                 }
@@ -398,8 +390,10 @@ where
         }
         // The source keeps only one waker, and the copy that polled last may have stopped reading:
         // so the waker wakes all waiting copies.
-        let all = self.wake_all.get_or_insert_default();
-        for cursor in &mut self.cursors {
+        self.waits = true;
+        let rare = self.rare.get_or_insert_default();
+        let all = rare.wake_all.get_or_insert_default();
+        for cursor in self.cursors.iter_mut() {
             if let Some(waker) = cursor.waker.take() {
                 all.add(&waker);
             }

@@ -19,7 +19,9 @@ pub(super) struct Place {
 /// Append-only at one end, freed from the other.
 #[derive(Debug)]
 pub(super) struct Frames {
-    kept: VecDeque<Kept>,
+    /// The first frame in place: most bodies have one, for which nothing is allocated.
+    first: Option<Kept>,
+    rest: VecDeque<Kept>,
     /// The number of the first frame kept.
     base: u64,
     bytes: usize,
@@ -30,7 +32,8 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) const fn new(limit: usize, budget: Option<BufferBudget>) -> Self {
         Self {
-            kept: VecDeque::new(),
+            first: None,
+            rest: VecDeque::new(),
             base: 0,
             bytes: 0,
             limit,
@@ -43,13 +46,37 @@ impl Frames {
         self.base == 0
     }
 
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    fn back(&self) -> Option<&Kept> {
+        self.rest.back().or(self.first.as_ref())
+    }
+
+    fn push_back(&mut self, kept: Kept) {
+        match &self.first {
+            None => self.first = Some(kept),
+            Some(_) => self.rest.push_back(kept),
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<Kept> {
+        let next = if self.rest.is_empty() {
+            None
+        } else {
+            self.rest.pop_front()
+        };
+        std::mem::replace(&mut self.first, next)
+    }
+
     fn next(&self) -> u64 {
-        self.base + self.kept.len() as u64
+        self.base + self.len() as u64
     }
 
     /// The position after all frames so far.
     pub(super) fn end(&self) -> Place {
-        match self.kept.back() {
+        match self.back() {
             Some(last @ Kept::Gathered(_)) => Place {
                 frame: self.next() - 1,
                 within: last.end(),
@@ -62,25 +89,36 @@ impl Frames {
     }
 
     fn at(&self, frame: u64) -> Option<&Kept> {
-        let behind = frame.checked_sub(self.base)?;
-        self.kept.get(usize::try_from(behind).ok()?)
+        match frame.checked_sub(self.base)? {
+            0 => self.first.as_ref(),
+            behind => self.rest.get(usize::try_from(behind - 1).ok()?),
+        }
     }
 
     /// Returns the next frame for a copy and advances its position; `None` if it has not arrived
     /// yet.
     pub(super) fn read(&self, place: &mut Place) -> Option<Frame<Bytes>> {
-        *place = self.still(*place);
-        while let Some(kept) = self.at(place.frame) {
-            if let Some(frame) = kept.read(place.within) {
-                place.within = kept.end();
-                return Some(frame);
+        let (at, kept) = self.unread(*place)?;
+        *place = Place {
+            within: kept.end(),
+            ..at
+        };
+        kept.read(at.within)
+    }
+
+    /// What a copy reads next, and where that begins.
+    fn unread(&self, place: Place) -> Option<(Place, &Kept)> {
+        let mut place = self.still(place);
+        loop {
+            let kept = self.at(place.frame)?;
+            if place.within < kept.end() {
+                return Some((place, kept));
             }
             // More bytes may be appended to this frame.
             self.at(place.frame + 1)?;
             place.frame += 1;
             place.within = 0;
         }
-        None
     }
 
     /// A frame is freed only when all copies have read it: a position in a freed frame becomes the
@@ -93,8 +131,8 @@ impl Frames {
     }
 
     /// True if there is nothing to read for this copy now.
-    pub(super) fn is_read(&self, mut place: Place) -> bool {
-        self.read(&mut place).is_none()
+    pub(super) fn is_read(&self, place: Place) -> bool {
+        self.unread(place).is_none()
     }
 
     /// Bytes of data kept from this position on.
@@ -112,8 +150,9 @@ impl Frames {
         if !self.take(fresh.size()) {
             return false;
         }
-        if !self.kept.back_mut().is_some_and(|last| last.gathers(fresh)) {
-            self.kept.push_back(Kept::new(fresh, self.kept.len()));
+        let last = self.rest.back_mut().or(self.first.as_mut());
+        if !last.is_some_and(|last| last.gathers(fresh)) {
+            self.push_back(Kept::new(fresh, self.len()));
         }
         true
     }
@@ -125,10 +164,13 @@ impl Frames {
 
     /// Frees what all of these copies have read.
     pub(super) fn free(&mut self, places: impl Iterator<Item = Place>) {
+        if self.first.is_none() {
+            return;
+        }
         let needed = places.map(|place| self.needed(place)).min();
         let mut freed = 0;
         while needed.is_none_or(|needed| needed > self.base) {
-            let Some(kept) = self.kept.pop_front() else {
+            let Some(kept) = self.pop_front() else {
                 break;
             };
             freed += kept.size();
@@ -161,6 +203,9 @@ impl Frames {
     }
 
     fn give_back(&mut self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         self.bytes -= bytes;
         if let Some(budget) = &self.budget {
             budget.give_back(bytes);
@@ -186,7 +231,7 @@ mod tests {
             assert!(frames.keep(&Fresh::Data(Bytes::from_static(b"x"))));
         }
         assert_eq!(frames.bytes, 1_000_000);
-        assert!(frames.kept.len() < 300, "{}", frames.kept.len());
+        assert!(frames.len() < 300, "{}", frames.len());
         let mut place = Place::default();
         let mut read = 0;
         while let Some(frame) = frames.read(&mut place) {
@@ -216,7 +261,7 @@ mod tests {
         frames.free([slow, fast].into_iter());
         assert_eq!(frames.bytes, 43);
         frames.free([fast].into_iter());
-        assert_eq!((frames.bytes, frames.kept.len()), (0, 0));
+        assert_eq!((frames.bytes, frames.len()), (0, 0));
         frames.keep(&word("d"));
         let next = frames
             .read(&mut fast)

@@ -2,6 +2,7 @@
 
 mod budget;
 mod buffer;
+mod cursors;
 mod deadline;
 mod drain;
 mod frames;

@@ -82,11 +82,9 @@ where
         if body.is_end_stream() {
             return Self::empty();
         }
-        let mut buffer = Buffer::new(body, bytes, budget);
-        let key = buffer.open(0);
         Self(Copied::Open {
-            shared: Arc::new(Mutex::new(buffer)),
-            key,
+            shared: Arc::new(Mutex::new(Buffer::new(body, bytes, budget))),
+            key: Buffer::<B>::TEMPLATE,
         })
     }
 }

@@ -32,7 +32,7 @@ use std::task::{Context, Poll};
 
 use http::Request;
 use http_body::Body;
-use reattempt::HasCallContext;
+use reattempt::{CallContext, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -80,6 +80,39 @@ impl ReplayBodyLayer {
     }
 }
 
+impl ReplayBodyLayer {
+    /// The limits of a call: its route's take precedence.
+    #[inline]
+    pub(crate) fn of(&self, context: Option<&CallContext>) -> Limits<'_> {
+        let of_route = context.and_then(HttpRoute::of);
+        let of_route = of_route.and_then(HttpRoute::body_limit);
+        Limits {
+            bytes: of_route.unwrap_or(self.bytes),
+            budget: self.budget.as_ref(),
+        }
+    }
+}
+
+/// The limits of one call.
+pub(crate) struct Limits<'a> {
+    bytes: usize,
+    budget: Option<&'a BufferBudget>,
+}
+
+impl Limits<'_> {
+    #[inline]
+    pub(crate) fn wrap<B>(self, body: B) -> ReplayBody<B>
+    where
+        B: Body + Unpin,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if body.is_end_stream() {
+            return ReplayBody::empty();
+        }
+        ReplayBody::with_limits(body, self.bytes, self.budget.cloned())
+    }
+}
+
 impl Default for ReplayBodyLayer {
     fn default() -> Self {
         Self::new()
@@ -119,10 +152,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let ReplayBodyLayer { bytes, budget } = &self.limits;
-        let of_route = request.context().and_then(HttpRoute::of);
-        let bytes = of_route.and_then(HttpRoute::body_limit).unwrap_or(*bytes);
-        let wrap = |body| ReplayBody::with_limits(body, bytes, budget.clone());
-        self.inner.call(request.map(wrap))
+        let body = self.limits.of(request.context());
+        self.inner.call(request.map(|inner| body.wrap(inner)))
     }
 }

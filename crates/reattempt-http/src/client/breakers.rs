@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::Request;
+use http::header::HOST;
 use reattempt::Observer;
 use reattempt::circuit_breaker::PickBreaker;
 use reattempt::health::{CircuitBreaker, LiveHealthPolicy};
@@ -23,7 +24,7 @@ pub struct OriginBreakers(Arc<PerOrigin<CircuitBreaker>>);
 
 impl OriginBreakers {
     pub(super) fn new(policy: LiveHealthPolicy, observer: Option<Arc<dyn Observer>>) -> Self {
-        let make = move |origin: &Origin| {
+        let make = move |origin: &Origin<'_>| {
             let now = tokio::time::Instant::now().into_std();
             // A name of the DNS has at most 253 bytes; what a hostile URL has may be longer.
             let name: String = origin.to_string().chars().take(MOST_NAME).collect();
@@ -39,7 +40,7 @@ impl OriginBreakers {
 
 impl<B> PickBreaker<Request<B>> for OriginBreakers {
     fn pick(&self, request: &Request<B>) -> Option<Arc<CircuitBreaker>> {
-        Some(self.0.of(request.uri(), request.headers()))
+        Some(self.0.of(request.uri(), || request.headers().get(HOST)))
     }
 }
 

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Request;
+use http::header::HOST;
 use reattempt::admission::{Admission, PickAdmission};
-use reattempt::{HasCallContext, Idempotency, RetryThrottle, TokenBucket};
+use reattempt::{Idempotency, RetryThrottle, TokenBucket};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::origin::PerOrigin;
+use crate::call::HttpRequest;
 
 /// What a call gets that has none yet: the caller's own and the route policy's take precedence.
 #[derive(Clone, Debug, Default)]
@@ -35,11 +37,16 @@ impl ClientThrottle {
         Self::PerOrigin(Arc::new(PerOrigin::new(Box::new(move |_| make()))))
     }
 
-    fn of<B>(&self, request: &Request<B>) -> Option<Arc<dyn RetryThrottle>> {
+    fn of(&self, request: &mut impl HttpRequest) -> Option<Arc<dyn RetryThrottle>> {
         match self {
             Self::None => None,
             Self::Shared(throttle) => Some(Arc::clone(throttle)),
-            Self::PerOrigin(origins) => Some(origins.of(request.uri(), request.headers())),
+            Self::PerOrigin(origins) => {
+                // Copied only where the URI names no host.
+                let names_host = request.uri().authority().is_some();
+                let host = (!names_host).then(|| request.headers_mut().get(HOST).cloned());
+                Some(origins.of(request.uri(), || host.as_ref().and_then(Option::as_ref)))
+            }
         }
     }
 }
@@ -68,7 +75,7 @@ impl<B> PickAdmission<Request<B>> for OriginAdmissions {
         if settings.is_off() {
             return None;
         }
-        let admission = origins.of(request.uri(), request.headers());
+        let admission = origins.of(request.uri(), || request.headers().get(HOST));
         // They may have changed, with the document.
         admission.follow(settings);
         Some(admission)
@@ -99,9 +106,10 @@ impl<S> fmt::Debug for CallDefaults<S> {
     }
 }
 
-impl<S, B> Service<Request<B>> for CallDefaults<S>
+impl<S, Req> Service<Req> for CallDefaults<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Req>,
+    Req: HttpRequest,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -112,12 +120,10 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let Some(throttle) = self.defaults.throttle.of(&request) {
-            let context = request.context_mut();
-            if context.throttle().is_none() {
-                context.set_throttle(throttle);
-            }
+    #[inline]
+    fn call(&mut self, mut request: Req) -> Self::Future {
+        if let Some(throttle) = self.defaults.throttle.of(&mut request) {
+            request.context_mut().stamp_throttle(&throttle);
         }
         if self.defaults.only_reads && !request.method().is_safe() {
             let context = request.context_mut();

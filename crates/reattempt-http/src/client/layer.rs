@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reattempt::{
     AttemptDeadlineLayer, ClientErrorLayer, DeadlineLayer, Observer, RetryStrategy, RetryThrottle,
-    Route, RouteLayer, RoutePolicy,
+    Route, RoutePolicy,
 };
 use tower_layer::Layer;
 
@@ -15,6 +15,7 @@ use super::breakers::NoBreakers;
 use super::defaults::ClientThrottle;
 use super::settings::Settings;
 use crate::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
+use crate::call::{InlineContextLayer, ReplayCallBodyLayer};
 use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies};
 
 /// Retries for an HTTP client.
@@ -61,7 +62,7 @@ use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies}
 #[derive(Clone)]
 pub struct HttpClientLayer<R = NoRoutes, B = NoBreakers> {
     pub(super) settings: Settings,
-    pub(super) routes: RouteLayer<R>,
+    pub(super) routes: InlineContextLayer<R>,
     pub(super) breakers: B,
 }
 
@@ -81,7 +82,7 @@ impl HttpClientLayer {
     pub fn standard() -> Self {
         Self {
             settings: Settings::standard(),
-            routes: RouteLayer::new(NoRoutes),
+            routes: InlineContextLayer::new(NoRoutes),
             breakers: NoBreakers,
         }
     }
@@ -132,7 +133,7 @@ impl<R, B> HttpClientLayer<R, B> {
     pub fn route<N>(self, routes: N) -> HttpClientLayer<N, B> {
         HttpClientLayer {
             settings: self.settings,
-            routes: RouteLayer::new(routes),
+            routes: InlineContextLayer::new(routes),
             breakers: self.breakers,
         }
     }
@@ -230,7 +231,8 @@ impl<R, B> HttpClientLayer<R, B> {
     /// memory from this budget. A larger body is sent once.
     #[must_use]
     pub fn body_limit(mut self, bytes: usize, budget: BufferBudget) -> Self {
-        self.settings.replay = ReplayBodyLayer::new().bytes_per_call(bytes).budget(budget);
+        let limits = ReplayBodyLayer::new().bytes_per_call(bytes).budget(budget);
+        self.settings.replay = ReplayCallBodyLayer::new(limits);
         self
     }
 

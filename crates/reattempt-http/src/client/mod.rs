@@ -50,14 +50,14 @@ use reattempt::admission::{Admit, OfContext};
 use reattempt::circuit_breaker::Circuit;
 use reattempt::client_error::WithClientError;
 use reattempt::deadline::{AsError, Deadline};
-use reattempt::hedge::Hedge;
+use reattempt::hedge::HedgeUnclaimed;
 use reattempt::pushback::Pushback;
 use reattempt::retry::Retry;
-use reattempt::route::Routed;
 use reattempt::{ClientError, Route};
 use tower_service::Service;
 
-use crate::body::{DeadlineBody, DeadlineBodyService, ReplayBody, ReplayBodyService};
+use crate::body::{DeadlineBody, DeadlineBodyService, ReplayBody};
+use crate::call::{ExtendContext, InlineContext, ReplayCallBody};
 use crate::{HttpClassifier, HttpPushback, IdempotencyKey, TransportError, TransportFault};
 pub use breakers::{NoBreakers, OriginBreakers};
 use defaults::{CallDefaults, OriginAdmissions};
@@ -67,12 +67,12 @@ pub use service_builder::HttpServiceBuilderExt;
 
 /// The single layers of a client, from the outside in.
 type Stack<I, R> = Admit<Routes<I, R>, AsError, OfContext, OriginAdmissions>;
-/// From the policy of a request on.
-type Routes<I, R> = Routed<IdempotencyKey<CallDefaults<Deadline<PerCall<I>>>>, R>;
+/// From the policy of a request on, with the context inline.
+type Routes<I, R> = InlineContext<IdempotencyKey<CallDefaults<Deadline<PerCall<I>>>>, R>;
 /// From the body's limit to the recovery layers, which send [`PerAttempt`]s.
-type PerCall<I> = DeadlineBodyService<ReplayBodyService<Recovery<PerAttempt<I>>>>;
-type Recovery<S> = Retry<Hedge<S, HttpClassifier>, HttpClassifier>;
-type PerAttempt<I> = Deadline<Pushback<I, HttpPushback>>;
+type PerCall<I> = DeadlineBodyService<ReplayCallBody<Recovery<PerAttempt<I>>>>;
+type Recovery<S> = Retry<HedgeUnclaimed<S, HttpClassifier>, HttpClassifier>;
+type PerAttempt<I> = Deadline<Pushback<ExtendContext<I>, HttpPushback>>;
 /// What a client with circuit breakers has around its transport.
 pub type WithBreakers<S> = Circuit<WithClientError<S>, HttpClassifier, AsError, OriginBreakers>;
 

@@ -1,30 +1,32 @@
 //! A throttle, an admission or a circuit breaker for each origin, so that one dead host does not
 //! use up the retries of the others, and refuses none of their calls.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use http::header::HOST;
 use http::uri::{Authority, Scheme};
-use http::{HeaderMap, Uri};
+use http::{HeaderValue, Uri};
+use rustc_hash::FxBuildHasher;
 
 /// The maximum number of origins with a throttle, an admission or a circuit breaker of their own.
 /// Beyond it the one that was idle for longest is dropped, and starts anew with its next call.
 pub const MOST_ORIGINS: usize = 1024;
 
 /// Makes what an origin has that has none yet.
-type Make<T> = dyn Fn(&Origin) -> Arc<T> + Send + Sync;
+type Make<T> = dyn Fn(&Origin<'_>) -> Arc<T> + Send + Sync;
 
 /// The throttles of a bounded number of origins, or the admissions or circuit breakers.
 pub(super) struct PerOrigin<T: ?Sized> {
     make: Box<Make<T>>,
-    hasher: RandomState,
+    /// A random key.
+    key: [u64; 2],
     /// By a keyed hash of the origin, so that a look-up allocates nothing and no user name of an
     /// authority is kept. Two origins with the same hash would share one.
-    known: RwLock<HashMap<u64, Known<T>>>,
+    known: RwLock<HashMap<u64, Known<T>, FxBuildHasher>>,
     /// Counts calls: the time that idleness is measured in.
     calls: AtomicU64,
 }
@@ -38,16 +40,20 @@ impl<T: ?Sized> PerOrigin<T> {
     pub(super) fn new(make: Box<Make<T>>) -> Self {
         Self {
             make,
-            hasher: RandomState::new(),
+            key: [0, 1].map(|n: u8| RandomState::new().hash_one(n)),
             known: RwLock::default(),
             calls: AtomicU64::new(0),
         }
     }
 
-    /// What the origin of this request has.
-    pub(super) fn of(&self, uri: &Uri, headers: &HeaderMap) -> Arc<T> {
-        let named = Origin::of(uri, headers);
-        let origin = self.hasher.hash_one(&named);
+    /// What the origin of this request has. `host` is its header, for a URI with only a path.
+    pub(super) fn of<'a>(
+        &self,
+        uri: &'a Uri,
+        host: impl FnOnce() -> Option<&'a HeaderValue>,
+    ) -> Arc<T> {
+        let named = Origin::of(uri, host);
+        let origin = named.hash(self.key);
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(&origin) {
@@ -59,7 +65,7 @@ impl<T: ?Sized> PerOrigin<T> {
     }
 
     #[cold]
-    fn insert(&self, named: &Origin, origin: u64, call: u64) -> Arc<T> {
+    fn insert(&self, named: &Origin<'_>, origin: u64, call: u64) -> Arc<T> {
         // User code: not called inside the lock.
         let new = (self.make)(named);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -93,60 +99,90 @@ impl<T: ?Sized> fmt::Debug for PerOrigin<T> {
 
 /// Scheme, host and port (RFC 6454): of the URI, or of the `Host` header where the URI has only a
 /// path.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Origin {
-    is_https: bool,
-    /// In lower case as an [`Authority`] hashes it; `None` where the request names no host.
-    host: Option<Host>,
-    port: u16,
-}
-
-/// A host without the user name, which is part of an authority.
 #[derive(Debug)]
-struct Host(Authority);
-
-impl PartialEq for Host {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.host().eq_ignore_ascii_case(other.0.host())
-    }
-}
-
-impl Eq for Host {}
-
-impl std::hash::Hash for Host {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        let host = self.0.host();
-        state.write_usize(host.len());
-        for byte in host.bytes() {
-            state.write_u8(byte.to_ascii_lowercase());
-        }
-    }
+pub(super) struct Origin<'a> {
+    is_https: bool,
+    /// `None` where the request names no host.
+    authority: Option<Cow<'a, Authority>>,
 }
 
 /// Host and port, for the log.
-impl fmt::Display for Origin {
+impl fmt::Display for Origin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = self.host.as_ref().map_or("", |host| host.0.host());
-        write!(f, "{}:{}", host.to_ascii_lowercase(), self.port)
+        let (host, port) = self.host_and_port();
+        write!(f, "{}:{port}", host.to_ascii_lowercase())
     }
 }
 
-impl Origin {
-    fn of(uri: &Uri, headers: &HeaderMap) -> Self {
-        let is_https = uri.scheme() == Some(&Scheme::HTTPS);
-        let of_header = || Authority::try_from(headers.get(HOST)?.as_bytes()).ok();
-        let authority = uri.authority().cloned().or_else(of_header);
-        let port = authority.as_ref().and_then(Authority::port_u16);
+impl<'a> Origin<'a> {
+    fn of(uri: &'a Uri, host: impl FnOnce() -> Option<&'a HeaderValue>) -> Self {
+        let of_header = || Authority::try_from(host()?.as_bytes()).ok();
+        let of_uri = uri.authority().map(Cow::Borrowed);
         Self {
-            is_https,
-            port: port.unwrap_or(if is_https { 443 } else { 80 }),
-            host: authority.map(Host),
+            is_https: uri.scheme() == Some(&Scheme::HTTPS),
+            authority: of_uri.or_else(|| of_header().map(Cow::Owned)),
         }
     }
+
+    /// Without the user name, which is part of an authority.
+    #[inline]
+    fn host_and_port(&self) -> (&str, u16) {
+        let authority = self.authority.as_ref().map_or("", |named| named.as_str());
+        let default = if self.is_https { 443 } else { 80 };
+        let is_plain = |byte| !matches!(byte, b'@' | b':' | b'[');
+        if authority.bytes().all(is_plain) {
+            return (authority, default);
+        }
+        let (host, port) = split(authority);
+        (host, port.unwrap_or(default))
+    }
+
+    /// A keyed hash: who does not know the key cannot name two origins with the same one.
+    #[inline]
+    fn hash(&self, [start, key]: [u64; 2]) -> u64 {
+        let (host, port) = self.host_and_port();
+        let mut hash = start;
+        let words = host.as_bytes().chunks_exact(8);
+        let rest = words.remainder();
+        for word in words.flat_map(<[u8; 8]>::try_from) {
+            hash = folded(hash ^ (u64::from_le_bytes(word) | LOWER), key);
+        }
+        let of_rest = |word, byte: &u8| word << 8 | u64::from(*byte);
+        hash = folded(hash ^ (rest.iter().fold(0, of_rest) | LOWER), key);
+        let rest = u64::from(self.is_https) << 16 | u64::from(port);
+        folded(hash ^ (host.len() as u64) << 32 ^ rest, key)
+    }
+}
+
+/// The bit that tells the cases of a letter apart, in each byte. It does so of nothing else that a
+/// host may have.
+const LOWER: u64 = u64::from_le_bytes([b' '; 8]);
+
+/// The halves of a product, folded.
+#[inline]
+const fn folded(a: u64, b: u64) -> u64 {
+    let product = (a as u128).wrapping_mul((b | 1) as u128);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// Host and port of an authority with a user name, a port or an address in brackets.
+#[cold]
+fn split(authority: &str) -> (&str, Option<u16>) {
+    let user = authority.rfind('@').map_or(0, |at| at + 1);
+    let named = &authority[user..];
+    let end = match named.starts_with('[') {
+        true => named.find(']').map(|at| at + 1),
+        false => named.find(':'),
+    };
+    let (host, port) = named.split_at(end.unwrap_or(named.len()));
+    let port = port.strip_prefix(':').and_then(|port| port.parse().ok());
+    (host, port)
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+    use http::header::HOST;
     use reattempt::{RetryThrottle, TokenBucket};
 
     use super::*;
@@ -162,7 +198,7 @@ mod tests {
         if let Some(host) = host {
             headers.insert(HOST, host.parse().unwrap());
         }
-        throttles.of(&uri.parse().unwrap(), &headers)
+        throttles.of(&uri.parse().unwrap(), || headers.get(HOST))
     }
 
     #[test]

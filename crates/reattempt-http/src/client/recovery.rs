@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use reattempt::hedge::HedgeUnclaimedLayer;
 use reattempt::observe::with_observer;
 use reattempt::strategy::Standard;
 use reattempt::{HedgeLayer, Observer, RetryLayer, RetryStrategy};
@@ -18,7 +19,7 @@ pub(super) struct RecoveryLayers {
     strategy: Arc<dyn RetryStrategy>,
     observer: Option<Arc<dyn Observer>>,
     retry: RetryLayer<HttpClassifier>,
-    hedge: HedgeLayer<HttpClassifier>,
+    hedge: HedgeUnclaimedLayer<HttpClassifier>,
 }
 
 impl RecoveryLayers {
@@ -38,7 +39,7 @@ impl RecoveryLayers {
             strategy,
             observer,
             retry,
-            hedge,
+            hedge: hedge.unclaimed(),
         }
     }
 

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use reattempt::admission::OfContext;
 use reattempt::deadline::AsError;
-use reattempt::{AdmissionLayer, AttemptDeadlineLayer, DeadlineLayer, PushbackLayer, RouteLayer};
+use reattempt::{AdmissionLayer, AttemptDeadlineLayer, DeadlineLayer, PushbackLayer};
 use tower_layer::Layer;
 
 use super::HttpClient;
 use super::defaults::{CallDefaultsLayer, OriginAdmissions};
 use super::recovery::RecoveryLayers;
-use crate::body::{DeadlineBodyLayer, ReplayBodyLayer};
+use crate::body::DeadlineBodyLayer;
+use crate::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use crate::retry_after::BeyondCap;
 use crate::{HttpPushback, IdempotencyKeyLayer};
 
@@ -25,7 +26,7 @@ pub(super) struct Settings {
     pub(super) body: DeadlineBodyLayer,
     pub(super) keys: IdempotencyKeyLayer,
     pub(super) defaults: CallDefaultsLayer,
-    pub(super) replay: ReplayBodyLayer,
+    pub(super) replay: ReplayCallBodyLayer,
     pub(super) recovery: RecoveryLayers,
     pub(super) attempt: AttemptDeadlineLayer,
     pub(super) pushback: HttpPushback,
@@ -39,7 +40,7 @@ impl Settings {
             body: DeadlineBodyLayer::after_head(None),
             keys: IdempotencyKeyLayer::new().by_policy(),
             defaults: CallDefaultsLayer::default(),
-            replay: ReplayBodyLayer::new(),
+            replay: ReplayCallBodyLayer::default(),
             recovery: RecoveryLayers::default(),
             attempt: AttemptDeadlineLayer::by_policy(),
             pushback: HttpPushback::new()
@@ -51,10 +52,11 @@ impl Settings {
     /// All layers but the innermost ones.
     pub(super) fn around<S, R: Clone, I>(
         &self,
-        routes: &RouteLayer<R>,
+        routes: &InlineContextLayer<R>,
         innermost: I,
     ) -> HttpClient<S, R, I> {
-        let attempt = PushbackLayer::new(self.pushback.clone()).layer(innermost);
+        let attempt =
+            PushbackLayer::new(self.pushback.clone()).layer(ExtendContextLayer.layer(innermost));
         let recovery = self.recovery.layer(self.attempt.layer(attempt));
         let call = self
             .deadline

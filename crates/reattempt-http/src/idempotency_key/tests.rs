@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{CallContext, RetryLayer, RoutePolicy};
+use reattempt::{CallContext, HasCallContext, RetryLayer, RoutePolicy};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use super::*;

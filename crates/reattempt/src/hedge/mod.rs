@@ -47,6 +47,7 @@ mod send;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod unclaimed;
 mod waiting;
 
 use std::fmt;
@@ -63,6 +64,7 @@ pub use future::HedgeFuture;
 use future::State;
 use hedging::Beside;
 pub use layer::HedgeLayer;
+pub use unclaimed::{HedgeUnclaimed, HedgeUnclaimedFuture, HedgeUnclaimedLayer};
 
 /// The layer's configuration, shared by all its services.
 struct Config<C> {

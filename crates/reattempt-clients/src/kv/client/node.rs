@@ -125,7 +125,7 @@ enum State {
 
 impl NodeFuture {
     /// The node, `host:port`.
-    pub fn address(&self) -> &str {
+    pub fn address(&self) -> &Arc<str> {
         &self.address
     }
 

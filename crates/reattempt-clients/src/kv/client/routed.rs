@@ -136,7 +136,7 @@ impl From<Route> for State {
 
 impl RoutedFuture {
     /// The node of the request, `host:port`, as soon as it is known.
-    pub fn address(&self) -> Option<&str> {
+    pub fn address(&self) -> Option<&Arc<str>> {
         match &self.state {
             State::Sending(sending) => Some(sending.response.address()),
             State::Seeding(_) | State::Failed(_) => None,

@@ -124,21 +124,21 @@ where
         };
         // The frame first: at the exact instant of the deadline it wins.
         if let Poll::Ready(frame) = inner.as_mut().poll_frame(cx) {
-            let (overruled, echo) = match &frame {
-                Some(Ok(frame)) => match frame.trailers_ref() {
-                    Some(trailers) => (false, this.on_elapsed.is_echo(Ok(trailers))),
-                    // A server that sends faster than we read never lets the body be pending, so
-                    // the timer is never reached: check the clock for each frame but the last.
-                    None => (!inner.is_end_stream(), false),
-                },
-                Some(Err(error)) => (false, this.on_elapsed.is_echo(Err(error))),
-                None => (false, false),
-            };
-            let late = |armed: &Armed| {
+            let late = |armed: &Armed, echo| {
                 let now = tokio::time::Instant::now().into_std();
                 now > armed.at || (echo && now == armed.at)
             };
-            if !((overruled || echo) && this.armed.as_ref().is_some_and(late)) {
+            let ends = this.armed.as_ref().is_some_and(|armed| match &frame {
+                Some(Ok(frame)) => match frame.trailers_ref() {
+                    Some(trailers) => this.on_elapsed.is_echo(Ok(trailers)) && late(armed, true),
+                    // A server that sends faster than we read never lets the body be pending, so
+                    // the timer is never reached: check the clock for each frame but the last.
+                    None => late(armed, false) && !inner.is_end_stream(),
+                },
+                Some(Err(error)) => this.on_elapsed.is_echo(Err(error)) && late(armed, true),
+                None => false,
+            });
+            if !ends {
                 return Poll::Ready(frame.map(|f| f.map_err(|e| this.on_elapsed.failed(e))));
             }
         } else {

@@ -25,7 +25,7 @@ impl CallContext {
 
     /// For layers: attaches the layer's throttle. Of two layers the outer one's applies.
     #[inline(always)]
-    pub(crate) fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
+    pub fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
         if !self.attempt.marks.has(THROTTLE) {
             self.attempt.marks.set(THROTTLE);
             let kept = self.state().options.throttle.get();

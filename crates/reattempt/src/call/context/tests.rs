@@ -382,3 +382,17 @@ fn extensions_are_cloned_as_their_context_is() {
     let other = other.context().unwrap();
     assert!(!other.report().forbidden && other.data::<u8>() == Some(&7));
 }
+
+#[test]
+fn a_backend_that_an_attempt_names_often_displaces_no_other() {
+    let mut context = CallContext::default();
+    context.claim_first();
+    let backend = |name: &str| Backend::new(name);
+    context.reporter().backend(backend("first"));
+    context.start_attempt(2, AttemptKind::Retry);
+    for _ in 0..=crate::MOST_RECORDS {
+        context.reporter().backend(backend("second"));
+    }
+    let tried = context.backends_tried();
+    assert_eq!(tried, [backend("first"), backend("second")]);
+}

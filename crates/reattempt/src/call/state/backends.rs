@@ -7,6 +7,11 @@ use crate::sync::Ordering;
 impl CallState {
     pub(crate) fn backend(&self, attempt: u32, backend: Backend) {
         self.write(|log| {
+            // A transport may name it early, and again with the response.
+            if matches!(log.backends.last(), Some((n, known)) if *n == attempt && *known == backend)
+            {
+                return;
+            }
             if log.backends.len() == MOST_RECORDS {
                 log.backends.remove(0);
             }

@@ -1,0 +1,195 @@
+//! The head of a request, which its copies share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::request::Parts;
+use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
+
+use super::kept_headers::KeptHeaders;
+use super::pool;
+
+/// A handle of a head without its context. Its copies share it: what an attempt needs is made when
+/// it is sent, and moved if no other attempt can follow.
+pub(super) struct Head(Option<Arc<Shared>>);
+
+/// Behind a lock, because the first attempt takes the parts.
+#[derive(Default)]
+pub(super) struct Shared(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    held: Held,
+    kept: KeptHeaders,
+}
+
+#[derive(Default)]
+enum Held {
+    #[default]
+    Nothing,
+    Whole(Parts),
+    /// What is left of parts that an attempt took, except for the headers.
+    Rest(Rest),
+}
+
+struct Rest {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    extensions: Extensions,
+}
+
+impl Rest {
+    fn of(parts: &Parts) -> Self {
+        Self {
+            method: parts.method.clone(),
+            uri: parts.uri.clone(),
+            version: parts.version,
+            extensions: parts.extensions.clone(),
+        }
+    }
+
+    /// Parts of a later attempt.
+    fn parts(&self, headers: HeaderMap) -> Parts {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = self.method.clone();
+        parts.uri = self.uri.clone();
+        parts.version = self.version;
+        parts.extensions = self.extensions.clone();
+        parts.headers = headers;
+        parts
+    }
+}
+
+impl State {
+    /// The parts, which no attempt takes so far.
+    fn whole(&mut self) -> &mut Parts {
+        if !matches!(self.held, Held::Whole(_)) {
+            self.held = Held::Whole(self.copy());
+        }
+        match &mut self.held {
+            Held::Whole(parts) => parts,
+            _ => unreachable!("it was made whole"),
+        }
+    }
+
+    /// A copy that takes nothing.
+    fn copy(&self) -> Parts {
+        match &self.held {
+            Held::Whole(parts) => parts.clone(),
+            Held::Rest(rest) => rest.parts(self.kept.to_map()),
+            Held::Nothing => Request::new(()).into_parts().0,
+        }
+    }
+
+    /// For an attempt after which no other one follows.
+    fn take(&mut self) -> Parts {
+        match std::mem::take(&mut self.held) {
+            Held::Whole(parts) => parts,
+            held => {
+                self.held = held;
+                self.copy()
+            }
+        }
+    }
+
+    /// For an attempt after which another one may follow.
+    fn for_attempt(&mut self) -> Parts {
+        let rest = match &self.held {
+            Held::Whole(parts) if self.kept.keep(&parts.headers) => Rest::of(parts),
+            _ => return self.copy(),
+        };
+        match std::mem::replace(&mut self.held, Held::Rest(rest)) {
+            Held::Whole(parts) => parts,
+            _ => self.copy(),
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get_mut(&mut self) -> &mut State {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps nothing of a request but memory.
+    pub(super) fn clear(&mut self) {
+        let state = self.get_mut();
+        state.held = Held::Nothing;
+        state.kept.clear();
+    }
+}
+
+/// Another head, for a handle that is written to while others share the head.
+impl Clone for Shared {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(State {
+            held: Held::Whole(self.lock().copy()),
+            ..State::default()
+        }))
+    }
+}
+
+impl Head {
+    #[inline]
+    pub(super) fn new(parts: Parts) -> Self {
+        let mut shared = pool::fresh();
+        Arc::make_mut(&mut shared).get_mut().held = Held::Whole(parts);
+        Self(Some(shared))
+    }
+
+    /// The parts of this handle alone.
+    #[inline]
+    pub(super) fn parts_mut(&mut self) -> &mut Parts {
+        let shared = self.0.get_or_insert_default();
+        Arc::make_mut(shared).get_mut().whole()
+    }
+
+    /// The same head, for an attempt.
+    #[inline]
+    pub(super) fn share(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// The request of an attempt.
+    #[inline]
+    pub(super) fn into_request<B>(mut self, body: B) -> Request<B> {
+        let parts = match self.0.as_mut().and_then(Arc::get_mut) {
+            Some(own) => own.get_mut().take(),
+            None => self.shared().lock().for_attempt(),
+        };
+        Request::from_parts(parts, body)
+    }
+
+    /// A request for the log, which takes nothing.
+    pub(super) fn described(&self) -> Request<()> {
+        Request::from_parts(self.shared().lock().copy(), ())
+    }
+
+    #[inline]
+    fn shared(&self) -> &Shared {
+        match &self.0 {
+            Some(shared) => shared,
+            None => unreachable!("only a drop takes it"),
+        }
+    }
+}
+
+impl Drop for Head {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.take() {
+            pool::give_back(shared);
+        }
+    }
+}
+
+/// Headers and path may have credentials.
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,89 @@
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use reattempt::{AttemptKind, Idempotency, NextAttempt};
+
+use super::*;
+
+const NEXT: NextAttempt<'static> = NextAttempt {
+    number: 2,
+    kind: AttemptKind::Retry,
+    after: None,
+};
+
+/// A request whose map has repeated, removed and sensitive headers.
+fn request() -> Request<()> {
+    let mut request = Request::put("http://shop.example/carts/7")
+        .body(())
+        .unwrap();
+    let headers = request.headers_mut();
+    for (name, value) in [
+        ("b", "1"),
+        ("gone", "x"),
+        ("accept", "2"),
+        ("b", "3"),
+        ("c", "4"),
+    ] {
+        headers.append(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    headers.remove("gone");
+    let mut secret = HeaderValue::from_static("token");
+    secret.set_sensitive(true);
+    headers.insert("authorization", secret);
+    request.extensions_mut().insert("the caller's");
+    request
+        .context_mut()
+        .set_idempotency(Idempotency::NotIdempotent);
+    request
+}
+
+fn pairs(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue, bool)> {
+    let pair = |(name, value): (&HeaderName, &HeaderValue)| {
+        (name.clone(), value.clone(), value.is_sensitive())
+    };
+    headers.iter().map(pair).collect()
+}
+
+#[test]
+fn every_copy_has_the_head_of_the_request() {
+    let template = HttpCall::new(request());
+    let copies = [1, 2, 3].map(|_| template.replay(&NEXT).unwrap());
+    for sent in copies.into_iter().chain([template]) {
+        let sent = sent.into_request();
+        let original = request();
+        assert_eq!(pairs(sent.headers()), pairs(original.headers()));
+        assert_eq!(
+            (sent.method(), sent.uri()),
+            (original.method(), original.uri())
+        );
+        assert_eq!(sent.version(), original.version());
+        assert_eq!(sent.extensions().get(), Some(&"the caller's"));
+        let context = sent.context().unwrap();
+        assert_eq!(context.idempotency(), Idempotency::NotIdempotent);
+    }
+}
+
+#[test]
+fn a_header_that_is_set_after_a_copy_is_in_later_ones() {
+    let mut template = HttpCall::new(request());
+    assert!(template.replay(&NEXT).is_some());
+    template
+        .headers_mut()
+        .insert("late", HeaderValue::from_static("y"));
+    let later = template.replay(&NEXT).unwrap().into_request();
+    assert_eq!(later.headers()["late"], "y");
+    assert_eq!(later.headers().get_all("b").iter().count(), 2);
+}
+
+#[test]
+fn it_is_about_what_the_request_is_about() {
+    let template = HttpCall::new(request());
+    assert_eq!(
+        template.natural_idempotency(),
+        request().natural_idempotency()
+    );
+    assert_eq!(template.subject(), request().subject());
+    let copy = template.replay(&NEXT).unwrap();
+    assert_eq!(template.subject(), copy.subject());
+}
