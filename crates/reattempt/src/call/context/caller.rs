@@ -155,4 +155,12 @@ impl CallView for CallContext {
             .map(|kept| &**kept)
             .find(|kept| (*kept).type_id() == of)
     }
+
+    fn route(&self) -> &str {
+        self.policy().map_or("", |policy| policy.name())
+    }
+
+    fn backend(&self) -> Option<Backend> {
+        Self::backend(self)
+    }
 }

@@ -19,7 +19,8 @@ pub use fixed::Fixed;
 pub use percentile::{InvalidPercentile, Percentile};
 
 use crate::info::Backend;
-use crate::{CallContext, Idempotency, OnDeadline};
+use crate::policy::strategy::CallView;
+use crate::{Idempotency, OnDeadline};
 
 /// What a hedge is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ pub struct HedgeView<'a> {
     pub in_flight: u32,
     /// The time since the first attempt was sent. Zero when the first hedge is planned.
     pub elapsed: Duration,
-    call: Option<&'a CallContext>,
+    call: Option<&'a dyn CallView>,
 }
 
 impl<'a> HedgeView<'a> {
@@ -51,7 +52,7 @@ impl<'a> HedgeView<'a> {
 
     /// Of this call; `first` is its first attempt's context.
     #[must_use]
-    pub const fn of(mut self, first: &'a CallContext) -> Self {
+    pub const fn of(mut self, first: &'a dyn CallView) -> Self {
         self.call = Some(first);
         self
     }
@@ -59,14 +60,13 @@ impl<'a> HedgeView<'a> {
     /// The name of the call's [`RoutePolicy`](super::RoutePolicy); empty without one.
     #[must_use]
     pub fn route(&self) -> &'a str {
-        let policy = self.call.and_then(CallContext::policy);
-        policy.map_or("", |policy| policy.name())
+        self.call.map_or("", CallView::route)
     }
 
     /// Where the first attempt was sent, if that was reported.
     #[must_use]
     pub fn backend(&self) -> Option<Backend> {
-        self.call.and_then(CallContext::backend)
+        self.call?.backend()
     }
 }
 
