@@ -131,16 +131,20 @@ impl Protocol {
         };
         match self {
             Self::Grpc => {
-                let answer: Result<_, &()> = Ok(&grpc(code, pushback_ms));
-                GrpcPushback.read_in(answer, context).valid()
+                let answer = grpc(code, pushback_ms);
+                GrpcPushback.read_in(Ok::<_, &()>(&answer), context).valid()
             }
             Self::Http => {
-                let answer: Result<_, &()> = Ok(&of_http(code, pushback_ms));
-                HttpPushback::new().read_in(answer, context).valid()
+                let answer = of_http(code, pushback_ms);
+                HttpPushback::new()
+                    .read_in(Ok::<_, &()>(&answer), context)
+                    .valid()
             }
             Self::Kv => {
-                let answer: Result<_, &()> = Ok(&Kv::new(code, pushback_ms));
-                KvPushback::new().read_in(answer, context).valid()
+                let answer = Kv::new(code, pushback_ms);
+                KvPushback::new()
+                    .read_in(Ok::<_, &()>(&answer), context)
+                    .valid()
             }
         }
     }

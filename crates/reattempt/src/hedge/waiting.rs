@@ -29,11 +29,8 @@ pin_project! {
 
 impl Waiting {
     pub(super) fn new() -> Pin<Box<Self>> {
-        SPARE
-            .try_with(Pool::take)
-            .ok()
-            .flatten()
-            .unwrap_or_default()
+        let spare = SPARE.try_with(Pool::take).ok().flatten();
+        spare.unwrap_or_else(|| Box::pin(Self::default()))
     }
 
     /// The call is over: a later one on this thread reuses the memory.
