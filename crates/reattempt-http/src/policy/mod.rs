@@ -307,6 +307,7 @@ impl HttpPolicies {
     /// breakers keep what they know, and follow. Which backends there are is no part of a document.
     ///
     /// ```
+    /// # #[cfg(feature = "tokio")] {
     /// use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
     ///
     /// let table = HttpPolicies::parse(r#"{"health": {"consecutiveFailures": 3}}"#)?;
@@ -314,6 +315,7 @@ impl HttpPolicies {
     /// let layer = HttpClientLayer::policies(live.clone()).circuit_breakers(live.load().health());
     /// live.update(r#"{"health": {"consecutiveFailures": 10}}"#)?; // also for its breakers
     /// # drop(layer);
+    /// # }
     /// # Ok::<(), reattempt::config::Faults>(())
     /// ```
     ///
