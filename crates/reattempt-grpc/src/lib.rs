@@ -102,7 +102,6 @@ mod follow;
 mod hold_headers;
 #[cfg(feature = "tokio")]
 mod message_limit;
-#[cfg(feature = "tokio")]
 mod metadata;
 #[cfg(feature = "tokio")]
 mod outcome;

@@ -18,6 +18,7 @@ pub(crate) fn first<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a
 }
 
 /// Removes all values of this name, which hardly any headers have.
+#[cfg(feature = "tokio")]
 #[inline]
 pub(crate) fn remove(headers: &mut HeaderMap, name: &HeaderName) {
     if first(headers, name).is_some() {
@@ -26,6 +27,7 @@ pub(crate) fn remove(headers: &mut HeaderMap, name: &HeaderName) {
 }
 
 /// Appends these values after existing values of the same names.
+#[cfg(feature = "tokio")]
 pub(crate) fn append(headers: &mut HeaderMap, more: HeaderMap) {
     let mut last = None;
     for (name, value) in more {
