@@ -200,7 +200,7 @@ fn a_key_value_answer_takes_no_more_instructions_than_pinned() {
 const LEARNED_PINS: [(&str, u64); 5] = [
     ("two-clocks", 64),
     ("elapsed", 87),
-    ("hedge-feed", 52),
+    ("hedge-feed", 57),
     ("hedge-pending", 1019),
     ("hedge-learned-pending", 1170),
 ];

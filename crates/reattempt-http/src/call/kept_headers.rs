@@ -33,7 +33,8 @@ impl Lengths {
 }
 
 impl KeptHeaders {
-    /// False where a length does not fit.
+    /// False where they take more than most requests' do, or a length does not fit: a copy of the
+    /// map shares its values.
     pub(super) fn keep(&mut self, map: &HeaderMap) -> bool {
         let text = &mut self.0;
         text.clear();
@@ -41,7 +42,8 @@ impl KeptHeaders {
             let (name, bytes) = (name.as_str().as_bytes(), value.as_bytes());
             let sensitive = if value.is_sensitive() { SENSITIVE } else { 0 };
             let (of_name, of_value) = (name.len() as u64, bytes.len() as u64);
-            if of_name > u64::from(u16::MAX) || of_value > u64::from(u32::MAX) {
+            let fits = text.len() + name.len() + bytes.len() <= MOST_KEPT;
+            if !fits || of_name > u64::from(u16::MAX) || of_value > u64::from(u32::MAX) {
                 return false;
             }
             let lengths = of_name | of_value << 16 | sensitive;
@@ -66,6 +68,7 @@ impl KeptHeaders {
         while let Some((name, value)) = next(&mut rest) {
             map.append(name, value);
         }
+        debug_assert!(rest.is_empty(), "a header of a map is not valid");
         map
     }
 }

@@ -15,13 +15,19 @@ use super::HttpCall;
 #[derive(Clone, Debug)]
 pub struct InlineContextLayer<R> {
     routes: R,
+    order: StackCheck,
+    below_deadline: StackCheck,
 }
 
 impl<R> InlineContextLayer<R> {
     /// With the policies of these routes; [`NoRoutes`](crate::client::NoRoutes) has none.
     #[must_use]
-    pub const fn new(routes: R) -> Self {
-        Self { routes }
+    pub fn new(routes: R) -> Self {
+        Self {
+            routes,
+            order: StackCheck::default(),
+            below_deadline: StackCheck::default(),
+        }
     }
 }
 
@@ -32,7 +38,8 @@ impl<S, R: Clone> Layer<S> for InlineContextLayer<R> {
         InlineContext {
             inner,
             routes: self.routes.clone(),
-            order: StackCheck::default(),
+            order: self.order.clone(),
+            below_deadline: self.below_deadline.clone(),
         }
     }
 }
@@ -43,6 +50,7 @@ pub struct InlineContext<S, R> {
     inner: S,
     routes: R,
     order: StackCheck,
+    below_deadline: StackCheck,
 }
 
 impl<S, R> fmt::Debug for InlineContext<S, R> {
@@ -73,7 +81,7 @@ where
             let context = call.context_mut();
             self.order.outside_recovery("InlineContextLayer", context);
             if policy.timeout().is_some() && context.limit().is_some_and(|limit| limit.enforced) {
-                self.order.warn(
+                self.below_deadline.warn(
                     "InlineContextLayer",
                     "is below the DeadlineLayer, which cannot see the policy's time limit: \
                      put it above DeadlineLayer",

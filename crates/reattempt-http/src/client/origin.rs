@@ -137,7 +137,8 @@ impl<'a> Origin<'a> {
         (host, port.unwrap_or(default))
     }
 
-    /// A keyed hash: who does not know the key cannot name two origins with the same one.
+    /// A keyed hash: no way is known to name two origins with the same one without the key. Two
+    /// that share it would share a throttle.
     #[inline]
     fn hash(&self, [start, key]: [u64; 2]) -> u64 {
         let (host, port) = self.host_and_port();

@@ -27,7 +27,7 @@ pub(crate) use options::{CallerOptions, Options};
 /// first attempt succeeds never takes.
 #[derive(Debug, Default)]
 pub(crate) struct CallState {
-    /// Written only while nothing else shares this state.
+    /// Written only while nothing else shares this state; but for the throttle, which is set once.
     pub(crate) options: Options,
     /// The call, if this state only holds other options for one of its attempts.
     of: Option<Arc<CallState>>,
