@@ -157,7 +157,9 @@ impl HedgeMachine {
             return Due::Plan(kind);
         }
         if let Some(next) = self.next.filter(|next| next.at <= now) {
-            if next.by == Planner::Delay {
+            // Beside nothing in flight it is no hedge, and there is a failure to go on from.
+            let beside = self.in_flight + self.readying > 0;
+            if beside && next.by == Planner::Delay {
                 let view = self.view(on);
                 match policy.delay().admit(&view) {
                     HedgeAdmission::Send => {}

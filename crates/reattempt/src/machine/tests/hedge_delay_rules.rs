@@ -7,9 +7,13 @@ use std::time::{Duration, Instant};
 use super::script::ms;
 use super::simulator::start;
 use crate::driver::{CallEffects, HedgeDriver, Permit};
-use crate::machine::Due;
+use crate::failure::reason::KV_TEMPORARY_FAILURE;
+use crate::machine::{Due, Facts};
 use crate::policy::{HedgeAdmission, HedgeDelay, HedgeView};
-use crate::{AttemptKind, CallDeadline, HedgePolicy, Idempotency, RetryThrottle, StopReason};
+use crate::{
+    AttemptKind, CallDeadline, Failure, HedgePolicy, Idempotency, RetryThrottle, Stage, StopReason,
+    Verdict,
+};
 
 /// Attempts, attempts in flight, milliseconds since the first.
 type Asked = (u32, u32, u128);
@@ -112,4 +116,26 @@ fn a_hedge_that_is_not_for_this_call_is_not_asked_again() {
     assert!(sent.is_empty(), "{sent:?}");
     assert_eq!(call.0.take(), [StopReason::Throttled]);
     assert_eq!(script.due.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn beside_nothing_in_flight_the_delay_is_not_asked() {
+    let script = Arc::new(Script {
+        answers: Mutex::new(vec![HedgeAdmission::Never]),
+        ..Script::default()
+    });
+    let policy = HedgePolicy::with_delay(3, script.clone());
+    let call = Call::default();
+    let mut driver = HedgeDriver::new(&policy, Idempotency::Idempotent);
+    driver.machine.pending(start(), &policy);
+    let busy = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+    let facts = Facts::new(start(), 1, AttemptKind::Initial);
+    driver.failed(facts, &Verdict::Retry(busy), &policy, &call);
+    // The failure asks for the second attempt, and its service fails.
+    assert!(matches!(driver.due(start(), &policy, &call), Due::Plan(_)));
+    let withdrawn = driver.withdrawn(StopReason::Fatal, &call);
+    assert_eq!(withdrawn, Permit::Refused, "a third one is planned");
+    let third = driver.due(start() + ms(10), &policy, &call);
+    assert!(matches!(third, Due::Plan(_)), "{third:?}");
+    assert_eq!(script.due.lock().unwrap().len(), 0);
 }

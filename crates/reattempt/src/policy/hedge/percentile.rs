@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::TryLockError;
 use std::time::Duration;
 
 use super::current::CurrentDelay;
@@ -71,10 +72,13 @@ impl Percentile {
         if counted < 64 || !Survival::is_due(counted) {
             return;
         }
-        if let Ok(mut past) = self.past.try_lock() {
-            let (curve, _) = self.times.estimate(&mut past);
-            self.delay.set(curve.exceeded_by(self.beyond) as u64);
-        }
+        let mut past = match self.past.try_lock() {
+            Ok(past) => past,
+            Err(TryLockError::Poisoned(past)) => past.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let (curve, _) = self.times.estimate(&mut past);
+        self.delay.set(curve.exceeded_by(self.beyond) as u64);
     }
 }
 

@@ -99,7 +99,9 @@ impl Window {
                 }
             }
         }
-        let usual = share * (calls as u32).wrapping_sub(began) as f32;
+        // Another caller may have begun the window with a later number.
+        let calls = ((calls as u32).wrapping_sub(began) as i32).max(0);
+        let usual = share * calls as f32;
         let spare = (SPARE / share * usual).max(CHANCE * usual.sqrt());
         let taken = ((hedges as f32 - usual) / spare).clamp(0.0, 1.0);
         let patience = 1.0 + PATIENCE * taken * taken / (1.0 - taken);
