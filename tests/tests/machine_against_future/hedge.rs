@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use reattempt::machine::{Due, HedgeAction, HedgeMachine, Withdrawn};
+use reattempt::machine::{Due, FailedAttempt, HedgeAction, HedgeMachine, Withdrawn};
 use reattempt::test_util::Told;
 use reattempt::{AttemptKind, HedgePolicy, Idempotency, StopReason, Verdict};
 
@@ -185,14 +185,15 @@ impl<'a> Hedging<'a> {
     fn settle(&mut self, flight: &Flight<'_>) -> Option<Told> {
         let (verdict, told) = (&flight.step.verdict, flight.told());
         let facts = self.call.facts(flight);
-        let Some(failed) = self.machine.attempt_failed(facts, verdict) else {
+        let Some(mut failed) = FailedAttempt::new(facts, verdict) else {
             self.drop_losers();
             self.call.succeeded(flight, *verdict == Verdict::Committed);
             return Some(told);
         };
+        self.machine.failed(&mut failed);
         let milli_tokens = self.call.count(&failed);
-        let (action, record) = self.machine.decide(&failed, &self.policy);
-        self.call.record(record, milli_tokens);
+        let action = self.machine.decide(&mut failed, &self.policy);
+        self.call.record(failed.record(), milli_tokens);
         match action {
             HedgeAction::Return(stopped) => {
                 let last = self.last.filter(|_| facts.cut_off);

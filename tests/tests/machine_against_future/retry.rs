@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use reattempt::machine::{Action, Keep, Resume, RetryMachine};
+use reattempt::machine::{Action, FailedAttempt, Keep, Resume, RetryMachine};
 use reattempt::test_util::Told;
 use reattempt::{AttemptKind, RetryStrategy, StopReason, Surface, Verdict};
 
@@ -35,24 +35,24 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         let mut facts = call.facts(&flight);
         facts.config_moved = step.waiter == Some((0, true));
         let failed_at = call.now;
-        let failed = machine.attempt_failed(facts, &step.verdict)?;
+        let mut failed = FailedAttempt::new(facts, &step.verdict)?;
+        machine.failed(&mut failed);
         let milli_tokens = call.count(&failed);
         let allowed = call.allows(Some(failed.failure()));
-        let (mut action, mut record) = machine.decide(&failed, allowed, &strategy, &(), None);
-        if let Action::Ask(asked) = &action {
+        let mut action = machine.decide(&mut failed, allowed, &strategy, &());
+        if let Action::Ask(mut asked) = action {
             let (takes, decision) = strategy.asked();
             if call.too_late(call.now + takes) {
-                call.record(
-                    failed.record(None, Some(StopReason::Deadline)),
-                    milli_tokens,
-                );
+                failed.stop(StopReason::Deadline);
+                call.record(failed.record(), milli_tokens);
                 return call.elapsed(false);
             }
             call.now += takes;
             let now = call.instant();
-            (action, record) = machine.decided(asked, now, decision, true, &strategy);
+            action = machine.decided(&mut asked, now, decision, true, &strategy);
+            failed = asked.failed;
         }
-        let mut record = record?;
+        let mut record = failed.record();
         if let Action::Wait(wait) = &action {
             // Without a throttle, and by a bucket, each is paid.
             record.paid = wait.spends.is_some();

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::driver::{HedgeDriver, RetryDriver, count_success, count_unsuccessful};
-use reattempt::machine::Action;
+use reattempt::machine::{Action, FailedAttempt};
 use reattempt::policy::{AttemptEnd, EndedAttempt};
 use reattempt::record::{Entry, Recording, What};
 use reattempt::{
     AttemptKind, AttemptOutcome, Failure, HedgePolicy, Idempotency, RetryThrottle, StopReason,
 };
 
-use super::effects::Effects;
 use super::facts::{facts, limit, same_delay, says, verdict};
 use super::fitting::{Fitting, Roll};
 use super::traffic::{Happened, Recorded, Traffic};
@@ -120,7 +119,7 @@ impl<'a> Follower<'a> {
         self.clock.set(timed.at);
         match (timed.entry.what, timed.entry.outcome) {
             (What::Refused, _) => self.refused(call, at),
-            (What::Ended, _) => self.ended(call, &timed.entry),
+            (What::Ended, _) => self.ended(call),
             (What::Attempt, AttemptOutcome::Fatal | AttemptOutcome::Retry) => self.failed(call, at),
             (What::Attempt, AttemptOutcome::Cancelled) if timed.entry.cut_off => {
                 self.failed(call, at);
@@ -210,53 +209,57 @@ impl<'a> Follower<'a> {
         if let Some(classes) = &route.classes {
             verdict = classes.verdict(entry, verdict);
         }
-        let effects = Effects::new(route.throttle.as_deref(), limit, entry.number, &mut of.paid);
+        let throttle = route.throttle.as_deref();
+        if let RouteWay::Retry(_) = route.way {
+            facts.on_deadline = on_deadline;
+        }
+        let failed = if entry.cut_off {
+            Some(FailedAttempt::of_cut_off(facts))
+        } else {
+            FailedAttempt::new(facts, &verdict)
+        };
+        let Some(mut failed) = failed else {
+            return self.decided(call, at, Err("nothing".to_owned()));
+        };
         match (&mut of.progress, &route.way) {
             (Progress::Retry { driver, next }, RouteWay::Retry(strategy)) => {
-                facts.on_deadline = on_deadline;
                 strategy.want(match (entry.delay, entry.stopped) {
                     (Some(delay), _) => delay,
                     (None, Some(StopReason::Deadline)) => Duration::MAX,
                     (None, _) => Duration::ZERO,
                 });
-                *next = match driver.failed(facts, &verdict, strategy, &effects) {
+                *next = match driver.failed(&mut failed, strategy, throttle, &()) {
                     Action::Wait(wait) => Some(wait.kind),
                     _ => None,
                 };
             }
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
-                if entry.cut_off {
-                    driver.cut_off(facts, policy, &effects);
-                } else {
-                    driver.failed(facts, &verdict, policy, &effects);
-                }
+                driver.failed(&mut failed, policy, throttle);
             }
             _ => return self.decided(call, at, Err("the call went another way before".into())),
         }
-        let record = effects.record.into_inner();
-        let tested = record.map_or(Err("nothing".to_owned()), |record| {
-            let delay_is_same = same_delay(entry.delay, record.delay);
-            if record.outcome == entry.outcome && record.stopped == entry.stopped && delay_is_same {
-                Ok(())
-            } else {
-                Err(says(record.outcome, record.delay, record.stopped))
-            }
-        });
+        let record = failed.record();
+        if record.paid {
+            of.paid = record.failure;
+        }
+        let delay_is_same = same_delay(entry.delay, record.delay);
+        let tested = if record.outcome == entry.outcome
+            && record.stopped == entry.stopped
+            && delay_is_same
+        {
+            Ok(())
+        } else {
+            Err(says(record.outcome, record.delay, record.stopped))
+        };
         self.decided(call, at, tested);
     }
 
     /// The call ended while it waited: what its throttle paid is returned.
-    fn ended(&mut self, call: usize, entry: &Entry) {
-        let limit = limit(&self.traffic.calls[call], &self.clock);
+    fn ended(&mut self, call: usize) {
         let (of, route) = self.of(call);
-        let effects = Effects::new(route.throttle.as_deref(), limit, entry.number, &mut of.paid);
         if let Progress::Retry { driver, next } = &mut of.progress {
             *next = None;
-            driver.dropped(
-                None,
-                entry.stopped.unwrap_or(StopReason::Cancelled),
-                &effects,
-            );
+            driver.unsent(route.throttle.as_deref());
         }
     }
 }

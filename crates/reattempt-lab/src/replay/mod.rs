@@ -6,7 +6,6 @@
 //! the same. [`Replay::what_if`] runs the calls again, as a scenario does, among servers that
 //! answer as they did.
 
-mod effects;
 mod facts;
 mod fitting;
 mod follow;

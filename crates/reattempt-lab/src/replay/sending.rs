@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use reattempt::driver::{HedgeDriver, Permit};
+use reattempt::driver::HedgeDriver;
 use reattempt::machine::{Due, Resume};
 use reattempt::{AttemptKind, HedgePolicy, StopReason};
 
-use super::effects::Effects;
 use super::facts::{limit, says_refused};
 use super::follow::{Follower, Progress, RouteWay};
 use super::traffic::nanos;
@@ -24,21 +23,17 @@ impl Follower<'_> {
         let (now, own) = (self.clock.at(sent), self.own);
         let limit = limit(&self.traffic.calls[call], &self.clock);
         let (of, route) = self.of(call);
-        let effects = Effects::new(
-            route.throttle.as_deref(),
-            limit,
-            entry.number.saturating_sub(1),
-            &mut of.paid,
-        );
+        let throttle = route.throttle.as_deref();
         let tested = match (&mut of.progress, &route.way) {
             (Progress::Retry { driver, next }, _) => {
                 let kind = next.take();
                 if kind != Some(entry.kind) {
                     Err(format!("no {} is sent", entry.kind.name()))
-                } else if driver.resume(now, &effects) == Resume::Send {
+                } else if Resume::at(now, limit) == Resume::Send {
                     driver.sent();
                     Ok(())
                 } else {
+                    driver.unsent(throttle);
                     Err("the deadline has passed".to_owned())
                 }
             }
@@ -46,9 +41,9 @@ impl Follower<'_> {
                 match due(driver, now, policy, own) {
                     Err(tested) => Err(tested),
                     Ok(kind) if kind != entry.kind => Err(format!("{} is due", kind.name())),
-                    Ok(kind) => match driver.permit(now, kind, &effects) {
-                        Permit::Send(_) => Ok(()),
-                        _ => Err(says_refused(effects.refused.get())),
+                    Ok(kind) => match driver.permit(now, kind, limit, throttle) {
+                        Ok(_) => Ok(()),
+                        Err(refused) => Err(says_refused(Some(refused.stopped))),
                     },
                 }
             }
@@ -64,7 +59,7 @@ impl Follower<'_> {
         let (now, own) = (self.clock.at(timed.at), self.own);
         let limit = limit(&self.traffic.calls[call], &self.clock);
         let (of, route) = self.of(call);
-        let effects = Effects::new(route.throttle.as_deref(), limit, 0, &mut of.paid);
+        let throttle = route.throttle.as_deref();
         let tested = match (&mut of.progress, &route.way) {
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
                 match due(driver, now, policy, own) {
@@ -72,19 +67,20 @@ impl Follower<'_> {
                     Err(_) if driver.machine.is_frozen() => Ok(()),
                     Err(tested) => Err(tested),
                     Ok(kind) => {
-                        match stopped {
+                        let refused = match stopped {
                             // The transport's and the request's doing.
                             Some(by @ (StopReason::NotReplayable | StopReason::Fatal)) => {
-                                driver.withdrawn(by, &effects);
+                                Some(driver.withdrawn(by, limit).stopped)
                             }
                             _ => {
-                                driver.permit(now, kind, &effects);
+                                let permit = driver.permit(now, kind, limit, throttle);
+                                permit.err().map(|refused| refused.stopped)
                             }
-                        }
-                        if effects.refused.get() == stopped {
+                        };
+                        if refused == stopped {
                             Ok(())
                         } else {
-                            Err(says_refused(effects.refused.get()))
+                            Err(says_refused(refused))
                         }
                     }
                 }
@@ -113,7 +109,7 @@ fn due(
     }
     match driver.machine.due(now, policy) {
         Due::Plan(kind) => Ok(kind),
-        Due::HeldBack => Err("the hedge delay holds it back".to_owned()),
+        Due::HeldBack { .. } => Err("the hedge delay holds it back".to_owned()),
         Due::Nothing => Err("no hedge is due".to_owned()),
     }
 }

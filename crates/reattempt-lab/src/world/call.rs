@@ -1,11 +1,9 @@
 //! Calls and attempts in flight.
 
-use std::cell::{Cell, RefCell};
-
 use super::tried::Tried;
-use reattempt::driver::{CallEffects, HedgeDriver, RetryDriver};
+use reattempt::driver::{HedgeDriver, RetryDriver};
 use reattempt::health::Sent;
-use reattempt::{AttemptKind, AttemptRecord, CallDeadline, Failure, RetryThrottle, StopReason};
+use reattempt::{AttemptKind, Failure};
 
 /// No attempt, no call.
 pub(super) const NONE: u32 = u32::MAX;
@@ -125,46 +123,4 @@ pub(super) enum Place {
     Worker,
     /// On its way back, or gone.
     Left,
-}
-
-/// What a driver reads of a call, and does to it.
-pub(super) struct Gates<'a> {
-    pub(super) throttle: Option<&'a dyn RetryThrottle>,
-    pub(super) limit: Option<CallDeadline>,
-    pub(super) attempt: u32,
-    pub(super) paid: RefCell<&'a mut Option<Failure>>,
-    /// Why the call ended, if it did.
-    pub(super) ended: Cell<Option<StopReason>>,
-    /// Whether a throttle refused a hedge.
-    pub(super) refused: Cell<bool>,
-}
-
-impl CallEffects for Gates<'_> {
-    fn throttle(&self) -> Option<&dyn RetryThrottle> {
-        self.throttle
-    }
-
-    fn limit(&self) -> Option<CallDeadline> {
-        self.limit
-    }
-
-    fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    fn record(&self, record: AttemptRecord) {
-        if record.paid {
-            **self.paid.borrow_mut() = record.failure;
-        }
-    }
-
-    fn hedge_refused(&self, stopped: StopReason) {
-        if stopped == StopReason::Throttled {
-            self.refused.set(true);
-        }
-    }
-
-    fn ended(&self, stopped: StopReason) {
-        self.ended.set(Some(stopped));
-    }
 }

@@ -1,15 +1,13 @@
 //! The callers' side: calls begin, their attempts are sent and settled, and the policy's own
 //! machines decide what follows.
 
-use std::cell::{Cell, RefCell};
-
 use reattempt::admission::{Admission, Criticality};
 use reattempt::driver::{HedgeDriver, count_success};
-use reattempt::machine::{Action, Facts, HedgeAction, Resume};
+use reattempt::machine::{Action, Facts, FailedAttempt, HedgeAction, Resume};
 use reattempt::policy::{AttemptEnd, EndedAttempt};
 use reattempt::{AttemptKind, CallDeadline, HedgePolicy, Idempotency, StopReason};
 
-use super::call::{Call, End, Failing, Gates, Hedging, NONE, Progress};
+use super::call::{Call, End, Failing, Hedging, NONE, Progress};
 use super::events::What;
 use super::tried::Tried;
 use super::{Process, Tier, World};
@@ -161,9 +159,10 @@ impl World<'_> {
             let took = std::time::Duration::from_nanos(self.now - sent);
             feed(policy, number, now, took, ended);
         }
+        let throttle = own.throttle.as_deref();
         if verdict.failure().is_none() {
-            if let Some(throttle) = &own.throttle {
-                count_success(&**throttle, number, call.paid.as_ref());
+            if let Some(throttle) = throttle {
+                count_success(throttle, number, call.paid.as_ref());
             }
             return self.end(id, StopReason::Success);
         }
@@ -176,21 +175,26 @@ impl World<'_> {
         facts.report.pushback = table.pushback(outcome);
         facts.report.untried_backend = untried;
         facts.report.forbidden = call.marked;
-        let gates = gates(&mut call.paid, own, facts.limit, number);
+        let Some(mut failed) = FailedAttempt::new(facts, verdict) else {
+            return;
+        };
         match (&mut call.progress, &own.way) {
             (Progress::Retry { failing, .. }, Way::Retry(strategy)) => {
                 let failing = failing.get_or_insert_with(Box::<Failing>::default);
-                let action = failing.driver.failed(facts, verdict, &**strategy, &gates);
-                let ended = gates.ended.get();
+                let driver = &mut failing.driver;
+                let action = driver.failed(&mut failed, &**strategy, throttle, &());
                 let until = match action {
                     Action::Return(_) => {
-                        let ended = ended.unwrap_or(StopReason::Fatal);
+                        let ended = failed.stopped().unwrap_or(StopReason::Fatal);
                         if ended == StopReason::Throttled && call.counted && call.tier == 0 {
                             self.counts.held_back(Gate::Throttled);
                         }
                         return self.end(id, ended);
                     }
                     Action::Wait(wait) => {
+                        if wait.spends.is_some() {
+                            call.paid = Some(*failed.failure());
+                        }
                         failing.next = wait.kind;
                         wait.until
                     }
@@ -206,7 +210,7 @@ impl World<'_> {
                     .after(self.now, at - self.now, What::Resume, id, generation);
             }
             (Progress::Hedge(hedging), Way::Hedge(policy)) => {
-                match hedging.driver.failed(facts, verdict, policy, &gates) {
+                match hedging.driver.failed(&mut failed, policy, throttle) {
                     HedgeAction::Return(stopped) => self.end(id, stopped),
                     HedgeAction::Expire => call.expires = true,
                     HedgeAction::Go => self.plan_hedges(id),
@@ -222,7 +226,6 @@ impl World<'_> {
         let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
             return;
         };
-        let gates = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
         let Progress::Retry {
             failing: Some(failing),
             ..
@@ -230,15 +233,16 @@ impl World<'_> {
         else {
             return;
         };
-        let resume = failing.driver.resume(now, &gates);
-        let (next, ended) = (failing.next, gates.ended.get());
+        let (driver, next) = (&mut failing.driver, failing.next);
+        let resume = Resume::at(now, limit(base, call.deadline));
+        if resume == Resume::Send {
+            driver.sent();
+            return self.send(id, next);
+        }
+        driver.unsent(own.throttle.as_deref());
         match resume {
-            Resume::Send => {
-                failing.driver.sent();
-                self.send(id, next);
-            }
-            Resume::Return => self.end(id, ended.unwrap_or(StopReason::Deadline)),
             Resume::Expire => call.expires = true,
+            _ => self.end(id, StopReason::Deadline),
         }
     }
 }
@@ -295,20 +299,4 @@ pub(super) fn split<'c, 't>(
 pub(super) fn limit(base: std::time::Instant, deadline: u64) -> Option<CallDeadline> {
     let at = || base + std::time::Duration::from_nanos(deadline);
     (deadline != u64::MAX).then(|| CallDeadline::enforced(at()))
-}
-
-pub(super) fn gates<'a>(
-    paid: &'a mut Option<reattempt::Failure>,
-    own: &'a Own,
-    limit: Option<CallDeadline>,
-    attempt: u32,
-) -> Gates<'a> {
-    Gates {
-        throttle: own.throttle.as_deref(),
-        limit,
-        attempt,
-        paid: RefCell::new(paid),
-        ended: Cell::new(None),
-        refused: Cell::new(false),
-    }
 }

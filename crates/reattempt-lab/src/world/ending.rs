@@ -8,41 +8,39 @@ use reattempt_http::gives_up;
 
 use super::World;
 use super::call::{Call, NONE, Progress};
-use super::caller::{admission, feed, gates, limit, parts, split};
+use super::caller::{admission, feed, parts, split};
 use crate::policy::{OUTCOME_SUCCESS, Way, answer_outcome};
 
 impl World<'_> {
     /// The deadline of a call passes.
     pub(super) fn expired(&mut self, id: u32) {
-        self.drop_driver(id, StopReason::Deadline);
+        self.drop_driver(id);
         self.end(id, StopReason::Deadline);
     }
 
     /// The caller of a recorded call drops it.
     pub(super) fn leaves(&mut self, id: u32) {
-        self.drop_driver(id, StopReason::Cancelled);
+        self.drop_driver(id);
         self.end(id, StopReason::Cancelled);
     }
 
     /// What a throttle paid for a retry that is not sent is returned.
-    fn drop_driver(&mut self, id: u32, stopped: StopReason) {
-        let base = self.simulated.clock.base;
+    fn drop_driver(&mut self, id: u32) {
         let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
             return;
         };
-        let gates = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
         if let Progress::Retry {
             failing: Some(failing),
             ..
         } = &mut call.progress
         {
-            failing.driver.dropped(None, stopped, &gates);
+            failing.driver.unsent(own.throttle.as_deref());
         }
     }
 
     /// The caller of a call has gone.
     pub(super) fn abort(&mut self, id: u32) {
-        self.drop_driver(id, StopReason::Cancelled);
+        self.drop_driver(id);
         if let Some(call) = self.calls.remove(id) {
             self.cancel_all(&call, StopReason::Cancelled);
         }

@@ -1,12 +1,11 @@
 //! Hedges: what is due is asked of the policy's own machine.
 
-use reattempt::driver::Permit;
-use reattempt::machine::Due;
+use reattempt::machine::{Due, Withdrawn};
 use reattempt::{RetryThrottle, StopReason};
 
 use super::World;
 use super::call::{Call, Progress};
-use super::caller::{gates, limit, split};
+use super::caller::{limit, split};
 use super::events::What;
 use crate::policy::Way;
 use crate::report::Gate;
@@ -38,15 +37,15 @@ impl World<'_> {
             else {
                 return;
             };
-            let of_call = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
+            let mut held_back = false;
             while hedging.driver.machine.wake().is_some_and(|at| at <= now) {
-                match hedging.driver.due(now, policy, &of_call) {
+                match hedging.driver.machine.due(now, policy) {
                     Due::Plan(kind) => due.push(kind),
-                    Due::HeldBack => {}
+                    Due::HeldBack { first } => held_back |= first,
                     Due::Nothing => break,
                 }
             }
-            if of_call.refused.get() && call.counted && call.tier == 0 {
+            if held_back && call.counted && call.tier == 0 {
                 self.counts.held_back(Gate::Budget);
             }
             if due.is_empty() {
@@ -56,26 +55,28 @@ impl World<'_> {
                 let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
                     return;
                 };
-                let gates = gates(&mut call.paid, own, limit(base, call.deadline), call.sent);
+                let (limit, throttle) = (limit(base, call.deadline), own.throttle.as_deref());
                 let Progress::Hedge(hedging) = &mut call.progress else {
                     return;
                 };
-                let permit = hedging.driver.permit(now, kind, &gates);
-                let (ended, refused) = (gates.ended.get(), gates.refused.get());
-                if refused && call.counted && call.tier == 0 {
+                let Err(refused) = hedging.driver.permit(now, kind, limit, throttle) else {
+                    self.send(id, kind);
+                    continue;
+                };
+                let throttled = refused.stopped == StopReason::Throttled;
+                if throttled && call.counted && call.tier == 0 {
                     let budget = own.budget.as_ref();
                     let spent = budget.is_some_and(|budget| !budget.allows(None));
                     self.counts
                         .held_back(if spent { Gate::Budget } else { Gate::Throttled });
                 }
-                match permit {
-                    Permit::Send(_) => self.send(id, kind),
-                    Permit::Refused => {}
-                    Permit::Return => return self.end(id, ended.unwrap_or(StopReason::Attempts)),
-                    Permit::Expire => {
+                match refused.then {
+                    Withdrawn::OthersGoOn => {}
+                    Withdrawn::Over { expire: true, .. } => {
                         call.expires = true;
                         return;
                     }
+                    Withdrawn::Over { stopped, .. } => return self.end(id, stopped),
                 }
             }
         }

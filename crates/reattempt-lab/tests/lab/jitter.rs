@@ -9,13 +9,10 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use reattempt::backoff::{Backoff, Jitter, Randomness};
-use reattempt::driver::{CallEffects, RetryDriver};
-use reattempt::machine::{Action, Facts};
+use reattempt::driver::RetryDriver;
+use reattempt::machine::{Action, Facts, FailedAttempt};
 use reattempt::strategy::BestEffort;
-use reattempt::{
-    AttemptKind, CallDeadline, Decision, Failure, RetryStrategy, RetryThrottle, RetryView, Stage,
-    Verdict, reason,
-};
+use reattempt::{AttemptKind, Decision, Failure, RetryStrategy, RetryView, Stage, Verdict, reason};
 
 const BASE: Duration = Duration::from_millis(5);
 const CAP: Duration = Duration::from_millis(2000);
@@ -29,22 +26,6 @@ impl RetryStrategy for Equal {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
         let half = Backoff::exponential(BASE, CAP).plain(view.retries) / 2;
         Decision::After(half + half.mul_f64(self.0.roll()))
-    }
-}
-
-struct Free;
-
-impl CallEffects for Free {
-    fn throttle(&self) -> Option<&dyn RetryThrottle> {
-        None
-    }
-
-    fn limit(&self) -> Option<CallDeadline> {
-        None
-    }
-
-    fn attempt(&self) -> u32 {
-        1
     }
 }
 
@@ -94,7 +75,8 @@ fn contend(clients: usize, strategy: &dyn RetryStrategy, seed: u64) -> (u32, f64
         let at = start + Duration::from_nanos(back);
         let facts = Facts::new(at, one.attempts, AttemptKind::Retry);
         let verdict = Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::Response));
-        let Action::Wait(wait) = one.driver.failed(facts, &verdict, strategy, &Free) else {
+        let mut failed = FailedAttempt::new(facts, &verdict).expect("it is a failure");
+        let Action::Wait(wait) = one.driver.failed(&mut failed, strategy, None, &()) else {
             panic!("there is neither a maximum nor a deadline")
         };
         let delay = wait.until.map_or(0, |until| (until - at).as_nanos() as u64);

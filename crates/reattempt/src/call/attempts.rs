@@ -115,13 +115,25 @@ impl AttemptSlots {
             .unwrap_or(first)
     }
 
-    /// Changes the word of this attempt; false if the slot belongs to a later attempt.
-    fn change(&self, key: AttemptKey, change: impl Fn(u64) -> u64) -> bool {
+    /// Changes the word of this attempt, and returns it as it was; `None` if the slot belongs to a
+    /// later attempt.
+    fn update(&self, key: AttemptKey, change: impl Fn(u64) -> u64) -> Option<u64> {
         self.slot(key.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
                 (word >> TAG_SHIFT == tag(key.attempt) >> TAG_SHIFT).then(|| change(word))
             })
-            .is_ok()
+            .ok()
+    }
+
+    /// Changes the word of this attempt; false if the slot belongs to a later attempt.
+    fn change(&self, key: AttemptKey, change: impl Fn(u64) -> u64) -> bool {
+        self.update(key, change).is_some()
+    }
+
+    /// The attempt takes no more reports: what was reported of it.
+    pub(crate) fn end(&self, key: AttemptKey) -> AttemptReport {
+        let word = self.update(key, |word| word | Flag::OVER.0);
+        word.map_or_else(AttemptReport::default, report)
     }
 
     pub(crate) fn pushback(&self, key: AttemptKey, pushback: ServerPushback) {
@@ -213,30 +225,39 @@ impl AttemptSlots {
         if word >> TAG_SHIFT != tag(key.attempt) >> TAG_SHIFT {
             return AttemptReport::default();
         }
-        let has = |flag: Flag| word & flag.0 != 0;
-        AttemptReport {
-            pushback: match (has(Flag::STOP), has(Flag::AFTER)) {
-                (true, false) => Some(ServerPushback::Stop),
-                (false, true) => {
-                    let micros = word & VALUE_MASK;
-                    Some(ServerPushback::After(Duration::from_micros(micros)))
-                }
-                _ => None,
-            },
-            pushback_unreadable: word & PUSHBACK == PUSHBACK,
-            stage: match (word & STAGE) >> VALUE_BITS {
-                1 => Some(Stage::Dispatch),
-                2 => Some(Stage::InFlight),
-                3 => Some(Stage::Response),
-                _ => None,
-            },
-            own_answer: has(Flag::OWN_ANSWER),
-            untried_backend: has(Flag::UNTRIED_BACKEND),
-            forbidden: has(Flag::FORBIDDEN),
-            in_doubt: has(Flag::IN_DOUBT),
-            circuit_open: has(Flag::CIRCUIT_OPEN),
-            config_coming: has(Flag::CONFIG_COMING),
-            followed: has(Flag::FOLLOWED),
-        }
+        report(word)
+    }
+}
+
+/// What a word says of its attempt.
+fn report(word: u64) -> AttemptReport {
+    // Of most attempts nothing was reported.
+    if word & ((1 << TAG_SHIFT) - 1) & !Flag::OVER.0 == 0 {
+        return AttemptReport::default();
+    }
+    let has = |flag: Flag| word & flag.0 != 0;
+    AttemptReport {
+        pushback: match (has(Flag::STOP), has(Flag::AFTER)) {
+            (true, false) => Some(ServerPushback::Stop),
+            (false, true) => {
+                let micros = word & VALUE_MASK;
+                Some(ServerPushback::After(Duration::from_micros(micros)))
+            }
+            _ => None,
+        },
+        pushback_unreadable: word & PUSHBACK == PUSHBACK,
+        stage: match (word & STAGE) >> VALUE_BITS {
+            1 => Some(Stage::Dispatch),
+            2 => Some(Stage::InFlight),
+            3 => Some(Stage::Response),
+            _ => None,
+        },
+        own_answer: has(Flag::OWN_ANSWER),
+        untried_backend: has(Flag::UNTRIED_BACKEND),
+        forbidden: has(Flag::FORBIDDEN),
+        in_doubt: has(Flag::IN_DOUBT),
+        circuit_open: has(Flag::CIRCUIT_OPEN),
+        config_coming: has(Flag::CONFIG_COMING),
+        followed: has(Flag::FOLLOWED),
     }
 }

@@ -15,7 +15,7 @@ mod waiters;
 use std::sync::Arc;
 
 use crate::StopReason;
-use crate::call::attempts::{AttemptKey, AttemptSlots, Flag};
+use crate::call::attempts::{AttemptKey, AttemptSlots};
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 #[cfg(feature = "tokio")]
 pub(crate) use at_end::AtEnd;
@@ -160,11 +160,6 @@ impl CallState {
     #[inline]
     pub(crate) fn sent_several(&self) -> bool {
         self.progress() & SENT_MASK > 1
-    }
-
-    /// An attempt failed or was dropped.
-    pub(crate) fn settled(&self, key: AttemptKey) {
-        self.slots.set(key, Flag::OVER);
     }
 
     /// An attempt succeeded or its response is committed: the call is over for the recovery layer,

@@ -5,11 +5,12 @@ use std::time::Instant;
 mod passed;
 
 use crate::call::state::CallState;
-use crate::driver::{CallEffects, count_unsuccessful};
-use crate::info::{AttemptRecord, Backend};
-use crate::machine::Facts;
-use crate::policy::strategy::CallView;
-use crate::{AttemptOutcome, CallContext, CallDeadline, Observer, RetryThrottle, StopReason};
+use crate::driver::{HedgeDriver, Refused, RetryDriver, count_unsuccessful};
+use crate::info::AttemptRecord;
+use crate::machine::{Action, Facts, FailedAttempt, HedgeAction, Withdrawn};
+use crate::{
+    AttemptOutcome, CallContext, HedgePolicy, Observer, RetryStrategy, RetryThrottle, StopReason,
+};
 
 /// The effects on one attempt's call: its context, and what the layer was built with.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +23,10 @@ pub(crate) struct Effects<'a> {
 }
 
 impl<'a> Effects<'a> {
-    /// What the context knows of its attempt, which ends now.
+    /// The attempt takes no more reports: what the context knows of it.
     pub(crate) fn facts(&self, now: Instant) -> Facts {
         Facts {
-            report: self.context.report(),
+            report: self.context.end_attempt(),
             transparent: self.transparent,
             idempotent: self.context.idempotency().is_idempotent(),
             limit: self.context.limit(),
@@ -53,10 +54,7 @@ impl<'a> Effects<'a> {
     #[cold]
     fn record_success(&self, committed: bool) {
         if self.context.shared().is_some() {
-            let record = self.context.success_record(committed);
-            let stopped = record.stopped;
-            self.record(record);
-            self.ended(stopped.unwrap_or(StopReason::Success));
+            self.settled(self.context.success_record(committed));
         }
     }
 
@@ -74,44 +72,61 @@ impl<'a> Effects<'a> {
             count_unsuccessful(throttle, self.context.attempt());
         }
         if self.context.shared().is_some() {
-            self.close_slot();
+            self.context.end_attempt();
             let (attempt, kind) = (self.context.attempt(), self.context.kind());
             let mut record = AttemptRecord::new(attempt, kind, AttemptOutcome::Cancelled);
             record.stopped = stopped;
             self.record(record);
         }
     }
-}
 
-impl CallEffects for Effects<'_> {
-    fn throttle(&self) -> Option<&dyn RetryThrottle> {
+    /// The throttle that applies to the call.
+    pub(crate) fn throttle(&self) -> Option<&'a dyn RetryThrottle> {
         self.context.throttle().map(|throttle| &**throttle)
     }
 
-    fn limit(&self) -> Option<CallDeadline> {
-        self.context.limit()
+    /// An attempt failed: what follows.
+    pub(crate) fn failed(
+        &self,
+        driver: &mut RetryDriver,
+        failed: &mut FailedAttempt,
+        strategy: &dyn RetryStrategy,
+    ) -> Action {
+        let action = driver.failed(failed, strategy, self.throttle(), self.context);
+        if !matches!(action, Action::Ask(_)) {
+            self.settled(failed.record());
+        }
+        action
     }
 
-    fn attempt(&self) -> u32 {
-        self.context.attempt()
+    /// One of several attempts failed: what follows. After [`HedgeAction::Return`] the others are
+    /// dropped first, so that the end is the last event of the call.
+    pub(crate) fn one_failed(
+        &self,
+        driver: &mut HedgeDriver,
+        failed: &mut FailedAttempt,
+        policy: &HedgePolicy,
+    ) -> HedgeAction {
+        let action = driver.failed(failed, policy, self.throttle());
+        self.record(failed.record());
+        if action == HedgeAction::Expire {
+            self.ended(StopReason::Deadline);
+        }
+        action
     }
 
-    fn backend(&self) -> Option<Backend> {
-        self.context.backend()
-    }
-
-    fn view(&self) -> &dyn CallView {
-        self.context
-    }
-
-    fn close_slot(&self) {
-        if let Some(state) = self.context.shared() {
-            state.settled(self.context.key());
+    /// An attempt ended, and the call with it if the record says why no other follows.
+    pub(crate) fn settled(&self, record: AttemptRecord) {
+        let stopped = record.stopped;
+        self.record(record);
+        if let Some(stopped) = stopped {
+            self.ended(stopped);
         }
     }
 
-    fn record(&self, mut record: AttemptRecord) {
-        record.backend = self.backend();
+    /// An attempt ended.
+    pub(crate) fn record(&self, mut record: AttemptRecord) {
+        record.backend = self.context.backend();
         if let Some(observer) = self.observer {
             observer.attempt_settled(self.context, &record);
         }
@@ -132,7 +147,26 @@ impl CallEffects for Effects<'_> {
         }
     }
 
-    fn hedge_refused(&self, stopped: StopReason) {
+    /// The delay after this attempt ended early: its record gets the time that was really waited.
+    pub(crate) fn waited_until(&self, now: Instant) {
+        self.amend(self.context.attempt(), |record| {
+            if let (Some(_), Some(ended)) = (record.delay, record.ended) {
+                record.delay = Some(now.saturating_duration_since(ended));
+            }
+        });
+    }
+
+    /// A late gate: the attempt that was waited for is not sent, and the call ends.
+    pub(crate) fn unsent(&self, driver: &mut RetryDriver, stopped: StopReason) {
+        driver.unsent(self.throttle());
+        self.amend(self.context.attempt(), |record| {
+            record.stopped = Some(stopped);
+        });
+        self.ended(stopped);
+    }
+
+    /// A planned hedge was refused. No attempt was made, so no record shows it.
+    pub(crate) fn hedge_refused(&self, stopped: StopReason) {
         if let Some(state) = self.context.shared() {
             state.refused(stopped);
         }
@@ -141,7 +175,26 @@ impl CallEffects for Effects<'_> {
         }
     }
 
-    fn ended(&self, stopped: StopReason) {
+    /// The same, and perhaps that ended the call.
+    pub(crate) fn refused(&self, refused: Refused) {
+        self.hedge_refused(refused.stopped);
+        if let Withdrawn::Over {
+            attempt, stopped, ..
+        } = refused.then
+        {
+            self.amend(attempt, |record| {
+                record.stopped = Some(stopped);
+                // No attempt follows it, and no deadline is waited for.
+                if stopped == StopReason::Throttled {
+                    record.delay = None;
+                }
+            });
+            self.ended(stopped);
+        }
+    }
+
+    /// The call ended for this reason.
+    pub(crate) fn ended(&self, stopped: StopReason) {
         let Some(state) = self.context.shared() else {
             return;
         };

@@ -3,26 +3,29 @@
 use std::time::Instant;
 
 use super::Effects;
-use crate::Verdict;
-use crate::driver::{CallEffects, count};
+use crate::driver::count;
 use crate::machine::FailedAttempt;
+use crate::{AttemptOutcome, StopReason, Verdict};
 
 impl Effects<'_> {
     /// A call ended that no recovery layer acts on: its one attempt is counted and recorded all the
     /// same (A6: every outgoing RPC changes the token count).
     pub(crate) fn passed(&self, now: Instant, verdict: &Verdict) {
         self.claim_passed();
-        let Some(mut failed) = FailedAttempt::new(self.facts(now), verdict) else {
+        let failure = verdict.failure();
+        let failed = failure.and_then(|_| FailedAttempt::new(self.facts(now), verdict));
+        let Some(mut failed) = failed else {
             return self.succeeded(*verdict == Verdict::Committed);
         };
-        self.close_slot();
-        count(self, &mut failed);
-        let record = failed.record_passed();
-        let stopped = record.stopped;
-        self.record(record);
-        if let Some(stopped) = stopped {
-            self.ended(stopped);
+        if let Some(throttle) = self.throttle() {
+            count(throttle, &mut failed);
         }
+        let mut record = failed.record();
+        record.stopped = Some(match record.outcome {
+            AttemptOutcome::Retry => StopReason::Strategy,
+            _ => StopReason::Fatal,
+        });
+        self.settled(record);
     }
 
     /// A call that no recovery layer acts on is dropped before its end.

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::HasCallContext;
-use crate::driver::CallEffects;
 use tower_service::Service;
 
 use super::future::{HedgeFuture, State, StateProj};

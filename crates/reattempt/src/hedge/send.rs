@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::driver::Permit;
-use crate::machine::Due;
+use crate::machine::{Due, Withdrawn};
 use crate::policy::HedgeView;
 use crate::{Classify, HasCallContext, NextAttempt, Replay, StopReason};
 use tower_service::Service;
@@ -38,7 +37,10 @@ where
                     let (context, _) = hedging.waiters.swap_remove(at);
                     if moved {
                         let effects = self.config.settings.effects(&context);
-                        hedging.driver.nudged(clock::now(), &effects);
+                        let now = clock::now();
+                        if hedging.driver.machine.nudged(now, context.attempt()) {
+                            effects.waited_until(now);
+                        }
                     }
                 }
             }
@@ -51,8 +53,7 @@ where
             }
             let context = self.source.context_mut();
             let view = HedgeView::new(now.max(at)).of(context);
-            let effects = self.config.settings.effects(context);
-            let due = hedging.driver.due(view, self.policy, &effects);
+            let due = hedging.driver.machine.due(view, self.policy);
             match (due, &mut *self.source) {
                 (Due::Plan(kind), Source::Template { service, .. }) => {
                     hedging.others.push(Other::Readying {
@@ -64,13 +65,17 @@ where
                 // The request moved with the first attempt, because it could not be copied. That is
                 // recorded when the first hedge is missed.
                 (Due::Plan(_), Source::Last(context)) => {
-                    let effects = self.config.settings.effects(context);
-                    hedging
-                        .driver
-                        .withdrawn(StopReason::NotReplayable, &effects);
+                    let stopped = StopReason::NotReplayable;
+                    let refused = hedging.driver.withdrawn(stopped, context.limit());
+                    self.config.settings.effects(context).refused(refused);
                     break;
                 }
-                (Due::HeldBack, _) => {}
+                (Due::HeldBack { first }, source) => {
+                    if first {
+                        let effects = self.config.settings.effects(source.context_mut());
+                        effects.hedge_refused(StopReason::Throttled);
+                    }
+                }
                 (Due::Nothing, _) => break,
             }
         }
@@ -115,14 +120,14 @@ where
         let context = source.context_mut();
         let effects = config.settings.effects(context);
         let driver = &mut hedging.driver;
-        let now = clock::now();
+        let (now, limit) = (clock::now(), context.limit());
         let permit = match (&ready, &copy) {
-            (Ok(()), Some(_)) => driver.permit(now, kind, &effects),
-            (Ok(()), None) => driver.withdrawn(StopReason::NotReplayable, &effects),
-            (Err(_), _) => driver.withdrawn(StopReason::Fatal, &effects),
+            (Ok(()), Some(_)) => driver.permit(now, kind, limit, effects.throttle()),
+            (Ok(()), None) => Err(driver.withdrawn(StopReason::NotReplayable, limit)),
+            (Err(_), _) => Err(driver.withdrawn(StopReason::Fatal, limit)),
         };
         match (permit, copy) {
-            (Permit::Send(number), Some(mut request)) => {
+            (Ok(number), Some(mut request)) => {
                 let mut context = context.clone();
                 context.start_attempt(number, kind);
                 *request.context_mut() = context.clone();
@@ -135,15 +140,21 @@ where
                     sent,
                 });
             }
-            (Permit::Expire, _) => self.expire(),
-            (Permit::Return, _) => {
-                let last = hedging.last.take().or_else(|| ready.err().map(Err));
-                if let Some(outcome) = last {
-                    self.end();
-                    return ControlFlow::Break(outcome);
+            (Ok(_), None) => {}
+            (Err(refused), _) => {
+                effects.refused(refused);
+                match refused.then {
+                    Withdrawn::OthersGoOn => {}
+                    Withdrawn::Over { expire: true, .. } => self.expire(),
+                    Withdrawn::Over { .. } => {
+                        let last = hedging.last.take().or_else(|| ready.err().map(Err));
+                        if let Some(outcome) = last {
+                            self.end();
+                            return ControlFlow::Break(outcome);
+                        }
+                    }
                 }
             }
-            (Permit::Send(_) | Permit::Refused, _) => {}
         }
         ControlFlow::Continue(())
     }

@@ -5,14 +5,13 @@ use std::pin::Pin;
 use std::task::Context;
 use std::time::Instant;
 
-use crate::machine::{Facts, HedgeAction};
+use crate::machine::{Facts, FailedAttempt, HedgeAction};
 use crate::{AttemptKind, CallContext, Classify, HasCallContext, Replay, Verdict};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
 use super::hedging::{Beside, Other};
 use crate::clock;
-use crate::driver::CallEffects;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
 use crate::recovery::Source;
 
@@ -86,10 +85,10 @@ where
         if let Source::Template { request, .. } = &*call.source {
             request.attempt_over(facts.attempt);
         }
-        let action = hedging
-            .driver
-            .failed(facts, &verdict, call.policy, &effects);
-        match action {
+        let Some(mut failed) = FailedAttempt::new(facts, &verdict) else {
+            return ControlFlow::Break(outcome);
+        };
+        match effects.one_failed(&mut hedging.driver, &mut failed, call.policy) {
             HedgeAction::Go if facts.cut_off => {
                 hedging.last.get_or_insert(outcome);
             }
@@ -153,7 +152,8 @@ where
                 replayable: false,
                 ..effects.facts(clock::now())
             };
-            match call.hedging.driver.cut_off(facts, call.policy, &effects) {
+            let mut failed = FailedAttempt::of_cut_off(facts);
+            match effects.one_failed(&mut call.hedging.driver, &mut failed, call.policy) {
                 HedgeAction::Go => {}
                 HedgeAction::Expire => self.as_mut().expire(),
                 HedgeAction::Return(stopped) => {

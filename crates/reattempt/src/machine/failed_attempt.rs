@@ -73,25 +73,12 @@ impl Facts {
             on_deadline: OnDeadline::GiveUp,
         }
     }
-
-    /// The facts and the verdict of an attempt in flight that can go no further, because another
-    /// one goes on alone.
-    #[must_use]
-    pub fn of_cut_off(self) -> (Self, Verdict) {
-        let unknown = Failure::new(UNKNOWN, self.report.stage.unwrap_or(Stage::InFlight));
-        let facts = Self {
-            cut_off: true,
-            ..self
-        };
-        (facts, Verdict::Fatal(unknown))
-    }
 }
 
-/// An attempt that failed, on its way through the gates.
+/// An attempt that failed, on its way through the gates: what is known of it, and what was decided.
 ///
-/// [`RetryMachine::attempt_failed`](super::RetryMachine::attempt_failed) and its counterpart of the
-/// hedge machine make it; their `decide` reads it. Between the two the driver counts the failure
-/// in the throttle.
+/// A machine's `failed` learns of it first, then its `decide` says what follows and writes the
+/// delay, or why none follows. Between the two the driver counts the failure in the throttle.
 #[derive(Clone, Copy, Debug)]
 pub struct FailedAttempt {
     pub(super) facts: Facts,
@@ -101,6 +88,12 @@ pub struct FailedAttempt {
     pub(super) transparent: Option<Duration>,
     /// The throttle's fill after this attempt was counted.
     pub(crate) milli_tokens: Option<u64>,
+    /// The delay before the next attempt.
+    delay: Option<Duration>,
+    /// Why none follows.
+    stopped: Option<StopReason>,
+    /// The throttle paid for the next attempt.
+    paid: bool,
 }
 
 impl FailedAttempt {
@@ -138,6 +131,14 @@ impl FailedAttempt {
         Some(Self::known(facts, failure, retryable))
     }
 
+    /// An attempt in flight that can go no further, because another one goes on alone.
+    #[must_use]
+    pub fn of_cut_off(mut facts: Facts) -> Self {
+        facts.cut_off = true;
+        let stage = facts.report.stage.unwrap_or(Stage::InFlight);
+        Self::known(facts, Failure::new(UNKNOWN, stage), false)
+    }
+
     fn known(facts: Facts, mut failure: Failure, retryable: bool) -> Self {
         if facts.report.in_doubt {
             // The failure is one of a later step.
@@ -150,6 +151,9 @@ impl FailedAttempt {
             retryable,
             transparent: None,
             milli_tokens: None,
+            delay: None,
+            stopped: None,
+            paid: false,
         }
     }
 
@@ -173,6 +177,32 @@ impl FailedAttempt {
         if facts.transparent && facts.replayable && !self.is_stop() {
             self.transparent = left.next(self.failure.transparent, facts.limit.is_some());
         }
+    }
+
+    /// What follows: an attempt after this delay, or none for this reason.
+    pub(super) const fn decided(&mut self, delay: Option<Duration>, stopped: Option<StopReason>) {
+        (self.delay, self.stopped) = (delay, stopped);
+    }
+
+    /// No attempt follows, for this reason.
+    pub fn stop(&mut self, stopped: StopReason) {
+        self.decided(None, Some(stopped));
+    }
+
+    /// The throttle paid for the attempt that follows.
+    pub const fn pay(&mut self) {
+        self.paid = true;
+    }
+
+    /// Why no attempt follows, once that is decided.
+    #[must_use]
+    pub const fn stopped(&self) -> Option<StopReason> {
+        self.stopped
+    }
+
+    /// The attempt's number.
+    pub(crate) const fn attempt(&self) -> u32 {
+        self.facts.attempt
     }
 
     /// The failure, with the stage that counts.
@@ -242,7 +272,7 @@ impl FailedAttempt {
 
     /// Its record, without what only the call knows: the backend.
     #[must_use]
-    pub fn record(&self, delay: Option<Duration>, stopped: Option<StopReason>) -> AttemptRecord {
+    pub fn record(&self) -> AttemptRecord {
         let outcome = if self.facts.cut_off {
             AttemptOutcome::Cancelled
         } else if self.retryable || self.transparent.is_some() {
@@ -255,22 +285,12 @@ impl FailedAttempt {
         record.failure = (!self.facts.cut_off).then_some(self.failure);
         record.pushback = self.facts.report.pushback;
         record.pushback_unreadable = self.facts.report.pushback_unreadable;
-        record.delay = delay;
-        record.stopped = stopped;
+        record.delay = self.delay;
+        record.stopped = self.stopped;
         record.ended = Some(self.facts.now);
         record.milli_tokens = self.milli_tokens;
+        record.paid = self.paid;
         record
-    }
-
-    /// The record of a call that no recovery layer acts on.
-    #[must_use]
-    pub fn record_passed(&self) -> AttemptRecord {
-        let stopped = if self.retryable {
-            StopReason::Strategy
-        } else {
-            StopReason::Fatal
-        };
-        self.record(None, Some(stopped))
     }
 }
 

@@ -17,8 +17,12 @@ pub enum Due {
     Nothing,
     /// Get a service ready for one more attempt, then ask [`HedgeMachine::permit`].
     Plan(AttemptKind),
-    /// The hedge delay held back a hedge: until [`HedgeMachine::wake`], if that is set.
-    HeldBack,
+    /// The hedge delay held back a hedge: until [`HedgeMachine::wake`], if that is set. The first
+    /// such hedge of a call counts as refused ([`StopReason::Throttled`]), as by a budget.
+    HeldBack {
+        /// It is the first of its call.
+        first: bool,
+    },
 }
 
 /// What becomes of a call after a planned attempt was refused.
@@ -51,8 +55,8 @@ pub enum HedgeAction {
 
 /// The decisions of one call that is hedged.
 ///
-/// Each failed attempt goes through [`HedgeMachine::attempt_failed`] and [`HedgeMachine::decide`].
-/// The machine applies nothing: it returns what to do and what to record.
+/// Each failed attempt goes through [`HedgeMachine::failed`] and [`HedgeMachine::decide`]. The
+/// machine applies nothing: it returns what to do, and writes what the attempt's record says.
 #[derive(Debug)]
 pub struct HedgeMachine {
     max: u32,
@@ -74,6 +78,8 @@ pub struct HedgeMachine {
     alone: bool,
     /// The throttle refused the latest hedge: unless one more is sent, that is why none followed.
     throttled: bool,
+    /// The hedge delay held back a hedge.
+    held_back: bool,
     forced: u32,
     transparent: TransparentRetries,
 }
@@ -101,6 +107,7 @@ impl HedgeMachine {
             replacements: Vec::new(),
             frozen: None,
             throttled: false,
+            held_back: false,
             forced: 0,
             transparent: TransparentRetries::default(),
         }

@@ -2,15 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::failed_attempt::{Facts, FailedAttempt, MOST_NUDGED};
+use super::failed_attempt::{FailedAttempt, MOST_NUDGED};
 use super::transparent::TransparentRetries;
-use crate::info::{AttemptRecord, Backend};
 use crate::limit::later;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{CallView, Deferred, StrategyError};
 use crate::{
     AttemptKind, CallDeadline, Decision, Failure, OnDeadline, RetryReason, RetryStrategy,
-    RetryView, StopReason, Surface, Verdict,
+    RetryView, StopReason, Surface,
 };
 
 /// What the driver keeps while it waits.
@@ -95,8 +94,8 @@ impl Resume {
 
 /// The decisions of one call that is retried.
 ///
-/// Each failed attempt goes through [`RetryMachine::attempt_failed`] and [`RetryMachine::decide`].
-/// The machine applies nothing: it returns an [`Action`] and the attempt's record.
+/// Each failed attempt goes through [`RetryMachine::failed`] and [`RetryMachine::decide`]. The
+/// machine applies nothing: it returns an [`Action`], and writes what the attempt's record says.
 #[derive(Debug, Default)]
 pub struct RetryMachine {
     retries: u32,
@@ -106,6 +105,7 @@ pub struct RetryMachine {
     failing_since: Option<Instant>,
     previous_delay: Option<Duration>,
     held: Option<Failure>,
+    last: bool,
 }
 
 /// Consecutive failures with one code.
@@ -124,12 +124,18 @@ impl RetryMachine {
         Self::default()
     }
 
-    /// Whether the attempt that is about to be sent could be followed by another. If not, the
-    /// driver moves the request instead of copying it. `may_force`: the classifier knows
-    /// always-retry reasons, which pass the maximum.
+    /// Whether the attempt that is about to be sent is the last that the strategy allows. Then the
+    /// driver moves the request instead of copying it, unless the classifier knows always-retry
+    /// reasons, which pass the maximum.
     #[must_use]
-    pub fn may_follow(&self, strategy: &dyn RetryStrategy, may_force: bool) -> bool {
-        may_force || !self.exhausted(strategy)
+    pub const fn is_last(&self) -> bool {
+        self.last
+    }
+
+    /// Whether the strategy holds a failure.
+    #[must_use]
+    pub const fn holds(&self) -> bool {
+        self.held.is_some()
     }
 
     fn exhausted(&self, strategy: &dyn RetryStrategy) -> bool {
@@ -138,30 +144,27 @@ impl RetryMachine {
             .is_some_and(|max| self.retries.saturating_add(1) >= max)
     }
 
-    /// An attempt failed. `None` for a verdict that is no failure.
+    /// An attempt failed.
     ///
     /// The driver counts the failure in the throttle if [`FailedAttempt::counts`], and then asks
     /// [`RetryMachine::decide`].
-    pub fn attempt_failed(&mut self, facts: Facts, verdict: &Verdict) -> Option<FailedAttempt> {
-        let mut failed = FailedAttempt::new(facts, verdict)?;
+    pub fn failed(&mut self, failed: &mut FailedAttempt) {
         if !failed.facts.cut_off {
             self.failing_since.get_or_insert(failed.facts.now);
             self.follow_streak(failed.facts.now, &failed.failure);
             failed.use_transparent(&mut self.transparent);
         }
-        Some(failed)
     }
 
-    /// What follows the failed attempt, and its record; no record while the strategy decides.
-    /// `allowed` is the throttle's answer.
+    /// What follows the failed attempt, whose record is complete then, unless the strategy decides
+    /// later. `allowed` is the throttle's answer.
     pub fn decide(
         &mut self,
-        failed: &FailedAttempt,
+        failed: &mut FailedAttempt,
         allowed: bool,
         strategy: &dyn RetryStrategy,
         call: &dyn CallView,
-        backend: Option<&Backend>,
-    ) -> (Action, Option<AttemptRecord>) {
+    ) -> Action {
         let facts = &failed.facts;
         if facts.cut_off {
             return self.stop(StopReason::NotReplayable, failed, strategy);
@@ -194,6 +197,7 @@ impl RetryMachine {
         let streak = self
             .streak
             .map_or((1, facts.now), |streak| (streak.count, streak.since));
+        let backend = call.backend();
         let decision = strategy.decide(&RetryView {
             failure: &failed.failure,
             now: facts.now,
@@ -203,7 +207,7 @@ impl RetryMachine {
             streak_since: streak.1,
             failing_since: self.failing_since.unwrap_or(facts.now),
             previous_delay: self.previous_delay,
-            backend,
+            backend: backend.as_ref(),
             idempotent: facts.idempotent,
             limit: facts.limit,
             call,
@@ -218,7 +222,7 @@ impl RetryMachine {
                     failed: *failed,
                     allowed,
                 };
-                (Action::Ask(Box::new(asked)), None)
+                Action::Ask(Box::new(asked))
             }
         }
     }
@@ -227,22 +231,22 @@ impl RetryMachine {
     /// at once. `replayable` is as of now.
     pub fn decided(
         &mut self,
-        asked: &Asked,
+        asked: &mut Asked,
         now: Instant,
         decision: Result<Option<Duration>, StrategyError>,
         replayable: bool,
         strategy: &dyn RetryStrategy,
-    ) -> (Action, Option<AttemptRecord>) {
+    ) -> Action {
+        let failed = &mut asked.failed;
         let Ok(Some(delay)) = decision else {
-            return self.stop(StopReason::Strategy, &asked.failed, strategy);
+            return self.stop(StopReason::Strategy, failed, strategy);
         };
-        let mut late = asked.failed;
-        (late.facts.now, late.facts.replayable) = (now, replayable);
-        let (action, mut record) = self.gates(delay, &late, asked.allowed, strategy);
-        if let Some(record) = &mut record {
-            record.ended = Some(asked.failed.facts.now);
-        }
-        (action, record)
+        failed.facts.replayable = replayable;
+        // The delay begins now, not when the attempt ended.
+        let ended = std::mem::replace(&mut failed.facts.now, now);
+        let action = self.gates(delay, failed, asked.allowed, strategy);
+        failed.facts.now = ended;
+        action
     }
 
     /// The gates after the strategy: the throttle allows it, the request can be replayed, the delay
@@ -251,10 +255,10 @@ impl RetryMachine {
     fn gates(
         &mut self,
         delay: Duration,
-        failed: &FailedAttempt,
+        failed: &mut FailedAttempt,
         allowed: bool,
         strategy: &dyn RetryStrategy,
-    ) -> (Action, Option<AttemptRecord>) {
+    ) -> Action {
         if !allowed {
             return self.stop(StopReason::Throttled, failed, strategy);
         }
@@ -276,34 +280,22 @@ impl RetryMachine {
     fn schedule(
         &mut self,
         delay: Duration,
-        failed: &FailedAttempt,
+        failed: &mut FailedAttempt,
         strategy: &dyn RetryStrategy,
-    ) -> (Action, Option<AttemptRecord>) {
+    ) -> Action {
         if !failed.facts.replayable {
             return self.stop(StopReason::NotReplayable, failed, strategy);
         }
-        let decided = self.wait(delay, AttemptKind::Retry, failed, strategy);
-        if matches!(decided.0, Action::Wait(_)) {
-            self.retries = self.retries.saturating_add(1);
-            // Where the back-off bounds the number of attempts no pushback starts it again.
-            let restarts = failed.pushback_delay().is_some() && strategy.max_attempts().is_some();
-            self.since_pushback = if restarts {
-                0
-            } else {
-                self.since_pushback.saturating_add(1)
-            };
-            self.previous_delay = Some(delay);
-        }
-        decided
+        self.wait(delay, AttemptKind::Retry, failed, strategy)
     }
 
     fn wait(
         &mut self,
         delay: Duration,
         kind: AttemptKind,
-        failed: &FailedAttempt,
+        failed: &mut FailedAttempt,
         strategy: &dyn RetryStrategy,
-    ) -> (Action, Option<AttemptRecord>) {
+    ) -> Action {
         let limit = failed.facts.limit;
         let until = later(failed.facts.now, delay);
         if let Some(limit) = limit.filter(|limit| until >= limit.at) {
@@ -312,8 +304,8 @@ impl RetryMachine {
             if gives_up || !limit.enforced {
                 return self.stop(StopReason::Deadline, failed, strategy);
             }
-            let record = failed.record(Some(delay), Some(StopReason::Deadline));
-            return (Action::Expire, Some(record));
+            failed.decided(Some(delay), Some(StopReason::Deadline));
+            return Action::Expire;
         }
         let spends = (kind == AttemptKind::Retry && !failed.is_forced())
             .then(|| self.surface(&failed.failure, strategy));
@@ -331,7 +323,21 @@ impl RetryMachine {
             nudge: failed.may_nudge(delay) && self.retries < MOST_NUDGED,
             spends,
         };
-        (Action::Wait(wait), Some(failed.record(Some(delay), None)))
+        let most = strategy.max_attempts();
+        if kind == AttemptKind::Retry {
+            self.retries = self.retries.saturating_add(1);
+            // Where the back-off bounds the number of attempts no pushback starts it again.
+            let restarts = failed.pushback_delay().is_some() && most.is_some();
+            self.since_pushback = if restarts {
+                0
+            } else {
+                self.since_pushback.saturating_add(1)
+            };
+            self.previous_delay = Some(delay);
+        }
+        self.last = most.is_some_and(|most| self.retries.saturating_add(1) >= most);
+        failed.decided(Some(delay), None);
+        Action::Wait(wait)
     }
 
     fn hold(&mut self, new: &Failure, strategy: &dyn RetryStrategy) -> Keep {
@@ -347,12 +353,11 @@ impl RetryMachine {
     fn stop(
         &self,
         stopped: StopReason,
-        failed: &FailedAttempt,
+        failed: &mut FailedAttempt,
         strategy: &dyn RetryStrategy,
-    ) -> (Action, Option<AttemptRecord>) {
-        let surface = self.surface(&failed.failure, strategy);
-        let record = failed.record(None, Some(stopped));
-        (Action::Return(surface), Some(record))
+    ) -> Action {
+        failed.stop(stopped);
+        Action::Return(self.surface(&failed.failure, strategy))
     }
 
     /// Which failure is returned when the call ends with this one.

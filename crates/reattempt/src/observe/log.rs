@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use tracing::Level;
-use tracing::field::display;
 
 use crate::clock;
 use crate::policy::throttle::Refusal;
@@ -83,12 +82,10 @@ impl Observer for LogObserver {
         let Some(failure) = record.failure else {
             return;
         };
-        let backend = record.backend.as_ref().map(display);
-        let call = context.call_id();
         match (record.outcome, record.stopped) {
             (AttemptOutcome::Retry, None) => tracing::debug!(
                 target: "reattempt",
-                call,
+                call = context.call_id(),
                 attempt = record.number,
                 reason = %failure.reason,
                 stage = failure.stage.name(),
@@ -97,17 +94,17 @@ impl Observer for LogObserver {
                 pushback = record.pushback.map(display),
                 pushback_unreadable = record.pushback_unreadable.then_some(true),
                 route = route(context),
-                backend,
+                backend = record.backend.as_ref().map(display),
                 "attempt failed, another one may follow"
             ),
             (AttemptOutcome::Cancelled, stopped) => tracing::debug!(
                 target: "reattempt",
-                call,
+                call = context.call_id(),
                 attempt = record.number,
                 reason = %failure.reason,
                 stopped = stopped.map(StopReason::name),
                 route = route(context),
-                backend,
+                backend = record.backend.as_ref().map(display),
                 "attempt was cut off because another attempt continues alone"
             ),
             (_, stopped) => {
@@ -116,7 +113,7 @@ impl Observer for LogObserver {
                 event_at!(
                     level,
                     "reattempt",
-                    call,
+                    call = context.call_id(),
                     attempt = record.number,
                     reason = %failure.reason,
                     stage = failure.stage.name(),
@@ -126,7 +123,7 @@ impl Observer for LogObserver {
                     tokens = record.milli_tokens.map(|milli| display(Tokens(milli))),
                     refused = refusal(context, stopped, Some(&failure)).map(display),
                     route = route(context),
-                    backend,
+                    backend = record.backend.as_ref().map(display),
                     "attempt failed and is not retried"
                 );
             }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::pin::Pin;
 
 use crate::HasCallContext;
-use crate::driver::CallEffects;
 use tower_service::Service;
 
 use super::failing::Next;
@@ -36,12 +35,16 @@ where
                     Sent::Holding(both) => (&mut both.0, None),
                 }
             }
-            StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&*deciding.asked)),
+            StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
             StateProj::Between { failing, .. } => (failing, None),
             StateProj::Expired | StateProj::Done => return,
         };
-        let driver = failing.as_mut().driver();
-        driver.dropped(asked, stopped, &effects);
+        if let Some(asked) = asked {
+            asked.failed.stop(stopped);
+            effects.record(asked.failed.record());
+        }
+        failing.as_mut().driver().unsent(effects.throttle());
+        effects.ended(stopped);
     }
 }
 
@@ -58,7 +61,7 @@ impl<F, O> State<F, O> {
             Self::Between { failing, .. } => match failing.next {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
-                Next::Ready => "Ready",
+                Next::Ready | Next::AtOnce => "Ready",
             },
             Self::Expired => "Expired",
             Self::Done => "Done",

@@ -3,8 +3,10 @@
 use std::ops::ControlFlow;
 use std::pin::Pin;
 
-use crate::machine::{Action, Keep, Resume};
-use crate::{AttemptKind, Classify, HasCallContext, NextAttempt, Replay, Surface, Verdict};
+use crate::machine::{Action, FailedAttempt, Keep, Resume};
+use crate::{
+    AttemptKind, Classify, HasCallContext, NextAttempt, Replay, StopReason, Surface, Verdict,
+};
 use tower_service::Service;
 
 use super::deferred::Deciding;
@@ -82,8 +84,11 @@ where
         }
         let strategy = this.config.strategy(context);
         let effects = settings.effects(context);
+        let Some(mut failed) = FailedAttempt::new(facts, &verdict) else {
+            return ControlFlow::Break(outcome);
+        };
         let driver = failing.as_mut().driver();
-        let action = driver.failed(facts, &verdict, strategy, &effects);
+        let action = effects.failed(driver, &mut failed, strategy);
         self.act(action, outcome, failing, held)
     }
 
@@ -132,7 +137,7 @@ where
                 failing.as_mut().then(match wait.until {
                     Some(_) => Next::Wait,
                     None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
-                    None => Next::Ready,
+                    None => Next::AtOnce,
                 });
                 // After the response was dropped, which may end the request in the transport.
                 if let Source::Template { request, .. } = &mut *this.source {
@@ -153,7 +158,7 @@ where
                 mut failing, kept, ..
             } => {
                 let effects = this.config.settings.effects(this.source.context_mut());
-                failing.as_mut().driver().broken(&effects);
+                effects.unsent(failing.as_mut().driver(), StopReason::Fatal);
                 kept.unwrap_or(Err(error))
             }
             _ => Err(error),
@@ -172,8 +177,13 @@ where
         };
         let context = request.context_mut();
         let effects = this.config.settings.effects(context);
-        let resume = failing.as_mut().driver().resume(clock::now(), &effects);
+        // No time has passed since the decision if nothing was waited for.
+        let resume = match (failing.next, context.limit()) {
+            (Next::AtOnce, _) | (_, None) => Resume::Send,
+            (_, limit) => Resume::at(clock::now(), limit),
+        };
         if resume != Resume::Send {
+            effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
             if let (Resume::Return, Some(kept)) = (resume, kept.take()) {
                 this.state.set(State::Done);
                 return ControlFlow::Break(kept);
@@ -187,40 +197,40 @@ where
             kind: failing.kind,
             after: failing.failure.as_ref(),
         };
-        let strategy = this.config.strategy(context);
-        let holds = strategy.holds();
-        let may_force = this.config.settings.classifier.may_force();
-        let may_follow = failing.driver.machine.may_follow(strategy, may_force);
+        let machine = &failing.driver.machine;
+        let holds = machine.holds();
+        let may_follow = !machine.is_last() || this.config.settings.classifier.may_force();
         let copy = may_follow.then(|| request.replay(&next)).flatten();
-        let kind = next.kind;
-        let number = next.number;
+        let (number, kind) = (next.number, next.kind);
         let context = request.context_mut();
         if may_follow && copy.is_none() {
             // The request refused at the last moment. Without a failure that was kept the request
             // itself is sent, as the last attempt.
             if let Some(kept) = kept.take() {
                 let effects = this.config.settings.effects(context);
-                failing.as_mut().driver().refused(&effects);
+                effects.unsent(failing.as_mut().driver(), StopReason::NotReplayable);
                 this.state.set(State::Done);
                 return ControlFlow::Break(kept);
             }
         }
         failing.as_mut().driver().sent();
         context.start_attempt(number, kind);
-        let context = context.clone();
-        this.config.settings.observer.attempt_sent(&context);
+        this.config.settings.observer.attempt_sent(context);
         let future = match copy {
             Some(mut copy) => {
-                *copy.context_mut() = context;
+                copy.context_mut().follow(context);
                 service.call(copy)
             }
-            None => match std::mem::replace(this.source, Source::Last(context)) {
-                Source::Template {
-                    request,
-                    mut service,
-                } => service.call(request),
-                Source::Last(_) => polled_after_completion("RetryFuture"),
-            },
+            None => {
+                let last = Source::Last(context.clone());
+                match std::mem::replace(this.source, last) {
+                    Source::Template {
+                        request,
+                        mut service,
+                    } => service.call(request),
+                    Source::Last(_) => polled_after_completion("RetryFuture"),
+                }
+            }
         };
         let future = Some(future);
         if let StateOwned::Between { failing, kept, .. } =

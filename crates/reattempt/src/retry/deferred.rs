@@ -40,7 +40,7 @@ where
             polled_after_completion("RetryFuture")
         };
         let Deciding {
-            asked,
+            mut asked,
             outcome,
             mut failing,
             held,
@@ -58,13 +58,14 @@ where
         let strategy = this.config.strategy(context);
         let effects = this.config.settings.effects(context);
         let action = failing.as_mut().driver().decided(
+            &mut asked,
             clock::now(),
-            &asked,
             decision,
             replayable,
             strategy,
-            &effects,
+            effects.throttle(),
         );
+        effects.settled(asked.failed.record());
         self.act(action, outcome, failing, held)
     }
 }

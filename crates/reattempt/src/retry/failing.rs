@@ -27,6 +27,8 @@ pub(super) enum Next {
     /// The service gets ready.
     #[default]
     Ready,
+    /// The same, and nothing was waited for.
+    AtOnce,
 }
 
 pin_project! {

@@ -227,7 +227,7 @@ where
                         if ready!(failing.as_mut().poll_wait(cx)) {
                             let settings = &this.config.settings;
                             let effects = settings.effects(this.source.context_mut());
-                            failing.as_mut().driver().nudged(clock::now(), &effects);
+                            effects.waited_until(clock::now());
                             // No delay is left, so other tasks run once: a configuration that is
                             // always newer must not hold up the deadline.
                             failing.as_mut().then(Next::Yield);
@@ -241,13 +241,19 @@ where
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Next::Ready => {
+                    Next::Ready | Next::AtOnce => {
                         let Source::Template { service, .. } = this.source else {
                             polled_after_completion("RetryFuture")
                         };
-                        match ready!(service.poll_ready(cx)) {
-                            Ok(()) => self.as_mut().send(),
-                            Err(error) => ControlFlow::Break(self.as_mut().broken(error)),
+                        match service.poll_ready(cx) {
+                            Poll::Ready(Ok(())) => self.as_mut().send(),
+                            Poll::Ready(Err(error)) => {
+                                ControlFlow::Break(self.as_mut().broken(error))
+                            }
+                            Poll::Pending => {
+                                failing.as_mut().then(Next::Ready);
+                                return Poll::Pending;
+                            }
                         }
                     }
                 },

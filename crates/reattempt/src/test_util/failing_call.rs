@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use crate::driver::RetryDriver;
 use crate::effects::Effects;
-use crate::machine::Action;
-use crate::{CallContext, RetryStrategy, Verdict};
+use crate::machine::{Action, FailedAttempt};
+use crate::{CallContext, RetryStrategy, Surface, Verdict};
 
 /// A call whose attempts fail one after another: what a strategy decides, step by step, without a
 /// service and without waiting.
@@ -61,8 +61,10 @@ impl FailingCall {
             transparent: true,
             observer: None,
         };
-        let facts = effects.facts(now);
-        let action = self.driver.failed(facts, verdict, strategy, &effects);
+        let Some(mut failed) = FailedAttempt::new(effects.facts(now), verdict) else {
+            return Action::Return(Surface::New);
+        };
+        let action = effects.failed(&mut self.driver, &mut failed, strategy);
         if let Action::Wait(wait) = &action {
             self.driver.sent();
             let next = self.context.attempt() + 1;

@@ -139,11 +139,28 @@ impl CallContext {
         }
     }
 
+    /// For recovery layers: this, a copy of an earlier attempt's context, is now of that attempt.
+    pub(crate) fn follow(&mut self, of: &Self) {
+        match (&self.attempt.state, &of.attempt.state) {
+            (Some(own), Some(other)) if Arc::ptr_eq(own, other) => {
+                (self.attempt.marks, self.limit) = (of.attempt.marks, of.limit);
+            }
+            _ => *self = of.clone(),
+        }
+    }
+
     /// For recovery layers: the report of this attempt.
     #[must_use]
     pub fn report(&self) -> AttemptReport {
         let state = self.shared();
         state.map_or_else(AttemptReport::default, |state| state.slots.read(self.key()))
+    }
+
+    /// For recovery layers: the attempt failed or was dropped, and takes no more reports. Returns
+    /// what was reported.
+    pub(crate) fn end_attempt(&self) -> AttemptReport {
+        let state = self.shared();
+        state.map_or_else(AttemptReport::default, |state| state.slots.end(self.key()))
     }
 
     /// For an attempt whose response is committed and [followed](AttemptReport::followed): this

@@ -216,7 +216,7 @@ fn a_waiter_of_an_attempt_that_is_over_is_dropped() {
     let mut context = CallContext::default();
     context.claim_first();
     let late = context.reporter();
-    context.shared().unwrap().settled(context.key());
+    context.end_attempt();
     context.start_attempt(2, AttemptKind::Retry);
     let (first, first_alive) = waiter();
     late.config_coming(first);

@@ -20,11 +20,18 @@ impl CallState {
         self.flags.fetch_or(SEEN_BACKENDS, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn backend_of(&self, attempt: u32) -> Option<Backend> {
         // Where no transport names its backend, no lock is taken.
-        if !self.has(SEEN_BACKENDS) {
-            return None;
+        if self.has(SEEN_BACKENDS) {
+            self.logged_backend(attempt)
+        } else {
+            None
         }
+    }
+
+    #[inline(never)]
+    fn logged_backend(&self, attempt: u32) -> Option<Backend> {
         self.read(|log| {
             log.backends
                 .iter()

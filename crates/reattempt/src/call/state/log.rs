@@ -1,5 +1,6 @@
 //! The log of a call: its records, and what its attempts left.
 
+use std::ops::DerefMut;
 use std::sync::PoisonError;
 
 #[cfg(feature = "tokio")]
@@ -106,10 +107,15 @@ impl std::fmt::Debug for CallLog {
 }
 
 impl CallState {
-    pub(super) fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The log, to be written.
+    fn lock(&self) -> impl DerefMut<Target = Option<Box<CallLog>>> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         self.flags.fetch_or(LOGGED, Ordering::Relaxed);
-        write(log.get_or_insert_default())
+        log
+    }
+
+    pub(super) fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
+        write(self.lock().get_or_insert_default())
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&CallLog) -> T) -> Option<T> {
@@ -132,12 +138,12 @@ impl CallState {
     }
 
     pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
-        self.write(|log| {
-            if record.paid {
-                log.paid = record.failure;
-            }
-            log.info.push(record, reason);
-        });
+        let mut log = self.lock();
+        let log = log.get_or_insert_default();
+        if record.paid {
+            log.paid = record.failure;
+        }
+        log.info.push(record, reason);
     }
 
     /// The failure for which the throttle last paid for a retry. A call that succeeds at once has

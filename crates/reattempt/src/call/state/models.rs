@@ -42,7 +42,7 @@ fn the_end_of_one_attempt_never_hides_another_in_flight() {
         state.claim_first();
         let asks = both(&state, CallState::in_flight, |state| {
             let second = state.sent(2, false);
-            state.settled(AttemptKey::first_choice(1));
+            state.slots.end(AttemptKey::first_choice(1));
             assert_eq!(second.attempt, 2);
         });
         assert!(asks);

@@ -2,36 +2,28 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::failed_attempt::{Facts, FailedAttempt};
+use super::super::failed_attempt::FailedAttempt;
 use super::plan::Planner;
 use super::{HedgeAction, HedgeMachine};
-use crate::info::AttemptRecord;
 use crate::policy::HedgePolicy;
 use crate::policy::backoff::Backoff;
-use crate::{AttemptKind, OnDeadline, StopReason, Verdict};
+use crate::{AttemptKind, OnDeadline, StopReason};
 
 impl HedgeMachine {
-    /// An attempt failed. `None` for a verdict that is no failure.
+    /// An attempt failed.
     ///
     /// The driver counts the failure in the throttle if [`FailedAttempt::counts`], and then asks
     /// [`HedgeMachine::decide`].
-    pub fn attempt_failed(&mut self, facts: Facts, verdict: &Verdict) -> Option<FailedAttempt> {
-        let mut failed = FailedAttempt::new(facts, verdict)?;
+    pub fn failed(&mut self, failed: &mut FailedAttempt) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        if facts.cut_off {
-            return Some(failed);
+        if !failed.facts.cut_off {
+            self.last_failed = failed.facts.attempt;
+            failed.use_transparent(&mut self.transparent);
         }
-        self.last_failed = facts.attempt;
-        failed.use_transparent(&mut self.transparent);
-        Some(failed)
     }
 
-    /// What follows the failed attempt, and its record.
-    pub fn decide(
-        &mut self,
-        failed: &FailedAttempt,
-        policy: &HedgePolicy,
-    ) -> (HedgeAction, AttemptRecord) {
+    /// What follows the failed attempt, whose record is complete then.
+    pub fn decide(&mut self, failed: &mut FailedAttempt, policy: &HedgePolicy) -> HedgeAction {
         let facts = &failed.facts;
         if facts.cut_off || !facts.replayable {
             self.freeze(StopReason::NotReplayable);
@@ -46,8 +38,8 @@ impl HedgeMachine {
             return self.after_failure(failed, policy);
         }
         if failed.transparent.is_none() && !failed.retryable {
-            let record = failed.record(None, Some(StopReason::Fatal));
-            return (HedgeAction::Return(StopReason::Fatal), record);
+            failed.stop(StopReason::Fatal);
+            return HedgeAction::Return(StopReason::Fatal);
         }
         if failed.is_stop() {
             self.freeze(StopReason::Pushback);
@@ -76,17 +68,14 @@ impl HedgeMachine {
         self.after_failure(failed, policy)
     }
 
-    fn after_failure(
-        &mut self,
-        failed: &FailedAttempt,
-        policy: &HedgePolicy,
-    ) -> (HedgeAction, AttemptRecord) {
+    fn after_failure(&mut self, failed: &mut FailedAttempt, policy: &HedgePolicy) -> HedgeAction {
         let (now, limit) = (failed.facts.now, failed.facts.limit);
         if self.in_flight > 0 || self.readying > 0 {
             let in_time = |at: &Instant| limit.is_none_or(|limit| *at < limit.at);
             let delay = self.wake().filter(in_time);
             let delay = delay.map(|at| at.saturating_duration_since(now));
-            return (HedgeAction::Go, failed.record(delay, self.frozen));
+            failed.decided(delay, self.frozen);
+            return HedgeAction::Go;
         }
         let Some(at) = self.wake() else {
             let used_up = if self.throttled {
@@ -95,22 +84,25 @@ impl HedgeMachine {
                 StopReason::Attempts
             };
             let stopped = self.frozen.unwrap_or(used_up);
-            let record = failed.record(None, Some(stopped));
-            return (HedgeAction::Return(stopped), record);
+            failed.stop(stopped);
+            return HedgeAction::Return(stopped);
         };
         let delay = at.saturating_duration_since(now);
         match limit {
             Some(limit) if at >= limit.at => {
                 self.freeze(StopReason::Deadline);
-                let stopped = Some(StopReason::Deadline);
                 if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
-                    (HedgeAction::Expire, failed.record(Some(delay), stopped))
+                    failed.decided(Some(delay), Some(StopReason::Deadline));
+                    HedgeAction::Expire
                 } else {
-                    let action = HedgeAction::Return(StopReason::Deadline);
-                    (action, failed.record(None, stopped))
+                    failed.stop(StopReason::Deadline);
+                    HedgeAction::Return(StopReason::Deadline)
                 }
             }
-            _ => (HedgeAction::Go, failed.record(Some(delay), None)),
+            _ => {
+                failed.decided(Some(delay), None);
+                HedgeAction::Go
+            }
         }
     }
 }

@@ -167,11 +167,11 @@ impl HedgeMachine {
                         // No busy loop, whatever the delay answers.
                         let wait = wait.max(Duration::from_micros(1));
                         self.plan(now, wait, Planner::Delay);
-                        return Due::HeldBack;
+                        return self.held_back();
                     }
                     HedgeAdmission::Never => {
                         self.next = None;
-                        return Due::HeldBack;
+                        return self.held_back();
                     }
                 }
             }
@@ -181,5 +181,10 @@ impl HedgeMachine {
             return Due::Plan(AttemptKind::Hedge);
         }
         Due::Nothing
+    }
+
+    const fn held_back(&mut self) -> Due {
+        let first = !std::mem::replace(&mut self.held_back, true);
+        Due::HeldBack { first }
     }
 }

@@ -9,6 +9,7 @@ use super::simulator::{Call, call, start};
 use crate::driver::RetryDriver;
 use crate::effects::Effects;
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
+use crate::machine::FailedAttempt;
 use crate::policy::strategy::{BestEffort, ControlledBackoff};
 use crate::policy::throttle::Settled;
 use crate::{
@@ -82,11 +83,12 @@ fn a_call_dropped_after_its_retry_went_out_gets_nothing_back() {
         };
         let mut driver = RetryDriver::default();
         let verdict = Verdict::Retry(Failure::new(UNKNOWN, Stage::Response));
-        driver.failed(effects.facts(start()), &verdict, &attempts(3), &effects);
+        let mut failed = FailedAttempt::new(effects.facts(start()), &verdict).unwrap();
+        effects.failed(&mut driver, &mut failed, &attempts(3));
         if goes_out {
             driver.sent();
         }
-        driver.dropped(None, StopReason::Cancelled, &effects);
+        effects.unsent(&mut driver, StopReason::Cancelled);
         throttle.0.load(Ordering::Relaxed)
     };
     assert_eq!([true, false].map(paid), [1, 0]);

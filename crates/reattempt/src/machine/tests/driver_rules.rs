@@ -7,14 +7,17 @@ use std::time::Instant;
 use super::model::{attempts, bucket};
 use super::script::ms;
 use super::simulator::start;
-use crate::driver::{HedgeDriver, Permit, RetryDriver};
+use crate::driver::{HedgeDriver, RetryDriver};
 use crate::effects::Effects;
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
-use crate::machine::{Action, Due, Facts, HedgeAction, HedgeMachine, Keep, Resume, RetryMachine};
+use crate::machine::{
+    Action, Due, Facts, FailedAttempt, HedgeAction, HedgeMachine, Keep, Resume, Withdrawn,
+};
 use crate::policy::strategy::NeverRetry;
 use crate::{
     AttemptKind, AttemptOutcome, AttemptReport, CallContext, CallDeadline, Failure, HedgePolicy,
-    Idempotency, RetryThrottle, ServerPushback, Stage, StopReason, Transparent, Verdict,
+    Idempotency, RetryStrategy, RetryThrottle, ServerPushback, Stage, StopReason, Transparent,
+    Verdict,
 };
 
 fn none() -> AttemptReport {
@@ -35,6 +38,31 @@ fn facts(env: &Effects<'_>, now: Instant, report: AttemptReport) -> Facts {
         report,
         ..env.facts(now)
     }
+}
+
+/// An attempt of a retried call fails.
+fn fails(
+    driver: &mut RetryDriver,
+    report: AttemptReport,
+    verdict: &Verdict,
+    strategy: &dyn RetryStrategy,
+    env: &Effects<'_>,
+) -> Action {
+    let mut failed = FailedAttempt::new(facts(env, start(), report), verdict).unwrap();
+    env.failed(driver, &mut failed, strategy)
+}
+
+/// An attempt of a hedged call fails at this time.
+fn one_fails(
+    driver: &mut HedgeDriver,
+    now: Instant,
+    report: AttemptReport,
+    verdict: &Verdict,
+    policy: &HedgePolicy,
+    env: &Effects<'_>,
+) -> HedgeAction {
+    let mut failed = FailedAttempt::new(facts(env, now, report), verdict).unwrap();
+    env.one_failed(driver, &mut failed, policy)
 }
 
 fn hedging(policy: &HedgePolicy) -> HedgeDriver {
@@ -67,26 +95,25 @@ fn a_request_is_kept_as_long_as_another_attempt_may_follow() {
     assert!(!hedged(1).may_follow(false));
     assert!(hedged(1).may_follow(true));
     assert!(hedged(2).may_follow(false));
-    let retried = RetryMachine::new();
-    assert!(!retried.may_follow(&attempts(1), false));
-    assert!(retried.may_follow(&attempts(1), true));
-    assert!(retried.may_follow(&attempts(2), false));
 }
 
 /// R13: the last of several attempts moves the request too.
 #[test]
 fn nothing_follows_the_last_of_several_attempts() {
-    let (context, mut machine) = (first_attempt(), RetryDriver::default());
-    let env = effects(&context);
-    let action = machine.failed(
-        facts(&env, start(), none()),
-        &Verdict::Retry(failure()),
-        &attempts(2),
-        &env,
-    );
-    assert!(matches!(action, Action::Wait(_)));
-    assert!(!machine.machine.may_follow(&attempts(2), false));
-    assert!(machine.machine.may_follow(&attempts(3), false));
+    let unseen = failure().transparent(Transparent::Unlimited);
+    for (most, failure, is_last) in [
+        (2, failure(), true),
+        (3, failure(), false),
+        (2, unseen, false),
+        (1, unseen, true),
+    ] {
+        let (context, mut driver) = (first_attempt(), RetryDriver::default());
+        let (verdict, strategy) = (Verdict::Retry(failure), attempts(most));
+        let env = effects(&context);
+        let action = fails(&mut driver, none(), &verdict, &strategy, &env);
+        assert!(matches!(action, Action::Wait(_)));
+        assert_eq!(driver.machine.is_last(), is_last, "{most}");
+    }
 }
 
 /// R43 R44: the hedging delay does not replace what its failure requested.
@@ -109,7 +136,7 @@ fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
             pushback: found,
             ..none()
         };
-        machine.failed(facts(&env, start(), found), &verdict, &policy, &env);
+        one_fails(&mut machine, start(), found, &verdict, &policy, &env);
         let planned = machine.machine.wake();
         machine.machine.pending(start(), &policy);
         assert_eq!(planned, next.map(|after| start() + ms(after)));
@@ -134,10 +161,14 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
         machine.machine.due(first, &policy),
         Due::Plan(AttemptKind::Hedge)
     );
-    assert_eq!(machine.withdrawn(StopReason::Fatal, &env), Permit::Refused);
+    let refused = machine.withdrawn(StopReason::Fatal, None);
+    env.refused(refused);
+    assert_eq!(refused.then, Withdrawn::OthersGoOn);
     assert_eq!(machine.machine.wake(), Some(start() + ms(400)));
-    let action = machine.failed(
-        facts(&env, first, none()),
+    let action = one_fails(
+        &mut machine,
+        first,
+        none(),
         &Verdict::Retry(failure()),
         &policy,
         &env,
@@ -147,7 +178,14 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
         machine.machine.due(first, &policy),
         Due::Plan(AttemptKind::Hedge)
     );
-    assert_eq!(machine.withdrawn(StopReason::Fatal, &env), Permit::Return);
+    let refused = machine.withdrawn(StopReason::Fatal, None);
+    env.refused(refused);
+    let over = Withdrawn::Over {
+        attempt: 1,
+        stopped: StopReason::Fatal,
+        expire: false,
+    };
+    assert_eq!(refused.then, over);
     assert_eq!(context.info().stopped(), Some(StopReason::Fatal));
     assert_eq!(
         recorded(&context),
@@ -166,15 +204,13 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
         machine.machine.due(hedge, &policy),
         Due::Plan(AttemptKind::Hedge)
     );
-    let sent = machine.permit(hedge, AttemptKind::Hedge, &effects(&context));
-    assert_eq!(sent, Permit::Send(2));
+    let sent = machine.permit(hedge, AttemptKind::Hedge, None, None);
+    assert_eq!(sent, Ok(2));
     let mut second = context.clone();
     second.start_attempt(2, AttemptKind::Hedge);
-    let action = machine.cut_off(
-        facts(&effects(&second), hedge, none()),
-        &policy,
-        &effects(&second),
-    );
+    let env = effects(&second);
+    let mut failed = FailedAttempt::of_cut_off(facts(&env, hedge, none()));
+    let action = env.one_failed(&mut machine, &mut failed, &policy);
     assert_eq!(action, HedgeAction::Go);
     assert_eq!(
         recorded(&context),
@@ -192,7 +228,7 @@ fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
         }
         let env = effects(&context);
         let verdict = Verdict::Retry(failure());
-        match machine.failed(facts(&env, start(), none()), &verdict, &attempts(3), &env) {
+        match fails(&mut machine, none(), &verdict, &attempts(3), &env) {
             Action::Wait(wait) => wait.keep,
             other => panic!("{other:?}"),
         }
@@ -206,18 +242,12 @@ fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
 /// Events between a decision and its planned attempt change the record of the failure.
 #[test]
 fn events_before_the_next_attempt_change_the_failures_record() {
-    for (happens, stopped) in [
-        (
-            (|driver, env| driver.refused(env)) as fn(&mut RetryDriver, &Effects<'_>),
-            StopReason::NotReplayable,
-        ),
-        (|driver, env| driver.broken(env), StopReason::Fatal),
-    ] {
+    for stopped in [StopReason::NotReplayable, StopReason::Fatal] {
         let (context, mut machine) = (first_attempt(), RetryDriver::default());
         let env = effects(&context);
         let verdict = Verdict::Retry(failure());
-        machine.failed(facts(&env, start(), none()), &verdict, &attempts(3), &env);
-        happens(&mut machine, &env);
+        fails(&mut machine, none(), &verdict, &attempts(3), &env);
+        env.unsent(&mut machine, stopped);
         assert_eq!(recorded(&context), (AttemptOutcome::Retry, Some(stopped)));
         assert_eq!(context.info().stopped(), Some(stopped));
     }
@@ -235,17 +265,19 @@ fn a_dropped_call_is_recorded() {
     }
     let (context, mut machine) = (first_attempt(), RetryDriver::default());
     let env = effects(&context);
-    let action = machine.failed(
-        facts(&env, start(), none()),
+    let action = fails(
+        &mut machine,
+        none(),
         &Verdict::Retry(failure()),
         &Asks,
         &env,
     );
-    let Action::Ask(asked) = action else {
+    let Action::Ask(mut asked) = action else {
         panic!("the strategy decides later");
     };
     assert_eq!(context.info().records().len(), 0, "the decision is pending");
-    machine.dropped(Some(&asked), StopReason::Cancelled, &env);
+    asked.failed.stop(StopReason::Cancelled);
+    env.settled(asked.failed.record());
     assert_eq!(
         recorded(&context),
         (AttemptOutcome::Retry, Some(StopReason::Cancelled))
@@ -349,9 +381,11 @@ fn a_wait_that_ends_with_the_deadline_sends_nothing() {
         context.stamp_limit(limit(start() + ms(50)));
         let env = effects(&context);
         let verdict = Verdict::Retry(failure());
-        machine.failed(facts(&env, start(), none()), &verdict, &attempts(3), &env);
-        assert_eq!(machine.resume(start() + ms(49), &env), Resume::Send);
-        assert_eq!(machine.resume(start() + ms(50), &env), resume);
+        fails(&mut machine, none(), &verdict, &attempts(3), &env);
+        let limit = context.limit();
+        assert_eq!(Resume::at(start() + ms(49), limit), Resume::Send);
+        assert_eq!(Resume::at(start() + ms(50), limit), resume);
+        env.unsent(&mut machine, StopReason::Deadline);
         assert_eq!(recorded(&context).1, Some(StopReason::Deadline));
     }
 }
@@ -373,14 +407,8 @@ fn a_streak_without_codes_is_of_one_reason() {
     let third_in_a_row = |failures: [Failure; 3]| {
         let (context, mut machine) = (first_attempt(), RetryDriver::default());
         let env = effects(&context);
-        let last = failures.map(|failure| {
-            machine.failed(
-                facts(&env, start(), none()),
-                &Verdict::Retry(failure),
-                &Third,
-                &env,
-            )
-        });
+        let last = failures
+            .map(|failure| fails(&mut machine, none(), &Verdict::Retry(failure), &Third, &env));
         matches!(last[2], Action::Return(_))
     };
     let (one, other) = (
@@ -400,8 +428,9 @@ fn transparent_retries_do_not_ask_the_strategy() {
     let env = effects(&context);
     let unseen = failure().transparent(Transparent::Once);
     let mut again = || {
-        machine.failed(
-            facts(&env, start(), none()),
+        fails(
+            &mut machine,
+            none(),
             &Verdict::Retry(unseen),
             &NeverRetry,
             &env,
@@ -429,7 +458,7 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
     for (found, may_nudge) in [(coming, true), (none(), false), (by_the_server, false)] {
         let (context, mut machine) = (first_attempt(), hedging(&policy));
         let env = effects(&context);
-        machine.failed(facts(&env, start(), found), &verdict, &policy, &env);
+        one_fails(&mut machine, start(), found, &verdict, &policy, &env);
         assert_eq!(
             (machine.machine.wake(), machine.machine.may_nudge(1)),
             (waits, may_nudge)
@@ -440,13 +469,13 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
             other.start_attempt(2, AttemptKind::Hedge);
             other
         };
-        machine.nudged(start(), &effects(&other));
+        assert!(!machine.machine.nudged(start(), other.attempt()));
         assert_eq!(
             machine.machine.wake(),
             waits,
             "the waiter of another attempt"
         );
-        machine.nudged(start(), &env);
+        assert_eq!(machine.machine.nudged(start(), 1), may_nudge);
         let brought = if may_nudge { Some(start()) } else { waits };
         assert_eq!(
             (machine.machine.wake(), machine.machine.may_nudge(1)),
@@ -467,23 +496,16 @@ fn a_hedged_call_is_nudged_at_most_sixteen_times() {
     let (mut context, mut machine) = (first_attempt(), hedging(&policy));
     let mut nudged = 0;
     for number in 1..=20 {
-        machine.failed(
-            facts(&effects(&context), start(), coming),
-            &verdict,
-            &policy,
-            &effects(&context),
-        );
+        let env = effects(&context);
+        one_fails(&mut machine, start(), coming, &verdict, &policy, &env);
         nudged += u32::from(machine.machine.may_nudge(number));
         let at = machine.machine.wake().expect("a retry is planned");
         assert_eq!(
             machine.machine.due(at, &policy),
             Due::Plan(AttemptKind::Retry)
         );
-        let env = effects(&context);
-        assert_eq!(
-            machine.permit(at, AttemptKind::Retry, &env),
-            Permit::Send(number + 1)
-        );
+        let permit = machine.permit(at, AttemptKind::Retry, None, None);
+        assert_eq!(permit, Ok(number + 1));
         context.start_attempt(number + 1, AttemptKind::Retry);
     }
     assert_eq!(nudged, 16);

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::{Call, End, FAR_TOO_MANY, Story, send, start};
-use crate::driver::{CallEffects, HedgeDriver, Permit};
+use crate::driver::HedgeDriver;
 use crate::machine::tests::script::{Line, find};
-use crate::machine::{Due, HedgeAction};
+use crate::machine::{Due, FailedAttempt, HedgeAction, Withdrawn};
 use crate::{AttemptKind, CallContext, HedgePolicy, StopReason, Verdict};
 
 struct Flight {
@@ -103,17 +103,17 @@ impl<'a> HedgedCall<'a> {
     fn moved(&mut self) {
         for (at, failed) in &self.moves {
             if *at <= self.now {
-                self.driver.nudged(self.now, &self.call.effects(failed));
+                let effects = self.call.effects(failed);
+                if self.driver.machine.nudged(self.now, failed.attempt()) {
+                    effects.waited_until(self.now);
+                }
             }
         }
         self.moves.retain(|(at, _)| *at > self.now);
     }
 
     fn plan(&mut self, policy: &HedgePolicy, script: &[Line]) {
-        while let Due::Plan(kind) =
-            self.driver
-                .due(self.now, policy, &self.call.effects(&self.context))
-        {
+        while let Due::Plan(kind) = self.driver.machine.due(self.now, policy) {
             let number = self.driver.machine.next_number() + self.readying.len() as u32;
             let ready = self.now + find(script, number).ready_after;
             self.readying.push((ready, kind));
@@ -142,7 +142,8 @@ impl<'a> HedgedCall<'a> {
             let facts = self.call.facts(&context, &line, now);
             // A failure that was cut off is kept only if there is no other.
             let kept = self.last != 0 && line.cut_off;
-            match self.driver.failed(facts, &verdict, policy, &effects) {
+            let mut failed = FailedAttempt::new(facts, &verdict).expect("it failed");
+            match effects.one_failed(&mut self.driver, &mut failed, policy) {
                 HedgeAction::Return(stopped) => {
                     effects.ended(stopped);
                     return Some(End::Failed(if kept { self.last } else { number }));
@@ -173,16 +174,22 @@ impl<'a> HedgedCall<'a> {
         {
             let (_, kind) = self.readying.remove(at);
             let effects = self.call.effects(&self.context);
+            let limit = self.context.limit();
             let permit = if self.call.replayable {
-                self.driver.permit(now, kind, &effects)
+                self.driver.permit(now, kind, limit, effects.throttle())
             } else {
-                self.driver.withdrawn(StopReason::NotReplayable, &effects)
+                Err(self.driver.withdrawn(StopReason::NotReplayable, limit))
             };
             match permit {
-                Permit::Send(number) => self.send(number, kind, script),
-                Permit::Refused => {}
-                Permit::Return => return Some(End::Failed(self.last)),
-                Permit::Expire => return Some(End::TimedOut),
+                Ok(number) => self.send(number, kind, script),
+                Err(refused) => {
+                    effects.refused(refused);
+                    match refused.then {
+                        Withdrawn::OthersGoOn => {}
+                        Withdrawn::Over { expire: true, .. } => return Some(End::TimedOut),
+                        Withdrawn::Over { .. } => return Some(End::Failed(self.last)),
+                    }
+                }
             }
         }
         None

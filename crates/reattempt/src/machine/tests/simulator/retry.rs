@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::{Call, End, FAR_TOO_MANY, Story, send, start};
 use crate::driver::RetryDriver;
 use crate::machine::tests::script::{Line, find};
-use crate::machine::{Action, Keep, Resume};
-use crate::{AttemptKind, CallContext, RetryStrategy, Surface, Verdict};
+use crate::machine::{Action, FailedAttempt, Keep, Resume};
+use crate::{AttemptKind, CallContext, RetryStrategy, StopReason, Surface, Verdict};
 
 #[derive(Debug)]
 pub(super) struct RetryCall<'a> {
@@ -90,7 +90,8 @@ impl<'a> RetryCall<'a> {
         let effects = self.call.effects(&self.context);
         let verdict = line.verdict.expect("it was answered");
         let facts = self.call.facts(&self.context, line, self.now);
-        let mut action = self.driver.failed(facts, &verdict, strategy, &effects);
+        let mut failed = FailedAttempt::new(facts, &verdict).expect("it failed");
+        let mut action = effects.failed(&mut self.driver, &mut failed, strategy);
         if let Action::Ask(mut asked) = action {
             let decision = match asked
                 .deferred
@@ -100,10 +101,15 @@ impl<'a> RetryCall<'a> {
                 Poll::Ready(decision) => decision,
                 Poll::Pending => return Err(End::Stuck),
             };
-            let replayable = self.call.replayable;
-            action = self
-                .driver
-                .decided(self.now, &asked, decision, replayable, strategy, &effects);
+            action = self.driver.decided(
+                &mut asked,
+                self.now,
+                decision,
+                self.call.replayable,
+                strategy,
+                effects.throttle(),
+            );
+            effects.settled(asked.failed.record());
         }
         let wait = match action {
             Action::Return(Surface::New) => return Err(End::Failed(number)),
@@ -122,16 +128,18 @@ impl<'a> RetryCall<'a> {
         let until = wait.until.unwrap_or(self.now);
         self.now = nudged.map_or(until, |nudged| until.min(nudged));
         if nudged.is_some_and(|nudged| nudged <= until) {
-            self.driver.nudged(self.now, &effects);
+            effects.waited_until(self.now);
         }
         self.now += line.ready_after;
-        match self.driver.resume(self.now, &effects) {
-            Resume::Send => {
-                self.driver.sent();
-                Ok(wait.kind)
-            }
-            Resume::Return => Err(End::Failed(self.kept)),
-            Resume::Expire => Err(End::TimedOut),
+        let resume = Resume::at(self.now, effects.context.limit());
+        if resume == Resume::Send {
+            self.driver.sent();
+            return Ok(wait.kind);
         }
+        effects.unsent(&mut self.driver, StopReason::Deadline);
+        Err(match resume {
+            Resume::Expire => End::TimedOut,
+            _ => End::Failed(self.kept),
+        })
     }
 }

@@ -272,33 +272,18 @@ fn attack(random: &mut SmallRng, burst: u32, ratio: u32) -> (i64, u64) {
 /// A look-up that mostly finds nothing is no trouble.
 #[test]
 fn a_final_answer_earns_as_a_success_does() {
-    use crate::driver::{CallEffects, RetryDriver};
-    use crate::machine::Facts;
+    use crate::driver::RetryDriver;
+    use crate::machine::{Facts, FailedAttempt};
     use crate::policy::strategy::NeverRetry;
-    use crate::{AttemptKind, CallDeadline, Verdict};
-
-    struct First<'a>(&'a Governor);
-
-    impl CallEffects for First<'_> {
-        fn throttle(&self) -> Option<&dyn RetryThrottle> {
-            Some(self.0)
-        }
-
-        fn limit(&self) -> Option<CallDeadline> {
-            None
-        }
-
-        fn attempt(&self) -> u32 {
-            1
-        }
-    }
+    use crate::{AttemptKind, Verdict};
 
     let governor = governor(20, 700);
     fail(&governor, &TRANSIENT, 30);
     assert!(!governor.allows(None));
     let end = |verdict: Verdict| {
         let facts = Facts::new(crate::policy::ticks::now(), 1, AttemptKind::Initial);
-        RetryDriver::default().failed(facts, &verdict, &NeverRetry, &First(&governor));
+        let mut failed = FailedAttempt::new(facts, &verdict).unwrap();
+        RetryDriver::default().failed(&mut failed, &NeverRetry, Some(&governor), &());
     };
     // Of a connection that broke nothing is earned.
     let broken = Failure::new(UNKNOWN, Stage::InFlight);
