@@ -193,7 +193,7 @@ impl<'a> Hedging<'a> {
         self.machine.failed(&mut failed);
         let milli_tokens = self.call.count(&failed);
         let action = self.machine.decide(&mut failed, &self.policy);
-        self.call.record(failed.record(), milli_tokens);
+        self.call.record(failed.record, milli_tokens);
         match action {
             HedgeAction::Return(stopped) => {
                 let last = self.last.filter(|_| facts.cut_off);

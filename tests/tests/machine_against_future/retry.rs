@@ -43,8 +43,8 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         if let Action::Ask(mut asked) = action {
             let (takes, decision) = strategy.asked();
             if call.too_late(call.now + takes) {
-                failed.stop(StopReason::Deadline);
-                call.record(failed.record(), milli_tokens);
+                asked.failed.stop(StopReason::Deadline);
+                call.record(asked.failed.record, milli_tokens);
                 return call.elapsed(false);
             }
             call.now += takes;
@@ -52,7 +52,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             action = machine.decided(&mut asked, now, decision, true, &strategy);
             failed = asked.failed;
         }
-        let mut record = failed.record();
+        let mut record = failed.record;
         if let Action::Wait(wait) = &action {
             // Without a throttle, and by a bucket, each is paid.
             record.paid = wait.spends.is_some();

@@ -238,7 +238,7 @@ impl<'a> Follower<'a> {
             }
             _ => return self.decided(call, at, Err("the call went another way before".into())),
         }
-        let record = failed.record();
+        let record = &failed.record;
         if record.paid {
             of.paid = record.failure;
         }

@@ -185,7 +185,7 @@ impl World<'_> {
                 let action = driver.failed(&mut failed, &**strategy, throttle, &());
                 let until = match action {
                     Action::Return(_) => {
-                        let ended = failed.stopped().unwrap_or(StopReason::Fatal);
+                        let ended = failed.record.stopped.unwrap_or(StopReason::Fatal);
                         if ended == StopReason::Throttled && call.counted && call.tier == 0 {
                             self.counts.held_back(Gate::Throttled);
                         }

@@ -6,6 +6,7 @@ mod backends;
 mod began;
 mod committed;
 mod identity;
+mod in_flight;
 mod log;
 #[cfg(all(test, reattempt_loom))]
 mod models;
@@ -202,36 +203,6 @@ impl CallState {
     /// True once a layer enforces the attempt timeout.
     pub(crate) fn is_attempt_limited(&self) -> bool {
         self.progress() & ATTEMPT_LIMITED != 0
-    }
-
-    /// True if an attempt is in flight that may have left the client.
-    pub(crate) fn in_flight(&self) -> bool {
-        let mut progress = self.progress();
-        loop {
-            if progress & CLAIMED == 0 {
-                return true;
-            }
-            if progress & WON != 0 {
-                return false;
-            }
-            if self.slots.any_may_have_left((progress & SENT_MASK) as u32) {
-                return true;
-            }
-            // The caller may be on another thread: a further attempt may have been sent before the
-            // ones already checked ended. It was counted before they ended, and the slots are read
-            // with acquire ordering.
-            let before = std::mem::replace(&mut progress, self.progress());
-            if before == progress {
-                return false;
-            }
-        }
-    }
-
-    /// Whether another attempt than this one is in flight.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn others_in_flight(&self, key: AttemptKey) -> bool {
-        let sent = (self.progress() & SENT_MASK) as u32;
-        self.slots.others_may_have_left(key, sent)
     }
 
     /// Why the call ended, if it has.

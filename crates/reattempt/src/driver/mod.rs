@@ -2,8 +2,8 @@
 //! for simulators. So the order of the gates, and what a throttle counts, pays and gets back, has
 //! one home.
 //!
-//! A driver does nothing else to a call: it says what follows, and [`FailedAttempt::record`] is
-//! what happened. The call keeps the failure of the last record that was
+//! A driver does nothing else to a call: it says what follows, and writes what happened into
+//! [`FailedAttempt::record`]. The call keeps the failure of the last record that was
 //! [paid](crate::AttemptRecord::paid) for: [`count_success`] returns the price.
 //!
 //! ```
@@ -30,37 +30,118 @@
 //! let then = start + Duration::from_millis(20);
 //! assert_eq!(wait.until, Some(then));
 //! assert_eq!(bucket.milli_tokens(), Some(9000), "the failure was counted");
-//! assert_eq!(failed.record().delay, Some(Duration::from_millis(20)));
+//! assert_eq!(failed.record.delay, Some(Duration::from_millis(20)));
 //! assert_eq!(Resume::at(then, None), Resume::Send);
 //! driver.sent();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod hedge;
-mod retry;
+
+use std::time::{Duration, Instant};
 
 pub use crate::policy::throttle::{count_success, count_unsuccessful};
 pub use hedge::{HedgeDriver, Refused};
-pub use retry::RetryDriver;
 
-use crate::RetryThrottle;
-use crate::machine::FailedAttempt;
+use crate::machine::{Action, Asked, FailedAttempt, RetryMachine, Wait};
+use crate::policy::strategy::{CallView, StrategyError};
 use crate::policy::throttle::Settled;
+use crate::{Failure, RetryStrategy, RetryThrottle, StopReason};
+
+/// A retry machine, and what its throttle spent.
+#[derive(Debug, Default)]
+pub struct RetryDriver {
+    /// The decisions of the call.
+    pub machine: RetryMachine,
+    /// The throttle spent for a retry after this failure, which is not sent yet.
+    spent: Option<Failure>,
+}
+
+impl RetryDriver {
+    /// What follows a failed attempt. Its record is complete then, unless that is [`Action::Ask`].
+    pub fn failed(
+        &mut self,
+        failed: &mut FailedAttempt,
+        strategy: &dyn RetryStrategy,
+        throttle: Option<&dyn RetryThrottle>,
+        call: &dyn CallView,
+    ) -> Action {
+        self.machine.failed(failed);
+        let allowed = throttle.is_none_or(|throttle| {
+            !count(throttle, failed) || throttle.allows(Some(failed.failure()))
+        });
+        let action = self.machine.decide(failed, allowed, strategy, call);
+        self.spend(action, failed, throttle)
+    }
+
+    /// What follows once the strategy finished a deferred decision. `replayable` is as of now.
+    pub fn decided(
+        &mut self,
+        asked: &mut Asked,
+        now: Instant,
+        decision: Result<Option<Duration>, StrategyError>,
+        replayable: bool,
+        strategy: &dyn RetryStrategy,
+        throttle: Option<&dyn RetryThrottle>,
+    ) -> Action {
+        let machine = &mut self.machine;
+        let action = machine.decided(asked, now, decision, replayable, strategy);
+        self.spend(action, &mut asked.failed, throttle)
+    }
+
+    /// The throttle pays for the attempt that follows, or refuses it.
+    fn spend(
+        &mut self,
+        action: Action,
+        failed: &mut FailedAttempt,
+        throttle: Option<&dyn RetryThrottle>,
+    ) -> Action {
+        let Action::Wait(Wait {
+            spends: Some(surface),
+            ..
+        }) = action
+        else {
+            return action;
+        };
+        let failure = failed.failure();
+        if throttle.is_none_or(|throttle| throttle.spend(Some(failure))) {
+            self.spent = Some(*failure);
+            failed.record.paid = true;
+            action
+        } else {
+            failed.stop(StopReason::Throttled);
+            Action::Return(surface)
+        }
+    }
+
+    /// The attempt that was waited for was sent: what was spent for it stays spent.
+    pub const fn sent(&mut self) {
+        self.spent = None;
+    }
+
+    /// The attempt that was waited for is not sent: a throttle spends only for those that are.
+    pub fn unsent(&mut self, throttle: Option<&dyn RetryThrottle>) {
+        if let (Some(failure), Some(throttle)) = (self.spent.take(), throttle) {
+            throttle.refund(Some(&failure));
+        }
+    }
+}
 
 /// The throttle counts a failed attempt, whose record gets the fill. False if the failure is none
 /// of its own.
 pub(crate) fn count(throttle: &dyn RetryThrottle, failed: &mut FailedAttempt) -> bool {
     let counts = failed.counts();
-    if failed.attempt() <= 1 && failed.is_final_answer() {
+    let attempt = failed.record.number;
+    if attempt <= 1 && failed.is_final_answer() {
         throttle.first_answered();
     } else {
-        count_unsuccessful(throttle, failed.attempt());
+        count_unsuccessful(throttle, attempt);
     }
     if failed.is_for_throttle() {
         if counts {
             throttle.settled(Settled::Failure(failed.failure()));
         }
-        failed.milli_tokens = throttle.milli_tokens();
+        failed.record.milli_tokens = throttle.milli_tokens();
     }
     counts
 }

@@ -2,15 +2,14 @@
 
 use std::time::Instant;
 
+mod hedged;
 mod passed;
 
 use crate::call::state::CallState;
-use crate::driver::{HedgeDriver, Refused, RetryDriver, count_unsuccessful};
+use crate::driver::{RetryDriver, count_unsuccessful};
 use crate::info::AttemptRecord;
-use crate::machine::{Action, Facts, FailedAttempt, HedgeAction, Withdrawn};
-use crate::{
-    AttemptOutcome, CallContext, HedgePolicy, Observer, RetryStrategy, RetryThrottle, StopReason,
-};
+use crate::machine::{Action, Facts, FailedAttempt};
+use crate::{AttemptOutcome, CallContext, Observer, RetryStrategy, RetryThrottle, StopReason};
 
 /// The effects on one attempt's call: its context, and what the layer was built with.
 #[derive(Clone, Copy, Debug)]
@@ -89,28 +88,12 @@ impl<'a> Effects<'a> {
     pub(crate) fn failed(
         &self,
         driver: &mut RetryDriver,
-        failed: &mut FailedAttempt,
+        mut failed: FailedAttempt,
         strategy: &dyn RetryStrategy,
     ) -> Action {
-        let action = driver.failed(failed, strategy, self.throttle(), self.context);
+        let action = driver.failed(&mut failed, strategy, self.throttle(), self.context);
         if !matches!(action, Action::Ask(_)) {
-            self.settled(failed.record());
-        }
-        action
-    }
-
-    /// One of several attempts failed: what follows. After [`HedgeAction::Return`] the others are
-    /// dropped first, so that the end is the last event of the call.
-    pub(crate) fn one_failed(
-        &self,
-        driver: &mut HedgeDriver,
-        failed: &mut FailedAttempt,
-        policy: &HedgePolicy,
-    ) -> HedgeAction {
-        let action = driver.failed(failed, policy, self.throttle());
-        self.record(failed.record());
-        if action == HedgeAction::Expire {
-            self.ended(StopReason::Deadline);
+            self.settled(failed.record);
         }
         action
     }
@@ -163,34 +146,6 @@ impl<'a> Effects<'a> {
             record.stopped = Some(stopped);
         });
         self.ended(stopped);
-    }
-
-    /// A planned hedge was refused. No attempt was made, so no record shows it.
-    pub(crate) fn hedge_refused(&self, stopped: StopReason) {
-        if let Some(state) = self.context.shared() {
-            state.refused(stopped);
-        }
-        if let Some(observer) = self.observer {
-            observer.hedge_refused(self.context, stopped);
-        }
-    }
-
-    /// The same, and perhaps that ended the call.
-    pub(crate) fn refused(&self, refused: Refused) {
-        self.hedge_refused(refused.stopped);
-        if let Withdrawn::Over {
-            attempt, stopped, ..
-        } = refused.then
-        {
-            self.amend(attempt, |record| {
-                record.stopped = Some(stopped);
-                // No attempt follows it, and no deadline is waited for.
-                if stopped == StopReason::Throttled {
-                    record.delay = None;
-                }
-            });
-            self.ended(stopped);
-        }
     }
 
     /// The call ended for this reason.

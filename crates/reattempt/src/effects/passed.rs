@@ -20,12 +20,11 @@ impl Effects<'_> {
         if let Some(throttle) = self.throttle() {
             count(throttle, &mut failed);
         }
-        let mut record = failed.record();
-        record.stopped = Some(match record.outcome {
+        failed.stop(match failed.record.outcome {
             AttemptOutcome::Retry => StopReason::Strategy,
             _ => StopReason::Fatal,
         });
-        self.settled(record);
+        self.settled(failed.record);
     }
 
     /// A call that no recovery layer acts on is dropped before its end.

@@ -79,21 +79,15 @@ impl Facts {
 ///
 /// A machine's `failed` learns of it first, then its `decide` says what follows and writes the
 /// delay, or why none follows. Between the two the driver counts the failure in the throttle.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FailedAttempt {
     pub(super) facts: Facts,
     pub(super) failure: Failure,
     pub(super) retryable: bool,
     /// The delay of a transparent retry, which takes place whatever the policy says.
     pub(super) transparent: Option<Duration>,
-    /// The throttle's fill after this attempt was counted.
-    pub(crate) milli_tokens: Option<u64>,
-    /// The delay before the next attempt.
-    delay: Option<Duration>,
-    /// Why none follows.
-    stopped: Option<StopReason>,
-    /// The throttle paid for the next attempt.
-    paid: bool,
+    /// Its record, without what only the call knows: the backend.
+    pub record: AttemptRecord,
 }
 
 impl FailedAttempt {
@@ -145,15 +139,23 @@ impl FailedAttempt {
             failure.stage = failure.stage.max(Stage::InFlight);
             (failure.safe, failure.transparent) = (false, Transparent::No);
         }
+        let outcome = match (facts.cut_off, retryable) {
+            (true, _) => AttemptOutcome::Cancelled,
+            (false, true) => AttemptOutcome::Retry,
+            (false, false) => AttemptOutcome::Fatal,
+        };
+        let mut record = AttemptRecord::new(facts.attempt, facts.kind, outcome);
+        // The error of an attempt that was cut off says nothing about the server.
+        record.failure = (!facts.cut_off).then_some(failure);
+        record.pushback = facts.report.pushback;
+        record.pushback_unreadable = facts.report.pushback_unreadable;
+        record.ended = Some(facts.now);
         Self {
             facts,
             failure,
             retryable,
             transparent: None,
-            milli_tokens: None,
-            delay: None,
-            stopped: None,
-            paid: false,
+            record,
         }
     }
 
@@ -176,33 +178,20 @@ impl FailedAttempt {
         let facts = &self.facts;
         if facts.transparent && facts.replayable && !self.is_stop() {
             self.transparent = left.next(self.failure.transparent, facts.limit.is_some());
+            if self.transparent.is_some() {
+                self.record.outcome = AttemptOutcome::Retry;
+            }
         }
     }
 
     /// What follows: an attempt after this delay, or none for this reason.
     pub(super) const fn decided(&mut self, delay: Option<Duration>, stopped: Option<StopReason>) {
-        (self.delay, self.stopped) = (delay, stopped);
+        (self.record.delay, self.record.stopped) = (delay, stopped);
     }
 
     /// No attempt follows, for this reason.
-    pub fn stop(&mut self, stopped: StopReason) {
+    pub const fn stop(&mut self, stopped: StopReason) {
         self.decided(None, Some(stopped));
-    }
-
-    /// The throttle paid for the attempt that follows.
-    pub const fn pay(&mut self) {
-        self.paid = true;
-    }
-
-    /// Why no attempt follows, once that is decided.
-    #[must_use]
-    pub const fn stopped(&self) -> Option<StopReason> {
-        self.stopped
-    }
-
-    /// The attempt's number.
-    pub(crate) const fn attempt(&self) -> u32 {
-        self.facts.attempt
     }
 
     /// The failure, with the stage that counts.
@@ -268,29 +257,6 @@ impl FailedAttempt {
     /// Whether an always-retry reason decides, past strategy, throttle and idempotency.
     pub(super) fn is_forced(&self) -> bool {
         self.retryable && self.failure.reason.always_retry()
-    }
-
-    /// Its record, without what only the call knows: the backend.
-    #[must_use]
-    pub fn record(&self) -> AttemptRecord {
-        let outcome = if self.facts.cut_off {
-            AttemptOutcome::Cancelled
-        } else if self.retryable || self.transparent.is_some() {
-            AttemptOutcome::Retry
-        } else {
-            AttemptOutcome::Fatal
-        };
-        let mut record = AttemptRecord::new(self.facts.attempt, self.facts.kind, outcome);
-        // The error of an attempt that was cut off says nothing about the server.
-        record.failure = (!self.facts.cut_off).then_some(self.failure);
-        record.pushback = self.facts.report.pushback;
-        record.pushback_unreadable = self.facts.report.pushback_unreadable;
-        record.delay = self.delay;
-        record.stopped = self.stopped;
-        record.ended = Some(self.facts.now);
-        record.milli_tokens = self.milli_tokens;
-        record.paid = self.paid;
-        record
     }
 }
 

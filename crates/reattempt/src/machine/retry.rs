@@ -219,7 +219,7 @@ impl RetryMachine {
             Decision::Defer(deferred) => {
                 let asked = Asked {
                     deferred,
-                    failed: *failed,
+                    failed: failed.clone(),
                     allowed,
                 };
                 Action::Ask(Box::new(asked))
@@ -241,12 +241,9 @@ impl RetryMachine {
         let Ok(Some(delay)) = decision else {
             return self.stop(StopReason::Strategy, failed, strategy);
         };
-        failed.facts.replayable = replayable;
         // The delay begins now, not when the attempt ended.
-        let ended = std::mem::replace(&mut failed.facts.now, now);
-        let action = self.gates(delay, failed, asked.allowed, strategy);
-        failed.facts.now = ended;
-        action
+        (failed.facts.now, failed.facts.replayable) = (now, replayable);
+        self.gates(delay, failed, asked.allowed, strategy)
     }
 
     /// The gates after the strategy: the throttle allows it, the request can be replayed, the delay

@@ -41,7 +41,7 @@ where
         };
         if let Some(asked) = asked {
             asked.failed.stop(stopped);
-            effects.record(asked.failed.record());
+            effects.record(asked.failed.record.clone());
         }
         failing.as_mut().driver().unsent(effects.throttle());
         effects.ended(stopped);

@@ -84,11 +84,11 @@ where
         }
         let strategy = this.config.strategy(context);
         let effects = settings.effects(context);
-        let Some(mut failed) = FailedAttempt::new(facts, &verdict) else {
+        let Some(failed) = FailedAttempt::new(facts, &verdict) else {
             return ControlFlow::Break(outcome);
         };
         let driver = failing.as_mut().driver();
-        let action = effects.failed(driver, &mut failed, strategy);
+        let action = effects.failed(driver, failed, strategy);
         self.act(action, outcome, failing, held)
     }
 

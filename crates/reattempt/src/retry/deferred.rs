@@ -65,7 +65,7 @@ where
             strategy,
             effects.throttle(),
         );
-        effects.settled(asked.failed.record());
+        effects.settled(asked.failed.record);
         self.act(action, outcome, failing, held)
     }
 }

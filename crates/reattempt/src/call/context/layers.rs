@@ -3,9 +3,14 @@
 use std::sync::Arc;
 
 use super::CallContext;
-use crate::call::attempts::ConfigWaiter;
+#[cfg(feature = "tokio")]
+use crate::AttemptKind;
+use crate::call::attempts::{ConfigWaiter, Flag};
 use crate::call::marks::{POLICY, THROTTLE};
+#[cfg(feature = "tokio")]
+use crate::call::state::AtEnd;
 use crate::call::state::CallState;
+use crate::info::Backend;
 use crate::{RetryThrottle, RoutePolicy};
 
 impl CallContext {
@@ -53,5 +58,40 @@ impl CallContext {
     #[must_use]
     pub(crate) fn take_config_waiter(&self) -> Option<ConfigWaiter> {
         self.shared()?.take_waiter(self.attempt())
+    }
+
+    /// For an attempt whose response is committed and [followed](AttemptReport::followed): this
+    /// learns from its end.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn at_end(&self, learns: AtEnd) {
+        if let Some(state) = self.shared() {
+            state.at_end_of(self.attempt(), learns);
+        }
+    }
+
+    /// For balancers: where this attempt is sent, and whether there is a backend that the call has
+    /// not tried.
+    #[inline]
+    pub(crate) fn sent_to(&self, backend: &Backend, untried: bool) {
+        if let Some(state) = self.shared() {
+            state.backend(self.attempt(), backend.clone());
+            state.slots.put(self.key(), Flag::UNTRIED_BACKEND, untried);
+        }
+    }
+
+    /// For balancers: no backend was tried, and the attempt is no hedge.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.kind() != AttemptKind::Hedge && !self.shared().is_some_and(CallState::is_logged)
+    }
+
+    /// For balancers: this attempt is a hedge, and another attempt of the call is in flight.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn may_lose(&self) -> bool {
+        self.kind() == AttemptKind::Hedge
+            && self
+                .shared()
+                .is_some_and(|state| state.others_in_flight(self.key()))
     }
 }

@@ -8,10 +8,7 @@ use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::pool;
-#[cfg(feature = "tokio")]
-use crate::call::state::AtEnd;
 use crate::call::state::CallState;
-use crate::info::Backend;
 use crate::policy::throttle::count_success;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, StopReason};
 
@@ -161,40 +158,5 @@ impl CallContext {
     pub(crate) fn end_attempt(&self) -> AttemptReport {
         let state = self.shared();
         state.map_or_else(AttemptReport::default, |state| state.slots.end(self.key()))
-    }
-
-    /// For an attempt whose response is committed and [followed](AttemptReport::followed): this
-    /// learns from its end.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn at_end(&self, learns: AtEnd) {
-        if let Some(state) = self.shared() {
-            state.at_end_of(self.attempt(), learns);
-        }
-    }
-
-    /// For balancers: where this attempt is sent, and whether there is a backend that the call has
-    /// not tried.
-    #[inline]
-    pub(crate) fn sent_to(&self, backend: &Backend, untried: bool) {
-        if let Some(state) = self.shared() {
-            state.backend(self.attempt(), backend.clone());
-            state.slots.put(self.key(), Flag::UNTRIED_BACKEND, untried);
-        }
-    }
-
-    /// For balancers: no backend was tried, and the attempt is no hedge.
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.kind() != AttemptKind::Hedge && !self.shared().is_some_and(CallState::is_logged)
-    }
-
-    /// For balancers: this attempt is a hedge, and another attempt of the call is in flight.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn may_lose(&self) -> bool {
-        self.kind() == AttemptKind::Hedge
-            && self
-                .shared()
-                .is_some_and(|state| state.others_in_flight(self.key()))
     }
 }
