@@ -11,11 +11,11 @@ impl Effects<'_> {
     pub(crate) fn one_failed(
         &self,
         driver: &mut HedgeDriver,
-        mut failed: FailedAttempt,
+        failed: &mut FailedAttempt,
         policy: &HedgePolicy,
     ) -> HedgeAction {
-        let action = driver.failed(&mut failed, policy, self.throttle());
-        self.record(failed.record);
+        let action = driver.failed(failed, policy, self.throttle());
+        self.record(&mut failed.record);
         if action == HedgeAction::Expire {
             self.ended(StopReason::Deadline);
         }

@@ -53,7 +53,7 @@ impl<'a> Effects<'a> {
     #[cold]
     fn record_success(&self, committed: bool) {
         if self.context.shared().is_some() {
-            self.settled(self.context.success_record(committed));
+            self.settled(&mut self.context.success_record(committed));
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Effects<'a> {
             let (attempt, kind) = (self.context.attempt(), self.context.kind());
             let mut record = AttemptRecord::new(attempt, kind, AttemptOutcome::Cancelled);
             record.stopped = stopped;
-            self.record(record);
+            self.record(&mut record);
         }
     }
 
@@ -88,30 +88,29 @@ impl<'a> Effects<'a> {
     pub(crate) fn failed(
         &self,
         driver: &mut RetryDriver,
-        mut failed: FailedAttempt,
+        failed: &mut FailedAttempt,
         strategy: &dyn RetryStrategy,
     ) -> Action {
-        let action = driver.failed(&mut failed, strategy, self.throttle(), self.context);
+        let action = driver.failed(failed, strategy, self.throttle(), self.context);
         if !matches!(action, Action::Ask(_)) {
-            self.settled(failed.record);
+            self.settled(&mut failed.record);
         }
         action
     }
 
     /// An attempt ended, and the call with it if the record says why no other follows.
-    pub(crate) fn settled(&self, record: AttemptRecord) {
-        let stopped = record.stopped;
+    pub(crate) fn settled(&self, record: &mut AttemptRecord) {
         self.record(record);
-        if let Some(stopped) = stopped {
+        if let Some(stopped) = record.stopped {
             self.ended(stopped);
         }
     }
 
-    /// An attempt ended.
-    pub(crate) fn record(&self, mut record: AttemptRecord) {
+    /// An attempt ended. Its record gets what only the call knows.
+    pub(crate) fn record(&self, record: &mut AttemptRecord) {
         record.backend = self.context.backend();
         if let Some(observer) = self.observer {
-            observer.attempt_settled(self.context, &record);
+            observer.attempt_settled(self.context, record);
         }
         if let Some(state) = self.context.shared() {
             // A final failure is no reason to retry.

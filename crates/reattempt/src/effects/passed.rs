@@ -24,7 +24,7 @@ impl Effects<'_> {
             AttemptOutcome::Retry => StopReason::Strategy,
             _ => StopReason::Fatal,
         });
-        self.settled(failed.record);
+        self.settled(&mut failed.record);
     }
 
     /// A call that no recovery layer acts on is dropped before its end.

@@ -85,10 +85,10 @@ where
         if let Source::Template { request, .. } = &*call.source {
             request.attempt_over(facts.attempt);
         }
-        let Some(failed) = FailedAttempt::new(facts, &verdict) else {
+        let Some(mut failed) = FailedAttempt::new(facts, &verdict) else {
             return ControlFlow::Break(outcome);
         };
-        match effects.one_failed(&mut hedging.driver, failed, call.policy) {
+        match effects.one_failed(&mut hedging.driver, &mut failed, call.policy) {
             HedgeAction::Go if facts.cut_off => {
                 hedging.last.get_or_insert(outcome);
             }
@@ -152,8 +152,8 @@ where
                 replayable: false,
                 ..effects.facts(clock::now())
             };
-            let failed = FailedAttempt::of_cut_off(facts);
-            match effects.one_failed(&mut call.hedging.driver, failed, call.policy) {
+            let mut failed = FailedAttempt::of_cut_off(facts);
+            match effects.one_failed(&mut call.hedging.driver, &mut failed, call.policy) {
                 HedgeAction::Go => {}
                 HedgeAction::Expire => self.as_mut().expire(),
                 HedgeAction::Return(stopped) => {

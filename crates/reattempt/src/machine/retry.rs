@@ -294,8 +294,9 @@ impl RetryMachine {
         strategy: &dyn RetryStrategy,
     ) -> Action {
         let limit = failed.facts.limit;
-        let until = later(failed.facts.now, delay);
-        if let Some(limit) = limit.filter(|limit| until >= limit.at) {
+        let until = (!delay.is_zero()).then(|| later(failed.facts.now, delay));
+        let at = until.unwrap_or(failed.facts.now);
+        if let Some(limit) = limit.filter(|limit| at >= limit.at) {
             let usual = failed.facts.on_deadline;
             let gives_up = strategy.on_deadline().unwrap_or(usual) == OnDeadline::GiveUp;
             if gives_up || !limit.enforced {
@@ -314,7 +315,7 @@ impl RetryMachine {
             Keep::Error
         };
         let wait = Wait {
-            until: (!delay.is_zero()).then_some(until),
+            until,
             kind,
             keep,
             nudge: failed.may_nudge(delay) && self.retries < MOST_NUDGED,

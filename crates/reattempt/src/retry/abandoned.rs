@@ -41,7 +41,7 @@ where
         };
         if let Some(asked) = asked {
             asked.failed.stop(stopped);
-            effects.record(asked.failed.record.clone());
+            effects.record(&mut asked.failed.record);
         }
         failing.as_mut().driver().unsent(effects.throttle());
         effects.ended(stopped);

@@ -84,7 +84,8 @@ where
         }
         let strategy = this.config.strategy(context);
         let effects = settings.effects(context);
-        let Some(failed) = FailedAttempt::new(facts, &verdict) else {
+        let mut failed = FailedAttempt::new(facts, &verdict);
+        let Some(failed) = &mut failed else {
             return ControlFlow::Break(outcome);
         };
         let driver = failing.as_mut().driver();
@@ -200,7 +201,11 @@ where
         let machine = &failing.driver.machine;
         let holds = machine.holds();
         let may_follow = !machine.is_last() || this.config.settings.classifier.may_force();
-        let copy = may_follow.then(|| request.replay(&next)).flatten();
+        let copy = if may_follow {
+            request.replay(&next)
+        } else {
+            None
+        };
         let (number, kind) = (next.number, next.kind);
         let context = request.context_mut();
         if may_follow && copy.is_none() {

@@ -65,7 +65,7 @@ where
             strategy,
             effects.throttle(),
         );
-        effects.settled(asked.failed.record);
+        effects.settled(&mut asked.failed.record);
         self.act(action, outcome, failing, held)
     }
 }

@@ -61,10 +61,10 @@ impl FailingCall {
             transparent: true,
             observer: None,
         };
-        let Some(failed) = FailedAttempt::new(effects.facts(now), verdict) else {
+        let Some(mut failed) = FailedAttempt::new(effects.facts(now), verdict) else {
             return Action::Return(Surface::New);
         };
-        let action = effects.failed(&mut self.driver, failed, strategy);
+        let action = effects.failed(&mut self.driver, &mut failed, strategy);
         if let Action::Wait(wait) = &action {
             self.driver.sent();
             let next = self.context.attempt() + 1;

@@ -137,13 +137,13 @@ impl CallState {
         self.flags.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn record(&self, record: AttemptRecord, reason: Option<RetryReason>) {
+    pub(crate) fn record(&self, record: &AttemptRecord, reason: Option<RetryReason>) {
         let mut log = self.lock();
         let log = log.get_or_insert_default();
         if record.paid {
             log.paid = record.failure;
         }
-        log.info.push(record, reason);
+        log.info.push(record.clone(), reason);
     }
 
     /// The failure for which the throttle last paid for a retry. A call that succeeds at once has

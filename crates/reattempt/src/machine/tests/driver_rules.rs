@@ -48,8 +48,8 @@ fn fails(
     strategy: &dyn RetryStrategy,
     env: &Effects<'_>,
 ) -> Action {
-    let failed = FailedAttempt::new(facts(env, start(), report), verdict).unwrap();
-    env.failed(driver, failed, strategy)
+    let mut failed = FailedAttempt::new(facts(env, start(), report), verdict).unwrap();
+    env.failed(driver, &mut failed, strategy)
 }
 
 /// An attempt of a hedged call fails at this time.
@@ -61,8 +61,8 @@ fn one_fails(
     policy: &HedgePolicy,
     env: &Effects<'_>,
 ) -> HedgeAction {
-    let failed = FailedAttempt::new(facts(env, now, report), verdict).unwrap();
-    env.one_failed(driver, failed, policy)
+    let mut failed = FailedAttempt::new(facts(env, now, report), verdict).unwrap();
+    env.one_failed(driver, &mut failed, policy)
 }
 
 fn hedging(policy: &HedgePolicy) -> HedgeDriver {
@@ -209,8 +209,8 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
     let mut second = context.clone();
     second.start_attempt(2, AttemptKind::Hedge);
     let env = effects(&second);
-    let failed = FailedAttempt::of_cut_off(facts(&env, hedge, none()));
-    let action = env.one_failed(&mut machine, failed, &policy);
+    let mut failed = FailedAttempt::of_cut_off(facts(&env, hedge, none()));
+    let action = env.one_failed(&mut machine, &mut failed, &policy);
     assert_eq!(action, HedgeAction::Go);
     assert_eq!(
         recorded(&context),
@@ -277,7 +277,7 @@ fn a_dropped_call_is_recorded() {
     };
     assert_eq!(context.info().records().len(), 0, "the decision is pending");
     asked.failed.stop(StopReason::Cancelled);
-    env.settled(asked.failed.record);
+    env.settled(&mut asked.failed.record);
     assert_eq!(
         recorded(&context),
         (AttemptOutcome::Retry, Some(StopReason::Cancelled))

@@ -2,6 +2,7 @@
 //! otherwise.
 
 use super::*;
+use crate::CallDeadline;
 
 #[tokio::test(start_paused = true)]
 async fn readiness_is_acquired_after_the_delay() {
@@ -47,4 +48,25 @@ async fn one_instance_gets_ready_for_all_further_attempts() {
     let probe = probe(failing.chain([attempt(3)]));
     assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(3));
     assert_eq!(probe.log().service_clones(), 1);
+}
+
+/// R14: also where no delay was waited for.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_ready_after_the_deadline_gets_nothing() {
+    for (late, sent) in [(49, vec![0, 49]), (50, vec![0])] {
+        let ready = [readiness(2).after(ms(late))];
+        let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]).ready(ready);
+        let mut request = probe.request();
+        let limit = tokio::time::Instant::now().into_std() + ms(50);
+        request
+            .context_mut()
+            .stamp_limit(CallDeadline::stamped(limit));
+        let at_once = MaxAttempts::new(3, Backoff::constant(ms(0)));
+        let (told, info) = send_request(&retry(at_once), &probe, request).await;
+        assert_eq!(probe.log().times(), sent);
+        if sent.len() == 1 {
+            assert_eq!(told, Told::Error(1));
+            assert_eq!(info.stopped(), Some(StopReason::Deadline));
+        }
+    }
 }

@@ -90,8 +90,8 @@ impl<'a> RetryCall<'a> {
         let effects = self.call.effects(&self.context);
         let verdict = line.verdict.expect("it was answered");
         let facts = self.call.facts(&self.context, line, self.now);
-        let failed = FailedAttempt::new(facts, &verdict).expect("it failed");
-        let mut action = effects.failed(&mut self.driver, failed, strategy);
+        let mut failed = FailedAttempt::new(facts, &verdict).expect("it failed");
+        let mut action = effects.failed(&mut self.driver, &mut failed, strategy);
         if let Action::Ask(mut asked) = action {
             let decision = match asked
                 .deferred
@@ -109,7 +109,7 @@ impl<'a> RetryCall<'a> {
                 strategy,
                 effects.throttle(),
             );
-            effects.settled(asked.failed.record);
+            effects.settled(&mut asked.failed.record);
         }
         let wait = match action {
             Action::Return(Surface::New) => return Err(End::Failed(number)),
