@@ -185,7 +185,7 @@ impl<'a> Hedging<'a> {
     fn settle(&mut self, flight: &Flight<'_>) -> Option<Told> {
         let (verdict, told) = (&flight.step.verdict, flight.told());
         let facts = self.call.facts(flight);
-        let Some(mut failed) = FailedAttempt::new(facts, verdict) else {
+        let Some(mut failed) = FailedAttempt::new(&facts, verdict) else {
             self.drop_losers();
             self.call.succeeded(flight, *verdict == Verdict::Committed);
             return Some(told);

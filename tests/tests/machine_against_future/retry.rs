@@ -35,7 +35,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         let mut facts = call.facts(&flight);
         facts.config_moved = step.waiter == Some((0, true));
         let failed_at = call.now;
-        let mut failed = FailedAttempt::new(facts, &step.verdict)?;
+        let mut failed = FailedAttempt::new(&facts, &step.verdict)?;
         machine.failed(&mut failed);
         let milli_tokens = call.count(&failed);
         let allowed = call.allows(Some(failed.failure()));

@@ -216,7 +216,7 @@ impl<'a> Follower<'a> {
         let failed = if entry.cut_off {
             Some(FailedAttempt::of_cut_off(facts))
         } else {
-            FailedAttempt::new(facts, &verdict)
+            FailedAttempt::new(&facts, &verdict)
         };
         let Some(mut failed) = failed else {
             return self.decided(call, at, Err("nothing".to_owned()));

@@ -175,7 +175,7 @@ impl World<'_> {
         facts.report.pushback = table.pushback(outcome);
         facts.report.untried_backend = untried;
         facts.report.forbidden = call.marked;
-        let Some(mut failed) = FailedAttempt::new(facts, verdict) else {
+        let Some(mut failed) = FailedAttempt::new(&facts, verdict) else {
             return;
         };
         match (&mut call.progress, &own.way) {

@@ -75,7 +75,7 @@ fn contend(clients: usize, strategy: &dyn RetryStrategy, seed: u64) -> (u32, f64
         let at = start + Duration::from_nanos(back);
         let facts = Facts::new(at, one.attempts, AttemptKind::Retry);
         let verdict = Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::Response));
-        let mut failed = FailedAttempt::new(facts, &verdict).expect("it is a failure");
+        let mut failed = FailedAttempt::new(&facts, &verdict).expect("it is a failure");
         let Action::Wait(wait) = one.driver.failed(&mut failed, strategy, None, &()) else {
             panic!("there is neither a maximum nor a deadline")
         };

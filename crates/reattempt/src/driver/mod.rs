@@ -22,7 +22,7 @@
 //! let start = Instant::now();
 //! let busy = Verdict::Retry(Failure::new(reason::UNKNOWN, Stage::Response));
 //! let facts = Facts::new(start, 1, AttemptKind::Initial);
-//! let mut failed = FailedAttempt::new(facts, &busy).expect("it is a failure");
+//! let mut failed = FailedAttempt::new(&facts, &busy).expect("it is a failure");
 //! let mut driver = RetryDriver::default();
 //! let Action::Wait(wait) = driver.failed(&mut failed, &strategy, Some(&bucket), &()) else {
 //!     panic!("a second attempt follows")

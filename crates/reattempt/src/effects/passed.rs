@@ -13,7 +13,7 @@ impl Effects<'_> {
     pub(crate) fn passed(&self, now: Instant, verdict: &Verdict) {
         self.claim_passed();
         let failure = verdict.failure();
-        let failed = failure.and_then(|_| FailedAttempt::new(self.facts(now), verdict));
+        let failed = failure.and_then(|_| FailedAttempt::new(&self.facts(now), verdict));
         let Some(mut failed) = failed else {
             return self.succeeded(*verdict == Verdict::Committed);
         };

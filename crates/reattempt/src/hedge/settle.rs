@@ -85,7 +85,7 @@ where
         if let Source::Template { request, .. } = &*call.source {
             request.attempt_over(facts.attempt);
         }
-        let Some(mut failed) = FailedAttempt::new(facts, &verdict) else {
+        let Some(mut failed) = FailedAttempt::new(&facts, &verdict) else {
             return ControlFlow::Break(outcome);
         };
         match effects.one_failed(&mut hedging.driver, &mut failed, call.policy) {

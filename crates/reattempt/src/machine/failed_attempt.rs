@@ -93,7 +93,7 @@ pub struct FailedAttempt {
 impl FailedAttempt {
     /// `None` for a verdict that is no failure.
     #[must_use]
-    pub fn new(facts: Facts, verdict: &Verdict) -> Option<Self> {
+    pub fn new(facts: &Facts, verdict: &Verdict) -> Option<Self> {
         let (classified, retryable) = match *verdict {
             Verdict::Success | Verdict::Committed => return None,
             Verdict::Fatal(failure) => (failure, false),
@@ -130,10 +130,10 @@ impl FailedAttempt {
     pub fn of_cut_off(mut facts: Facts) -> Self {
         facts.cut_off = true;
         let stage = facts.report.stage.unwrap_or(Stage::InFlight);
-        Self::known(facts, Failure::new(UNKNOWN, stage), false)
+        Self::known(&facts, Failure::new(UNKNOWN, stage), false)
     }
 
-    fn known(facts: Facts, mut failure: Failure, retryable: bool) -> Self {
+    fn known(facts: &Facts, mut failure: Failure, retryable: bool) -> Self {
         if facts.report.in_doubt {
             // The failure is one of a later step.
             failure.stage = failure.stage.max(Stage::InFlight);
@@ -151,7 +151,7 @@ impl FailedAttempt {
         record.pushback_unreadable = facts.report.pushback_unreadable;
         record.ended = Some(facts.now);
         Self {
-            facts,
+            facts: *facts,
             failure,
             retryable,
             transparent: None,
@@ -161,7 +161,7 @@ impl FailedAttempt {
 
     /// An attempt that a circuit breaker refused. It may go to another backend and not to the same
     /// one, so that without another it is not retryable.
-    fn refused(facts: Facts, classified: Failure) -> Self {
+    fn refused(facts: &Facts, classified: Failure) -> Self {
         let transparent = if facts.report.untried_backend {
             Transparent::NextBackend
         } else {

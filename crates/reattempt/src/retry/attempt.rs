@@ -84,7 +84,7 @@ where
         }
         let strategy = this.config.strategy(context);
         let effects = settings.effects(context);
-        let mut failed = FailedAttempt::new(facts, &verdict);
+        let mut failed = FailedAttempt::new(&facts, &verdict);
         let Some(failed) = &mut failed else {
             return ControlFlow::Break(outcome);
         };
@@ -237,15 +237,18 @@ where
                 }
             }
         };
-        let future = Some(future);
-        if let StateOwned::Between { failing, kept, .. } =
-            this.state.as_mut().project_replace(State::Done)
+        let in_flight = State::InFlight {
+            future: Some(future),
+            sent: Sent::Passed,
+        };
+        let before = this.state.as_mut().project_replace(in_flight);
+        if let (StateOwned::Between { failing, kept }, StateProj::InFlight { sent, .. }) =
+            (before, this.state.project())
         {
-            let sent = match kept.filter(|_| holds) {
+            *sent = match kept.filter(|_| holds) {
                 Some(kept) => Sent::Holding(Box::new((failing, kept))),
                 None => Sent::Again(failing),
             };
-            this.state.set(State::InFlight { future, sent });
         }
         ControlFlow::Continue(())
     }

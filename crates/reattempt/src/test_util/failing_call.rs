@@ -61,7 +61,7 @@ impl FailingCall {
             transparent: true,
             observer: None,
         };
-        let Some(mut failed) = FailedAttempt::new(effects.facts(now), verdict) else {
+        let Some(mut failed) = FailedAttempt::new(&effects.facts(now), verdict) else {
             return Action::Return(Surface::New);
         };
         let action = effects.failed(&mut self.driver, &mut failed, strategy);

@@ -5,7 +5,7 @@ use crate::machine::tests::simulator::start;
 fn safe(failure: Failure, reported: Stage) -> bool {
     let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
     facts.report.stage = Some(reported);
-    let failed = FailedAttempt::new(facts, &Verdict::Retry(failure));
+    let failed = FailedAttempt::new(&facts, &Verdict::Retry(failure));
     failed.is_some_and(|failed| failed.failure.safe)
 }
 
@@ -22,7 +22,7 @@ fn an_attempt_in_doubt_is_not_safe_and_not_transparent() {
     ] {
         let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
         facts.report.in_doubt = true;
-        let failed = FailedAttempt::new(facts, &Verdict::Retry(failure))
+        let failed = FailedAttempt::new(&facts, &Verdict::Retry(failure))
             .unwrap()
             .failure;
         assert_eq!(
@@ -42,7 +42,7 @@ fn a_refusal_moves_on_to_another_backend_or_is_final() {
         facts.report.circuit_open = true;
         facts.report.untried_backend = untried_backend;
         let classified = Failure::new(UNKNOWN, Stage::InFlight).code(503);
-        let failed = FailedAttempt::new(facts, &Verdict::Retry(classified)).unwrap();
+        let failed = FailedAttempt::new(&facts, &Verdict::Retry(classified)).unwrap();
         assert_eq!(failed.failure.reason, CIRCUIT_BREAKER_OPEN);
         assert_eq!(failed.failure.stage, Stage::Dispatch);
         assert_eq!(
@@ -61,7 +61,7 @@ fn a_refusal_of_a_later_step_does_not_move_on() {
     facts.report.untried_backend = true;
     facts.report.in_doubt = true;
     let classified = Failure::new(UNKNOWN, Stage::InFlight);
-    let failed = FailedAttempt::new(facts, &Verdict::Retry(classified)).unwrap();
+    let failed = FailedAttempt::new(&facts, &Verdict::Retry(classified)).unwrap();
     assert_eq!(failed.failure.reason, CIRCUIT_BREAKER_OPEN);
     let known = (failed.failure.stage, failed.failure.safe);
     assert_eq!(known, (Stage::InFlight, false));

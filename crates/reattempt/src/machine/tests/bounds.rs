@@ -83,7 +83,7 @@ fn a_call_dropped_after_its_retry_went_out_gets_nothing_back() {
         };
         let mut driver = RetryDriver::default();
         let verdict = Verdict::Retry(Failure::new(UNKNOWN, Stage::Response));
-        let mut failed = FailedAttempt::new(effects.facts(start()), &verdict).unwrap();
+        let mut failed = FailedAttempt::new(&effects.facts(start()), &verdict).unwrap();
         effects.failed(&mut driver, &mut failed, &attempts(3));
         if goes_out {
             driver.sent();

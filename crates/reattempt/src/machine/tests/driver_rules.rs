@@ -48,7 +48,7 @@ fn fails(
     strategy: &dyn RetryStrategy,
     env: &Effects<'_>,
 ) -> Action {
-    let mut failed = FailedAttempt::new(facts(env, start(), report), verdict).unwrap();
+    let mut failed = FailedAttempt::new(&facts(env, start(), report), verdict).unwrap();
     env.failed(driver, &mut failed, strategy)
 }
 
@@ -61,7 +61,7 @@ fn one_fails(
     policy: &HedgePolicy,
     env: &Effects<'_>,
 ) -> HedgeAction {
-    let mut failed = FailedAttempt::new(facts(env, now, report), verdict).unwrap();
+    let mut failed = FailedAttempt::new(&facts(env, now, report), verdict).unwrap();
     env.one_failed(driver, &mut failed, policy)
 }
 

@@ -111,7 +111,7 @@ fn beside_nothing_in_flight_the_delay_is_not_asked() {
     driver.machine.pending(start(), &policy);
     let busy = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
     let facts = Facts::new(start(), 1, AttemptKind::Initial);
-    let mut failed = FailedAttempt::new(facts, &Verdict::Retry(busy)).unwrap();
+    let mut failed = FailedAttempt::new(&facts, &Verdict::Retry(busy)).unwrap();
     driver.failed(&mut failed, &policy, None);
     // The failure asks for the second attempt, and its service fails.
     let second = driver.machine.due(start(), &policy);

@@ -142,7 +142,7 @@ impl<'a> HedgedCall<'a> {
             let facts = self.call.facts(&context, &line, now);
             // A failure that was cut off is kept only if there is no other.
             let kept = self.last != 0 && line.cut_off;
-            let mut failed = FailedAttempt::new(facts, &verdict).expect("it failed");
+            let mut failed = FailedAttempt::new(&facts, &verdict).expect("it failed");
             match effects.one_failed(&mut self.driver, &mut failed, policy) {
                 HedgeAction::Return(stopped) => {
                     effects.ended(stopped);

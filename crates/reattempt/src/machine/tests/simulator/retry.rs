@@ -90,7 +90,7 @@ impl<'a> RetryCall<'a> {
         let effects = self.call.effects(&self.context);
         let verdict = line.verdict.expect("it was answered");
         let facts = self.call.facts(&self.context, line, self.now);
-        let mut failed = FailedAttempt::new(facts, &verdict).expect("it failed");
+        let mut failed = FailedAttempt::new(&facts, &verdict).expect("it failed");
         let mut action = effects.failed(&mut self.driver, &mut failed, strategy);
         if let Action::Ask(mut asked) = action {
             let decision = match asked

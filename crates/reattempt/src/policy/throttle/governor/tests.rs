@@ -282,7 +282,7 @@ fn a_final_answer_earns_as_a_success_does() {
     assert!(!governor.allows(None));
     let end = |verdict: Verdict| {
         let facts = Facts::new(crate::policy::ticks::now(), 1, AttemptKind::Initial);
-        let mut failed = FailedAttempt::new(facts, &verdict).unwrap();
+        let mut failed = FailedAttempt::new(&facts, &verdict).unwrap();
         RetryDriver::default().failed(&mut failed, &NeverRetry, Some(&governor), &());
     };
     // Of a connection that broke nothing is earned.
