@@ -440,6 +440,21 @@ fn transparent_retries_do_not_ask_the_strategy() {
     assert!(matches!(again(), Action::Return(_)));
 }
 
+/// R62: the record of a final failure says that it was sent again.
+#[test]
+fn a_final_failure_that_goes_out_again_is_no_fatal_one() {
+    let (context, mut driver) = (first_attempt(), RetryDriver::default());
+    let env = effects(&context);
+    let unseen = Verdict::Fatal(failure().transparent(Transparent::Once));
+    for outcome in [
+        (AttemptOutcome::Retry, None),
+        (AttemptOutcome::Fatal, Some(StopReason::Fatal)),
+    ] {
+        fails(&mut driver, none(), &unseen, &NeverRetry, &env);
+        assert_eq!(recorded(&context), outcome);
+    }
+}
+
 /// A newer configuration only affects the retry of the failure that requested it, once, and only if
 /// no server pushback set its time.
 #[test]
