@@ -68,6 +68,24 @@ impl<'a> Effects<'a> {
         }
     }
 
+    /// The response of an attempt may have begun all the same, below a layer that waits for its
+    /// body: what waits for its end learns the failure instead.
+    #[cfg(feature = "tokio")]
+    #[cold]
+    fn no_end_of(&self, record: &AttemptRecord) {
+        let counts = match record.outcome {
+            AttemptOutcome::Success | AttemptOutcome::Committed => return,
+            AttemptOutcome::Retry => Some(true),
+            AttemptOutcome::Fatal => Some(false),
+            AttemptOutcome::Cancelled => None,
+        };
+        // What a layer in between made of it says nothing of the server.
+        let counts = counts.filter(|_| !self.context.report().own_answer);
+        if let Some(state) = self.context.shared() {
+            state.no_end_of(record.number, record.failure.as_ref().zip(counts));
+        }
+    }
+
     /// An attempt was dropped before it ended.
     pub(crate) fn cancelled(&self, stopped: Option<StopReason>) {
         if let Some(throttle) = self.throttle() {
@@ -122,6 +140,10 @@ impl CallEffects for Effects<'_> {
                 .failure
                 .filter(|_| retryable)
                 .map(|failure| failure.reason);
+            #[cfg(feature = "tokio")]
+            if state.has_learners() {
+                self.no_end_of(&record);
+            }
             state.record(record, reason);
         }
     }

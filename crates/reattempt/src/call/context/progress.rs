@@ -146,12 +146,22 @@ impl CallContext {
         state.map_or_else(AttemptReport::default, |state| state.slots.read(self.key()))
     }
 
-    /// For an attempt whose response is committed and [followed](AttemptReport::followed): this
+    /// For an attempt whose response has begun and is [followed](AttemptReport::followed): this
     /// learns from its end.
     #[cfg(feature = "tokio")]
     pub(crate) fn at_end(&self, learns: AtEnd) {
         if let Some(state) = self.shared() {
             state.at_end_of(self.attempt(), learns);
+        }
+    }
+
+    /// For layers that learn from the end of a response: the attempt is sent. If a layer above has
+    /// sent it before, to follow a redirect for example, no caller gets that step's response.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn sent_on(&self) {
+        if let Some(state) = self.shared() {
+            state.sent_on(self.attempt());
         }
     }
 

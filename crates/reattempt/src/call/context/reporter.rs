@@ -128,23 +128,23 @@ impl AttemptReporter {
     /// to its [end](Self::finish). The recovery layer checks that a layer does so.
     #[must_use]
     pub fn follow(self) -> Self {
-        self.with(|state, key| state.slots.set(key, Flag::FOLLOWED));
+        self.with(|state, key| {
+            #[cfg(feature = "tokio")]
+            state.sent_on(key.attempt);
+            state.slots.set(key, Flag::FOLLOWED);
+        });
         self
     }
 
-    /// [`finish`](Self::finish) without the log. True if the response was open until now.
+    /// [`finish`](Self::finish) without the log. True if the response was committed and open until
+    /// now.
     pub(crate) fn conclude(&self, end: Result<(), (&Failure, bool)>) -> bool {
         let Some(state) = self.0.call() else {
             return false;
         };
         let key = self.0.marks.key();
-        if !state.slots.conclude(key) {
+        if !state.ended((key, self.0.marks.kind()), end) {
             return false;
-        }
-        #[cfg(feature = "tokio")]
-        state.ended(key.attempt, end);
-        if let Err((failure, counts)) = end {
-            state.concluded(key, self.0.marks.kind(), failure, counts);
         }
         let Some(throttle) = self.0.throttle() else {
             return true;

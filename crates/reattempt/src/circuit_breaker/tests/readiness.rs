@@ -235,3 +235,67 @@ async fn a_reserved_trial_is_measured_from_when_it_is_sent() {
     drop(trial);
     assert!(matches!(breaker.state(clock::now()), CircuitState::Open(_)));
 }
+
+/// Issue 16 (e)
+#[tokio::test(start_paused = true)]
+async fn a_trial_that_is_ready_is_refused_once_it_is_opened() {
+    let breaker = half_open().await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(1));
+    let mut service = layer(&breaker).layer(Slow(gate));
+    let ready = service.ready().await.unwrap();
+    breaker.open();
+    let state = CircuitState::Open(Duration::MAX);
+    let refused = ready.call(Call::new(())).await;
+    assert_eq!(refused, Err(Some(CircuitOpen { state })));
+    breaker.automatic();
+    assert_eq!(breaker.state(clock::now()), CircuitState::HalfOpen);
+    assert_eq!(send(service).await.0, Ok("answer"), "the trial is free");
+}
+
+/// It is not waited for, and does not come beside the trial that took its place.
+#[tokio::test(start_paused = true)]
+async fn a_trial_that_was_replaced_is_refused() {
+    let breaker = half_open().await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(1));
+    let mut service = layer(&breaker).layer(Slow(gate));
+    let ready = service.ready().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let sent = breaker.admit(clock::now()).unwrap();
+    let state = CircuitState::HalfOpen;
+    let refused = ready.call(Call::new(())).await;
+    assert_eq!(refused, Err(Some(CircuitOpen { state })));
+    breaker.ended(sent, clock::now(), crate::health::Outcome::Failure);
+    assert!(matches!(breaker.state(clock::now()), CircuitState::Open(_)));
+}
+
+#[derive(Default)]
+struct Wakes(std::sync::atomic::AtomicU32);
+
+impl std::task::Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Issue 16 (f): the switch may be changed while the circuit opens, and either thread may see the
+/// other's old value.
+#[tokio::test(start_paused = true)]
+async fn an_opening_wakes_callers_whatever_the_switch_says() {
+    let breaker = breaker();
+    breaker.close();
+    let mut service = layer(&breaker).layer(Unready(Poll::Pending));
+    let wakes = Arc::<Wakes>::default();
+    let waker = std::task::Waker::from(Arc::clone(&wakes));
+    let mut ask = || service.poll_ready(&mut Context::from_waker(&waker));
+    let woken = || wakes.0.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(ask().is_pending());
+    for _ in 0..5 {
+        let sent = breaker.admit(clock::now()).unwrap();
+        breaker.ended(sent, clock::now(), crate::health::Outcome::Failure);
+    }
+    assert_eq!(woken(), 1);
+    assert!(ask().is_pending(), "it was closed by hand");
+    breaker.automatic();
+    assert_eq!(woken(), 2);
+    assert!(ask().is_ready());
+}

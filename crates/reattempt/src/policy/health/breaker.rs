@@ -67,12 +67,14 @@ impl CircuitBreaker {
         #[cfg(feature = "tokio")]
         let wakes = Arc::clone(&waiting);
         pool.on_event(move |event| {
+            // Whatever the switch says here: it may be changed at this instant, by a thread that
+            // does not see the opening yet. Callers that are woken ask again.
+            #[cfg(feature = "tokio")]
+            if event.change == HealthChange::Opened {
+                wakes.wake_all();
+            }
             // By hand it is open or closed whatever it decides itself.
             if switched.load(Ordering::Relaxed) == AUTOMATIC {
-                #[cfg(feature = "tokio")]
-                if event.change == HealthChange::Opened {
-                    wakes.wake_all();
-                }
                 notified.notify(std::slice::from_ref(event));
             }
         });
@@ -129,10 +131,9 @@ impl CircuitBreaker {
         let was_open = self.is_open();
         self.switch.store(to, Ordering::Relaxed);
         let is_open = self.is_open();
+        // Also if it does not seem to be open: it may be opened at this instant.
         #[cfg(feature = "tokio")]
-        if is_open {
-            self.waiting.wake_all();
-        }
+        self.waiting.wake_all();
         if was_open != is_open {
             let change = if is_open {
                 HealthChange::Opened
@@ -193,12 +194,6 @@ impl CircuitBreaker {
     #[cfg(feature = "tokio")]
     pub(crate) fn wait(&self) -> Waits {
         self.waiting.wait()
-    }
-
-    /// A trial that was reserved is sent now.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn sends(&self, trial: &mut Sent, now: Instant) {
-        self.pool.sends(trial, now);
     }
 
     /// A trial that was reserved was not sent, for no fault of the backend.
