@@ -24,7 +24,7 @@ use log::CallLog;
 pub(crate) use options::{CallerOptions, Options};
 
 /// One state per call. Every attempt writes the atomics; the log is behind a lock that a call whose
-/// first attempt succeeds never takes.
+/// first attempt succeeds does not take, but for the end of a response that is followed.
 #[derive(Debug, Default)]
 pub(crate) struct CallState {
     /// Written only while nothing else shares this state; but for the throttle, which is set once.

@@ -202,14 +202,15 @@ where
     /// With one breaker for all requests: ready while it would refuse, whether or not the inner
     /// service is, so that the caller gets the refusal at once. Callers that wait for the inner
     /// service when the circuit opens are woken and refused. Of a half-open circuit one caller
-    /// waits for the inner service. An error of the inner service is an outcome as that of a
-    /// request is.
+    /// waits for the inner service; whether its request is the trial is decided when it is sent. An
+    /// error of the inner service is an outcome as that of a request is.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         let Some(breaker) = self.breaker.of_all().map(Arc::clone) else {
             return self.inner.poll_ready(cx);
         };
         self.decide(&breaker);
         if matches!(self.permit, Permit::Refused(_)) {
+            self.waits = None;
             return Poll::Ready(Ok(()));
         }
         let Poll::Ready(outcome) = self.inner.poll_ready(cx) else {

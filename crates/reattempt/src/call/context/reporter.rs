@@ -11,8 +11,8 @@ use crate::{Failure, ServerPushback, Stage};
 
 /// Reports what an inner layer or a transport observes in one attempt.
 ///
-/// Owned, cheap to clone, and safe to use late: a report on an attempt that is over is ignored, and
-/// without a recovery layer it has no effect.
+/// Owned, cheap to clone, and safe to use late: a report on an attempt that is over is ignored.
+/// Without a recovery layer only the [end](Self::finish) of a response has an effect.
 #[derive(Debug, Default)]
 pub struct AttemptReporter(pub(super) Attempt);
 

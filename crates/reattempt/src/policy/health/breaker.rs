@@ -128,9 +128,9 @@ impl CircuitBreaker {
     }
 
     fn switch(&self, to: u8) {
-        let was_open = self.is_open();
-        self.switch.store(to, Ordering::Relaxed);
-        let is_open = self.is_open();
+        // In one step: of two threads that open it one notifies.
+        let before = self.switch.swap(to, Ordering::Relaxed);
+        let (was_open, is_open) = (self.is_open_by(before), self.is_open_by(to));
         // Also if it does not seem to be open: it may be opened at this instant.
         #[cfg(feature = "tokio")]
         self.waiting.wake_all();
@@ -149,8 +149,8 @@ impl CircuitBreaker {
         }
     }
 
-    fn is_open(&self) -> bool {
-        match self.switch.load(Ordering::Relaxed) {
+    fn is_open_by(&self, switch: u8) -> bool {
+        match switch {
             AUTOMATIC => self.pool.is_ejected(),
             switched => switched == OPEN,
         }

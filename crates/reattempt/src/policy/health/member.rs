@@ -221,8 +221,9 @@ impl Member {
         self.name.get().map(Arc::clone)
     }
 
-    pub(super) fn leave(&self) {
-        self.gone.store(1, Relaxed);
+    /// Under the pool's lock: whether it is in no list.
+    pub(super) fn set_gone(&self, gone: bool) {
+        self.gone.store(gone.into(), Relaxed);
     }
 
     pub(super) fn is_gone(&self) -> bool {
