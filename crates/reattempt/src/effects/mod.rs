@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+#[cfg(feature = "tokio")]
+mod no_end;
 mod passed;
 
 use crate::call::state::CallState;
@@ -65,24 +67,6 @@ impl<'a> Effects<'a> {
         match self.context.limit() {
             Some(limit) if limit.enforced && limit.passed(now) => StopReason::Deadline,
             _ => StopReason::Cancelled,
-        }
-    }
-
-    /// The response of an attempt may have begun all the same, below a layer that waits for its
-    /// body: what waits for its end learns the failure instead.
-    #[cfg(feature = "tokio")]
-    #[cold]
-    fn no_end_of(&self, record: &AttemptRecord) {
-        let counts = match record.outcome {
-            AttemptOutcome::Success | AttemptOutcome::Committed => return,
-            AttemptOutcome::Retry => Some(true),
-            AttemptOutcome::Fatal => Some(false),
-            AttemptOutcome::Cancelled => None,
-        };
-        // What a layer in between made of it says nothing of the server.
-        let counts = counts.filter(|_| !self.context.report().own_answer);
-        if let Some(state) = self.context.shared() {
-            state.no_end_of(record.number, record.failure.as_ref().zip(counts));
         }
     }
 

@@ -8,8 +8,6 @@ use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::pool;
-#[cfg(feature = "tokio")]
-use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 use crate::info::Backend;
 use crate::policy::throttle::count_success;
@@ -144,25 +142,6 @@ impl CallContext {
     pub fn report(&self) -> AttemptReport {
         let state = self.shared();
         state.map_or_else(AttemptReport::default, |state| state.slots.read(self.key()))
-    }
-
-    /// For an attempt whose response has begun and is [followed](AttemptReport::followed): this
-    /// learns from its end.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn at_end(&self, learns: AtEnd) {
-        if let Some(state) = self.shared() {
-            state.at_end_of(self.attempt(), learns);
-        }
-    }
-
-    /// For layers that learn from the end of a response: the attempt is sent. If a layer above has
-    /// sent it before, to follow a redirect for example, no caller gets that step's response.
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub(crate) fn sent_on(&self) {
-        if let Some(state) = self.shared() {
-            state.sent_on(self.attempt());
-        }
     }
 
     /// For balancers: where this attempt is sent, and whether there is a backend that the call has

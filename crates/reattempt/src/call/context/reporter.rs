@@ -124,8 +124,9 @@ impl AttemptReporter {
         });
     }
 
-    /// For a body wrapper, before the attempt's response is returned: the response will be followed
-    /// to its [end](Self::finish). The recovery layer checks that a layer does so.
+    /// For a body wrapper, as it passes the request on: the response will be followed to its
+    /// [end](Self::finish). The recovery layer checks that a layer does so. A response of the same
+    /// attempt that has begun before is no longer waited for.
     #[must_use]
     pub fn follow(self) -> Self {
         self.with(|state, key| {

@@ -174,6 +174,8 @@ enum Between {
     Reads,
     /// With a response of its own.
     Answers,
+    /// In a later step.
+    FailsLater,
 }
 
 /// How many calls fail until their backend is ejected.
@@ -188,6 +190,7 @@ async fn calls_until_ejected(between: Between) -> Option<usize> {
                 Between::Fails => {}
                 Between::Reads => reporter.finish(Err((&BUSY, true))),
                 Between::Answers => reporter.own_answer(),
+                Between::FailsLater => reporter.in_doubt(),
             }
             Err("it does not return the response")
         }
@@ -207,6 +210,7 @@ async fn a_response_that_fails_above_counts_once() {
     assert_eq!(calls_until_ejected(Between::Fails).await, Some(5));
     assert_eq!(calls_until_ejected(Between::Reads).await, Some(5));
     assert_eq!(calls_until_ejected(Between::Answers).await, None);
+    assert_eq!(calls_until_ejected(Between::FailsLater).await, None);
 }
 
 /// Issue 16 (d)

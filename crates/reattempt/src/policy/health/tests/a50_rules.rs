@@ -295,16 +295,6 @@ fn a_changed_list_keeps_the_state_of_those_that_stay() {
     assert_eq!(lab.ejected(), NONE, "all are new");
 }
 
-#[test]
-fn a_list_that_is_made_of_an_earlier_one_ejects_too() {
-    let mut lab = Lab::new(HealthPolicy::standard(), 3);
-    let shorter = lab.pool.changed(&[Some(0)], lab.now);
-    lab.pool = lab.pool.changed(&[Some(0), Some(1), Some(2)], lab.now);
-    drop(shorter);
-    lab.results(1, 0, 5);
-    assert_eq!(lab.ejected(), [1]);
-}
-
 /// O14
 #[test]
 fn one_dropped_after_a_short_time_is_not_counted() {
