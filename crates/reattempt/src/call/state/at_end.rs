@@ -30,7 +30,7 @@ pub(super) enum EndOf {
 }
 
 impl AtEnd {
-    pub(super) fn ended(self, end: Result<(), (&Failure, bool)>) {
+    fn ended(self, end: Result<(), (&Failure, bool)>) {
         match self {
             Self::Health(open) => {
                 let verdict = match end {
@@ -80,17 +80,16 @@ impl CallState {
                 self.begun(log).at_end.push((EndOf::Call, learns()));
                 return None;
             }
-            let records = log.iter().flat_map(|log| log.info.records.iter().rev());
-            let committed = Some(StopReason::Committed);
-            let record = { records }.find(|record| record.stopped == committed);
-            let failure = record.and_then(|record| record.failure);
-            Some(failure.as_ref().is_none_or(is_accepted))
+            let mut records = log.iter().flat_map(|log| log.info.records.iter().rev());
+            let record = records.find(|record| record.stopped == Some(StopReason::Committed));
+            let failure = record.and_then(|record| record.failure.as_ref());
+            Some(failure.is_none_or(is_accepted))
         })
     }
 
-    /// A response that was followed ended. True if it was committed and open until now. Without a
-    /// recovery layer, or before its layer in between returned it, it is not committed, and those
-    /// that wait for its end learn from it all the same.
+    /// A response that was followed ended. True if it was committed and open until now. Those that
+    /// wait for its end learn from it also if it was not: without a recovery layer, or while a
+    /// layer in between reads it.
     pub(crate) fn ended(
         &self,
         attempt: (AttemptKey, AttemptKind),
