@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+#[cfg(feature = "tokio")]
+mod no_end;
 mod passed;
 
 use crate::call::state::CallState;
@@ -122,6 +124,10 @@ impl CallEffects for Effects<'_> {
                 .failure
                 .filter(|_| retryable)
                 .map(|failure| failure.reason);
+            #[cfg(feature = "tokio")]
+            if state.has_learners() {
+                self.no_end_of(&record);
+            }
             state.record(record, reason);
         }
     }

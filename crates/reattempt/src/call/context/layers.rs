@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::CallContext;
 use crate::call::attempts::ConfigWaiter;
 use crate::call::marks::{POLICY, THROTTLE};
+#[cfg(feature = "tokio")]
+use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 use crate::{RetryThrottle, RoutePolicy};
 
@@ -53,5 +55,24 @@ impl CallContext {
     #[must_use]
     pub(crate) fn take_config_waiter(&self) -> Option<ConfigWaiter> {
         self.shared()?.take_waiter(self.attempt())
+    }
+
+    /// For an attempt whose response has begun and is [followed](AttemptReport::followed): this
+    /// learns from its end.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn at_end(&self, learns: AtEnd) {
+        if let Some(state) = self.shared() {
+            state.at_end_of(self.attempt(), learns);
+        }
+    }
+
+    /// For layers that learn from the end of a response: the attempt is sent. If a layer above has
+    /// sent it before, to follow a redirect for example, no caller gets that step's response.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn sent_on(&self) {
+        if let Some(state) = self.shared() {
+            state.sent_on(self.attempt());
+        }
     }
 }

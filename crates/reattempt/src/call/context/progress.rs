@@ -8,8 +8,6 @@ use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::pool;
-#[cfg(feature = "tokio")]
-use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 use crate::info::Backend;
 use crate::policy::throttle::count_success;
@@ -144,15 +142,6 @@ impl CallContext {
     pub fn report(&self) -> AttemptReport {
         let state = self.shared();
         state.map_or_else(AttemptReport::default, |state| state.slots.read(self.key()))
-    }
-
-    /// For an attempt whose response is committed and [followed](AttemptReport::followed): this
-    /// learns from its end.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn at_end(&self, learns: AtEnd) {
-        if let Some(state) = self.shared() {
-            state.at_end_of(self.attempt(), learns);
-        }
     }
 
     /// For balancers: where this attempt is sent, and whether there is a backend that the call has

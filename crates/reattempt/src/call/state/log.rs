@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 #[cfg(feature = "tokio")]
-use super::at_end::AtEnd;
+use super::at_end::{AtEnd, EndOf};
 use super::identity::Identity;
 use super::{CallState, LOGGED, SENT_MASK};
 use crate::call::attempts::ConfigWaiter;
@@ -27,7 +27,7 @@ pub(super) struct CallLog {
     pub(super) backends: Vec<(u32, Backend)>,
     pub(super) waiters: Vec<(u32, ConfigWaiter)>,
     #[cfg(feature = "tokio")]
-    pub(super) at_end: Vec<(u32, AtEnd)>,
+    pub(super) at_end: Vec<(EndOf, AtEnd)>,
 }
 
 impl CallLog {
@@ -45,11 +45,15 @@ impl CallLog {
         (*identity, *paid) = (None, None);
         backends.clear();
         waiters.clear();
-        #[cfg(feature = "tokio")]
-        at_end.clear();
         info.clear();
         let info = info.records.capacity().max(info.reasons.capacity());
-        info.max(backends.capacity()) <= FEW && waiters.capacity() <= FEW
+        let most = info.max(backends.capacity()).max(waiters.capacity());
+        #[cfg(feature = "tokio")]
+        let most = {
+            at_end.clear();
+            most.max(at_end.capacity())
+        };
+        most <= FEW
     }
 }
 
@@ -106,15 +110,22 @@ impl std::fmt::Debug for CallLog {
 }
 
 impl CallState {
-    pub(super) fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn in_log<T>(&self, act: impl FnOnce(&mut Option<Box<CallLog>>) -> T) -> T {
+        act(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The log, which something is written to now.
+    pub(super) fn begun<'a>(&self, log: &'a mut Option<Box<CallLog>>) -> &'a mut CallLog {
         self.flags.fetch_or(LOGGED, Ordering::Relaxed);
-        write(log.get_or_insert_default())
+        log.get_or_insert_default()
+    }
+
+    pub(super) fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
+        self.in_log(|log| write(self.begun(log)))
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&CallLog) -> T) -> Option<T> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.as_deref().map(read)
+        self.in_log(|log| log.as_deref().map(read))
     }
 
     #[cfg(test)]
