@@ -17,6 +17,27 @@ pub(crate) fn first<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a
         .map(|(_, value)| value)
 }
 
+/// The first value of each of two names, in one pass.
+#[inline]
+pub(crate) fn first_of_two<'a>(
+    headers: &'a HeaderMap,
+    one: &HeaderName,
+    two: &HeaderName,
+) -> (Option<&'a HeaderValue>, Option<&'a HeaderValue>) {
+    if headers.len() > FEW {
+        return (headers.get(one), headers.get(two));
+    }
+    let mut found = (None, None);
+    for (name, value) in headers {
+        if name == one {
+            found.0 = found.0.or(Some(value));
+        } else if name == two {
+            found.1 = found.1.or(Some(value));
+        }
+    }
+    found
+}
+
 /// Removes all values of this name, which hardly any headers have.
 #[cfg(feature = "tokio")]
 #[inline]
