@@ -65,6 +65,31 @@ fn every_copy_has_the_head_of_the_request() {
 }
 
 #[test]
+fn a_copy_has_no_header_of_an_earlier_request() {
+    let mut long = request();
+    for name in ["x-one", "x-two", "x-three"] {
+        long.headers_mut()
+            .insert(name, HeaderValue::from_static("a longer value"));
+    }
+    // Its memory is used again on this thread.
+    let earlier = HttpCall::new(long);
+    drop(earlier.replay(&NEXT).unwrap().into_request());
+    drop(earlier);
+    for names in [&["a"][..], &["a", "b", "c", "d"][..], &[]] {
+        let mut short = Request::new(());
+        for name in names {
+            short
+                .headers_mut()
+                .insert(*name, HeaderValue::from_static(""));
+        }
+        let template = HttpCall::new(short.clone());
+        drop(template.replay(&NEXT).unwrap().into_request());
+        let later = template.replay(&NEXT).unwrap().into_request();
+        assert_eq!(pairs(later.headers()), pairs(short.headers()));
+    }
+}
+
+#[test]
 fn a_header_that_is_set_after_a_copy_is_in_later_ones() {
     let mut template = HttpCall::new(request());
     assert!(template.replay(&NEXT).is_some());
