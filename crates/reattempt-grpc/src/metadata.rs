@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 const FEW: usize = 8;
 
 /// The first value of this name.
+#[cfg(feature = "tokio")]
 #[inline]
 pub(crate) fn first<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     if headers.len() > FEW {

@@ -120,6 +120,10 @@ impl<B> ReplayBody<B> {
 
     fn let_go(&mut self) {
         if let Copied::Open { shared, key } = std::mem::replace(&mut self.0, Copied::Released) {
+            // The last copy frees the buffer: no other one waits, and none is left to ask.
+            if Arc::strong_count(&shared) == 1 {
+                return;
+            }
             let wakers = lock(&shared).close(key);
             wake(wakers);
         }

@@ -41,12 +41,13 @@ struct Rest {
 }
 
 impl Rest {
-    fn of(parts: &Parts) -> Self {
+    #[inline]
+    fn of(parts: &Parts, extensions: KeptExtensions) -> Self {
         Self {
             method: parts.method.clone(),
             uri: parts.uri.clone(),
             version: parts.version,
-            extensions: KeptExtensions::of(&parts.extensions),
+            extensions,
         }
     }
 
@@ -98,13 +99,15 @@ impl State {
     /// For an attempt after which another one may follow.
     #[inline]
     fn for_attempt(&mut self) -> Parts {
-        let rest = match &self.held {
-            Held::Whole(parts) if self.kept.keep(&parts.headers) => Rest::of(parts),
+        // While the parts are here: a caller's extension may panic when it is copied.
+        let extensions = match &self.held {
+            Held::Whole(parts) if self.kept.keep(&parts.headers) => {
+                KeptExtensions::of(&parts.extensions)
+            }
             _ => return self.copy(),
         };
-        // Taken first, and not replaced: that moves the parts once less.
         let parts = self.take();
-        self.held = Held::Rest(rest);
+        self.held = Held::Rest(Rest::of(&parts, extensions));
         parts
     }
 }
