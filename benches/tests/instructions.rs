@@ -66,9 +66,9 @@ const HTTP_CALL_PINS: [(&str, u64); 8] = [
     ("http-get, tower", 3761),
     ("http-put, tower", 3812),
     ("http-get, six", 7361),
-    ("http-put, six", 8961),
-    ("http-get, preset", 6460),
-    ("http-put, preset", 8060),
+    ("http-put, six", 8608),
+    ("http-get, preset", 6410),
+    ("http-put, preset", 7657),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.
