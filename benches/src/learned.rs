@@ -37,22 +37,26 @@ fn elapsed(calls: u64) -> u64 {
     sum
 }
 
-/// Exponential times of ten seconds, always the same, as first attempts of which one in 64 lost.
-fn attempts() -> [EndedAttempt; 1024] {
+/// Exponential times of ten seconds, always the same.
+fn times() -> [Duration; 1024] {
     let mut word = 1_u64;
-    let mut next = || {
+    std::array::from_fn(|_| {
         word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let uniform = ((word >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
         Duration::from_nanos((-10e9 * uniform.ln()) as u64)
-    };
-    let began = now();
+    })
+}
+
+/// First attempts of these times, of which one in 64 lost.
+fn attempts() -> [EndedAttempt; 1024] {
+    let (times, began) = (times(), now());
     std::array::from_fn(|at| {
         let end = if at % 64 == 0 {
             AttemptEnd::Lost
         } else {
             AttemptEnd::Succeeded
         };
-        EndedAttempt::new(1, began + Duration::from_millis(at as u64), next(), end)
+        EndedAttempt::new(1, began + Duration::from_millis(at as u64), times[at], end)
     })
 }
 
@@ -76,7 +80,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct NoneDue {
     learned: ExtraLoad,
-    attempts: [EndedAttempt; 1024],
+    times: [Duration; 1024],
     next: AtomicUsize,
 }
 
@@ -93,10 +97,9 @@ impl HedgeDelay for NoneDue {
         true
     }
 
-    fn ended(&self, attempt: &EndedAttempt) {
-        black_box(attempt);
-        let next = self.next.fetch_add(1, Relaxed) % self.attempts.len();
-        self.learned.ended(&self.attempts[next]);
+    fn first_succeeded(&self, _: Duration, now: Instant) {
+        let next = self.next.fetch_add(1, Relaxed) % self.times.len();
+        self.learned.first_succeeded(self.times[next], now);
     }
 }
 
@@ -144,7 +147,7 @@ fn fixed_delay() -> HedgePolicy {
 fn learned_delay() -> HedgePolicy {
     let delay = NoneDue {
         learned: learned(),
-        attempts: attempts(),
+        times: times(),
         next: AtomicUsize::new(0),
     };
     HedgePolicy::with_delay(3, Arc::new(delay))

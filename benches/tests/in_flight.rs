@@ -9,15 +9,15 @@ const TIMER: u64 = size_of::<tokio::time::Sleep>() as u64;
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, u64); 10] = [
     ("no layers", 40, 1),
-    ("no policy", TIMER + 3297, 10),
-    ("retried, attempt out", TIMER + 3297, 10),
-    ("retried, in back-off", 2 * TIMER + 4217, 14),
-    ("hedged, 1 attempt out", 2 * TIMER + 3329, 11),
-    ("hedged, 3 attempts out", TIMER + 4297, 16),
-    ("inline: no policy", TIMER + 2349, 7),
-    ("inline: retried", TIMER + 2349, 7),
-    ("inline: in back-off", 2 * TIMER + 3269, 11),
-    ("inline: hedged", 2 * TIMER + 2605, 9),
+    ("no policy", TIMER + 3257, 10),
+    ("retried, attempt out", TIMER + 3257, 10),
+    ("retried, in back-off", 2 * TIMER + 4177, 14),
+    ("hedged, 1 attempt out", 2 * TIMER + 3289, 11),
+    ("hedged, 3 attempts out", TIMER + 4281, 17),
+    ("inline: no policy", TIMER + 2293, 7),
+    ("inline: retried", TIMER + 2293, 7),
+    ("inline: in back-off", 2 * TIMER + 3213, 11),
+    ("inline: hedged", 2 * TIMER + 2549, 9),
 ];
 
 #[cfg(target_pointer_width = "64")]

@@ -13,9 +13,9 @@ use pin_project_lite::pin_project;
 use reattempt::CallDeadline;
 use tracing::Span;
 
-use crate::head::status_in_head;
+use crate::head::{STATUS, status_in_head};
 use crate::metadata::first;
-use crate::{BodyErrorCode, Code, ErrorCodes, GRPC_STATUS};
+use crate::{BodyErrorCode, Code, ErrorCodes};
 
 /// Receives the events of a followed call or attempt. Exactly one of `closed` and `ended` is
 /// called; neither is if the caller drops the future or the body first, which drops this value.
@@ -217,7 +217,7 @@ where
                     following.follower.received(data);
                 }
                 frame.trailers_ref().map(|trailers| {
-                    first(trailers, &GRPC_STATUS).map_or(Code::Unknown, Code::from_header)
+                    first(trailers, &STATUS).map_or(Code::Unknown, Code::from_header)
                 })
             }
             Some(Err(error)) => Some(following.body_error.code(error)),

@@ -1,10 +1,14 @@
 //! The status that the head of a response alone determines.
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::metadata::first;
+use crate::metadata::first_of_two;
 use crate::{Code, GRPC_STATUS};
+
+// A reference to a constant makes a value of it each time.
+pub(crate) static STATUS: HeaderName = GRPC_STATUS;
+static TYPE: HeaderName = CONTENT_TYPE;
 
 impl Code {
     /// The code, if the head alone determines it: `grpc-status` (Trailers-Only); an HTTP status
@@ -12,10 +16,11 @@ impl Code {
     /// `None` if the status comes in the trailers.
     #[must_use]
     pub fn from_head(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
-        if let Some(said) = first(headers, &GRPC_STATUS) {
+        let (said, content_type) = first_of_two(headers, &STATUS, &TYPE);
+        if let Some(said) = said {
             return Some(Self::from_header(said));
         }
-        if status == StatusCode::OK && is_grpc(headers) {
+        if status == StatusCode::OK && is_grpc(content_type) {
             return None;
         }
         Some(Self::from_http_status(status.as_u16()))
@@ -23,13 +28,13 @@ impl Code {
 }
 
 /// `application/grpc`, alone or with a format or parameters. A missing content type is accepted.
-fn is_grpc(headers: &HeaderMap) -> bool {
+fn is_grpc(content_type: Option<&HeaderValue>) -> bool {
     const GRPC: &[u8] = b"application/grpc";
-    let Some(said) = first(headers, &CONTENT_TYPE).map(|value| value.as_bytes()) else {
+    let Some(said) = content_type.map(HeaderValue::as_bytes) else {
         return true;
     };
     said.get(..GRPC.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+        .is_some_and(|start| start == GRPC || start.eq_ignore_ascii_case(GRPC))
         && matches!(said.get(GRPC.len()), None | Some(b'+' | b';' | b' '))
 }
 
@@ -43,7 +48,6 @@ pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn code(status: u16, headers: &[(&'static str, &'static str)]) -> Option<Code> {
         let headers = headers.iter().map(|(name, value)| {

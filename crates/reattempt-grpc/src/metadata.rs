@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 const FEW: usize = 8;
 
 /// The first value of this name.
+#[cfg(feature = "tokio")]
 #[inline]
 pub(crate) fn first<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     if headers.len() > FEW {
@@ -15,6 +16,27 @@ pub(crate) fn first<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a
     pairs
         .find(|(other, _)| *other == name)
         .map(|(_, value)| value)
+}
+
+/// The first value of each of two names, in one pass.
+#[inline]
+pub(crate) fn first_of_two<'a>(
+    headers: &'a HeaderMap,
+    one: &HeaderName,
+    two: &HeaderName,
+) -> (Option<&'a HeaderValue>, Option<&'a HeaderValue>) {
+    if headers.len() > FEW {
+        return (headers.get(one), headers.get(two));
+    }
+    let mut found = (None, None);
+    for (name, value) in headers {
+        if name == one {
+            found.0 = found.0.or(Some(value));
+        } else if name == two {
+            found.1 = found.1.or(Some(value));
+        }
+    }
+    found
 }
 
 /// Removes all values of this name, which hardly any headers have.

@@ -129,9 +129,9 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        self.order
-            .inside_recovery("GrpcOutcomeLayer", request.context());
-        let open = request.context().map(|context| Open {
+        let context = request.context();
+        self.order.inside_recovery("GrpcOutcomeLayer", context);
+        let open = context.map(|context| Open {
             reporter: context.reporter().follow(),
             retryable: MethodPolicy::codes(context, self.retryable),
         });

@@ -39,11 +39,15 @@ use reattempt::{CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::metadata::remove;
-use crate::timeout::renew_timeout;
+use crate::metadata::{first_of_two, remove};
+use crate::timeout::{GRPC_TIMEOUT, parse, renew};
 
 /// The header that carries the number of earlier attempts.
 pub const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
+
+// A reference to a constant makes a value of it each time.
+static NAME: HeaderName = PREVIOUS_ATTEMPTS;
+static TIMEOUT: HeaderName = GRPC_TIMEOUT;
 
 /// Sets `grpc-previous-rpc-attempts` and `grpc-timeout` of each attempt.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,21 +96,27 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if !request.context().is_some_and(CallContext::is_claimed) {
+        let context = request.context();
+        if !context.is_some_and(CallContext::is_claimed) {
             self.order.warn(
                 "PreviousAttemptsLayer",
                 "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
             );
         }
-        let previous = request.context().map_or(0, previous_attempts);
-        if previous == 0 {
-            remove(request.headers_mut(), &PREVIOUS_ATTEMPTS);
-        } else {
-            request
-                .headers_mut()
-                .insert(PREVIOUS_ATTEMPTS, HeaderValue::from(previous));
+        let previous = context.map_or(0, previous_attempts);
+        let limit = context.and_then(CallContext::limit);
+        let headers = request.headers_mut();
+        // In one pass: few requests have either.
+        let (of_user, timeout) = first_of_two(headers, &NAME, &TIMEOUT);
+        let (is_set, timeout) = (of_user.is_some(), timeout.and_then(parse));
+        if previous > 0 {
+            headers.insert(PREVIOUS_ATTEMPTS, HeaderValue::from(previous));
+        } else if is_set {
+            headers.remove(PREVIOUS_ATTEMPTS);
         }
-        renew_timeout(&mut request);
+        if let Some(limit) = limit {
+            renew(headers, limit, timeout);
+        }
         PreviousAttemptsFuture {
             inner: self.inner.call(request),
             previous,
@@ -137,7 +147,7 @@ where
             // The count is this client's own; a value from the server is removed.
             let headers = response.headers_mut();
             if *this.previous == 0 {
-                remove(headers, &PREVIOUS_ATTEMPTS);
+                remove(headers, &NAME);
             } else {
                 headers.insert(PREVIOUS_ATTEMPTS, HeaderValue::from(*this.previous));
             }

@@ -5,10 +5,14 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use reattempt::{ReadPushback, ServerPushback};
 
-use crate::{Code, GRPC_STATUS};
+use crate::Code;
+use crate::head::STATUS;
 
 /// The trailer that carries pushback.
 pub const RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+// A reference to a constant makes a value of it each time.
+static PUSHBACK: HeaderName = RETRY_PUSHBACK_MS;
 
 /// Reads A6's pushback from Trailers-Only responses, strictly. Use it in a `PushbackLayer` below
 /// the recovery layer.
@@ -58,9 +62,9 @@ impl GrpcPushback {
         let (mut status, mut pushback) = (None, None::<&HeaderValue>);
         let mut contradicts = false;
         for (name, value) in trailers {
-            if status.is_none() && *name == GRPC_STATUS {
+            if status.is_none() && *name == STATUS {
                 status = Some(Code::from_header(value));
-            } else if *name == RETRY_PUSHBACK_MS {
+            } else if *name == PUSHBACK {
                 contradicts |= pushback.is_some_and(|first| first != value);
                 pushback = Some(value);
             }

@@ -7,9 +7,10 @@ use reattempt::circuit_breaker::{CircuitOpen, OnOpen};
 use reattempt::deadline::OnElapsed;
 use reattempt_http::body::OnBodyElapsed;
 
+use crate::Code;
+use crate::head::STATUS;
 use crate::made_status::{trailers, trailers_only};
 use crate::metadata::first;
-use crate::{Code, GRPC_STATUS};
 
 /// Returns status 4, DEADLINE_EXCEEDED, for an elapsed deadline, as a server would.
 ///
@@ -54,7 +55,7 @@ pub struct AsGrpcStatus;
 /// CANCELLED from elsewhere: only the caller cancels a call, and then it does not wait for the
 /// status.
 fn is_cancelled(headers: &HeaderMap) -> bool {
-    first(headers, &GRPC_STATUS).is_some_and(|status| Code::from_header(status) == Code::Cancelled)
+    first(headers, &STATUS).is_some_and(|status| Code::from_header(status) == Code::Cancelled)
 }
 
 impl<B: Default, E> OnElapsed<Response<B>, E> for AsGrpcStatus {
@@ -119,6 +120,7 @@ mod tests {
     use tower::{BoxError, ServiceBuilder, ServiceExt};
 
     use super::*;
+    use crate::GRPC_STATUS;
 
     type End = Option<Result<HeaderMap, BoxError>>;
 

@@ -56,7 +56,13 @@ const UNITS: [(u8, u64); 6] = [
 
 /// The timeout in these headers; `None` if it is absent or malformed.
 pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
-    let (unit, digits) = first(headers, &GRPC_TIMEOUT)?.as_bytes().split_last()?;
+    static NAME: HeaderName = GRPC_TIMEOUT;
+    first(headers, &NAME).and_then(parse)
+}
+
+/// The timeout that this value says; `None` if it is malformed.
+pub(crate) fn parse(value: &HeaderValue) -> Option<Duration> {
+    let (unit, digits) = value.as_bytes().split_last()?;
     let is_number = (1..=8).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     let amount: u64 = std::str::from_utf8(digits)
         .ok()
@@ -105,12 +111,17 @@ pub(crate) fn write(left: Duration) -> HeaderValue {
 /// [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) does this when an attempt begins. A
 /// transport that delayed the request since then (Wait for Ready) calls this before it sends.
 pub fn renew_timeout<B>(request: &mut Request<B>) {
-    let Some(limit) = request.context().and_then(CallContext::limit) else {
-        return;
-    };
+    if let Some(limit) = request.context().and_then(CallContext::limit) {
+        let own = read(request.headers());
+        renew(request.headers_mut(), limit, own);
+    }
+}
+
+/// The same for a request with this limit and this timeout.
+pub(crate) fn renew(headers: &mut HeaderMap, limit: CallDeadline, own: Option<Duration>) {
     let left = limit.left(tokio::time::Instant::now().into_std());
-    if read(request.headers()).is_none_or(|own| left < own) {
-        request.headers_mut().insert(GRPC_TIMEOUT, write(left));
+    if own.is_none_or(|own| left < own) {
+        headers.insert(GRPC_TIMEOUT, write(left));
     }
 }
 

@@ -10,9 +10,7 @@ use http::header::{CONTENT_TYPE, TE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper::body::Incoming;
 use indicatif::ProgressBar;
 use reattempt::backoff::Randomness;
 use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
@@ -26,16 +24,16 @@ use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::{TransportError, TransportFault};
 use reattempt_testbed::grpc::{self, SeenCall, Server, Step};
 use serde_json::json;
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::ServiceBuilder;
 
+use super::DemoError;
 use super::comparison::Way;
-use super::http::named;
-use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
+use super::exchange::{Exchange, Through, client, named, without};
+use super::load::{CallRecord, Plan, Scene, Seen, drive};
 use super::policies::{
     FIRST_BACKOFF, HEDGE_DELAY, LONGEST_BACKOFF, MILLI_RATIO, MOST_ATTEMPTS, MOST_HEDGED, Policies,
 };
 use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
-use super::{DemoError, tower_stack};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
 const SERVICE: &str = "demo.Catalog";
@@ -55,23 +53,9 @@ pub(crate) async fn run(
         script,
         moved: node_move(&phases(plan.calls, true)),
     };
-    let limit = plan.limit;
-    if way == Way::Bare {
-        let target = Bare {
-            client: client(),
-            address,
-            limit,
-        };
-        return drive(plan, target, &mut scene, progress).await;
-    }
-    if way == Way::Tower {
-        let stack = tower_stack::stack(plan, is_failure, client()).map_err(DemoError::Tower)?;
-        let target = Tower {
-            stack,
-            address,
-            limit,
-        };
-        return drive(plan, target, &mut scene, progress).await;
+    let exchange = GrpcExchange(address);
+    if way != Way::Stack {
+        return without(way, plan, exchange, &mut scene, progress).await;
     }
     let mut options = service_config::Options::new();
     options.randomness = Randomness::seeded(plan.seed);
@@ -92,9 +76,9 @@ pub(crate) async fn run(
         .layer(JournalLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
-        .map_response(|response: Response<hyper::body::Incoming>| response.map(BodyExt::boxed))
-        .service(client());
-    drive(plan, Through { stack, address }, &mut scene, progress).await
+        .map_response(|response: Response<Incoming>| response.map(BodyExt::boxed))
+        .service(client(GrpcExchange::HTTP2));
+    drive(plan, Through::new(stack, exchange), &mut scene, progress).await
 }
 
 /// The policies of both methods, as a service config.
@@ -131,19 +115,6 @@ fn config(plan: &Plan) -> String {
         },
     })
     .to_string()
-}
-
-fn client<B>() -> Client<HttpConnector, B>
-where
-    B: Body<Data: Send> + Send + 'static,
-{
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    Client::builder(TokioExecutor::new())
-        .http2_only(true)
-        // Only the stack under test retries.
-        .retry_canceled_requests(false)
-        .build(connector)
 }
 
 async fn start(options: grpc::Options, script: &Arc<Script>) -> io::Result<Server> {
@@ -195,108 +166,51 @@ impl Scene for GrpcScene {
     }
 }
 
-fn request(address: SocketAddr, number: usize) -> Request<Full<Bytes>> {
-    let method = if is_search(number) { "Search" } else { "Get" };
-    let mut request = Request::new(Full::new(frame_message(number.to_string().as_bytes())));
-    *request.method_mut() = Method::POST;
-    // An address and these names always form a valid URI.
-    *request.uri_mut() = format!("http://{address}/{SERVICE}/{method}")
-        .parse()
-        .unwrap_or(Uri::from_static("/"));
-    let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert(TE, HeaderValue::from_static("trailers"));
-    request
-}
+/// Calls of the server at this address; the message carries the number of the call.
+#[derive(Clone, Copy, Debug)]
+struct GrpcExchange(SocketAddr);
 
-/// The result for the caller, after the answer is read to its end.
-async fn seen<B, E>(outcome: Result<Response<B>, E>) -> Seen
-where
-    B: Body<Error: std::error::Error + Send + Sync + 'static>,
-    E: TransportError,
-{
-    let response = outcome.map_err(|error| named(error.fault()))?;
-    let of_head = status(response.headers());
-    let body = response.into_body().collect().await;
-    let body = body.map_err(|error| named(TransportFault::of(&error)))?;
-    match of_head.or_else(|| body.trailers().and_then(status)) {
-        Some(Code::Ok) => Ok(()),
-        Some(Code::DeadlineExceeded) => Err("timeout".into()),
-        Some(code) => Err(code.name().into()),
-        None => Err("no status".into()),
+impl Exchange for GrpcExchange {
+    const HTTP2: bool = true;
+
+    fn request(self, number: usize) -> Request<Full<Bytes>> {
+        let method = if is_search(number) { "Search" } else { "Get" };
+        let mut request = Request::new(Full::new(frame_message(number.to_string().as_bytes())));
+        *request.method_mut() = Method::POST;
+        // An address and these names always form a valid URI.
+        *request.uri_mut() = format!("http://{}/{SERVICE}/{method}", self.0)
+            .parse()
+            .unwrap_or(Uri::from_static("/"));
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        request
     }
-}
 
-/// What tower's retry sends again: it sees heads, not trailers.
-fn is_failure(response: &Response<hyper::body::Incoming>) -> bool {
-    let status = status(response.headers());
-    matches!(status, Some(Code::Unavailable | Code::ResourceExhausted))
+    async fn seen<B, E>(outcome: Result<Response<B>, E>) -> Seen
+    where
+        B: Body<Data: Send, Error: std::error::Error + Send + Sync + 'static> + Send + 'static,
+        E: TransportError + Send,
+    {
+        let response = outcome.map_err(|error| named(error.fault()))?;
+        let of_head = status(response.headers());
+        let body = response.into_body().collect().await;
+        let body = body.map_err(|error| named(TransportFault::of(&error)))?;
+        match of_head.or_else(|| body.trailers().and_then(status)) {
+            Some(Code::Ok) => Ok(()),
+            Some(Code::DeadlineExceeded) => Err("timeout".into()),
+            Some(code) => Err(code.name().into()),
+            None => Err("no status".into()),
+        }
+    }
+
+    /// It sees heads, not trailers.
+    fn is_failure(response: &Response<Incoming>) -> bool {
+        let status = status(response.headers());
+        matches!(status, Some(Code::Unavailable | Code::ResourceExhausted))
+    }
 }
 
 fn status(headers: &HeaderMap) -> Option<Code> {
     headers.get(GRPC_STATUS).map(Code::from_header)
-}
-
-#[derive(Clone)]
-struct Bare {
-    client: Client<HttpConnector, Full<Bytes>>,
-    address: SocketAddr,
-    limit: Duration,
-}
-
-impl Target for Bare {
-    async fn call(&self, number: usize) -> Outcome {
-        let answer = self.client.request(request(self.address, number));
-        bare(self.limit, async { seen(answer.await).await }).await
-    }
-}
-
-#[derive(Clone)]
-struct Through<S> {
-    stack: S,
-    address: SocketAddr,
-}
-
-impl<S, B> Target for Through<S>
-where
-    S: Service<
-            Request<Full<Bytes>>,
-            Response = Response<B>,
-            Error: TransportError + Send,
-            Future: Send,
-        > + Clone
-        + Send
-        + Sync
-        + 'static,
-    B: Body<Data: Send, Error: std::error::Error + Send + Sync + 'static> + Send + 'static,
-{
-    async fn call(&self, number: usize) -> Outcome {
-        let request = request(self.address, number);
-        through(self.stack.clone(), request, seen).await
-    }
-}
-
-#[derive(Clone)]
-struct Tower<S> {
-    stack: S,
-    address: SocketAddr,
-    limit: Duration,
-}
-
-impl<S> Target for Tower<S>
-where
-    S: Service<
-            Request<Full<Bytes>>,
-            Response = Response<hyper::body::Incoming>,
-            Error = BoxError,
-            Future: Send,
-        > + Clone
-        + Send
-        + Sync
-        + 'static,
-{
-    async fn call(&self, number: usize) -> Outcome {
-        let request = request(self.address, number);
-        tower_stack::call(self.limit, self.stack.clone(), request, seen).await
-    }
 }

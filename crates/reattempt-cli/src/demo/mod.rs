@@ -3,6 +3,7 @@
 
 mod capability;
 mod comparison;
+mod exchange;
 mod grpc;
 mod html;
 mod http;

@@ -34,12 +34,14 @@ pin_project! {
     pub struct LimitedRequestBody<B> {
         #[pin]
         inner: B,
-        watched: Option<Watched>,
+        // Boxed: few calls have a limit, and all move the body.
+        watched: Option<Box<Watched>>,
     }
 }
 
 impl<B> LimitedRequestBody<B> {
-    pub(super) const fn new(inner: B, watched: Option<Watched>) -> Self {
+    pub(super) fn new(inner: B, watched: Option<Watched>) -> Self {
+        let watched = watched.map(Box::new);
         Self { inner, watched }
     }
 }

@@ -28,15 +28,16 @@ pin_project! {
     pub struct LimitedResponseBody<B> {
         #[pin]
         inner: Option<B>,
-        watched: Option<Watched>,
+        // Boxed: few calls have a limit, and all move the body.
+        watched: Option<Box<Watched>>,
     }
 }
 
 impl<B> LimitedResponseBody<B> {
-    pub(super) const fn new(inner: B, watched: Option<Watched>) -> Self {
+    pub(super) fn new(inner: B, watched: Option<Watched>) -> Self {
         Self {
             inner: Some(inner),
-            watched,
+            watched: watched.map(Box::new),
         }
     }
 }

@@ -123,11 +123,11 @@ pub struct WaitsForReady<S> {
     order: StackCheck,
 }
 
-fn waits<B>(request: &Request<B>) -> bool {
+fn waits<B>(request: &Request<B>, context: Option<&CallContext>) -> bool {
     match request.extensions().get() {
         Some(WaitForReady(waits)) => *waits,
         None => {
-            let method = request.context().and_then(MethodPolicy::of);
+            let method = context.and_then(MethodPolicy::of);
             method.and_then(|method| method.wait_for_ready) == Some(true)
         }
     }
@@ -157,9 +157,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.order
-            .inside_recovery("WaitForReadyLayer", request.context());
-        let copy = if waits(&request) {
+        let context = request.context();
+        self.order.inside_recovery("WaitForReadyLayer", context);
+        let copy = if waits(&request, context) {
             again(&request)
         } else {
             None

@@ -184,10 +184,17 @@ impl<B> Buffer<B> {
         self.waiting()
     }
 
+    #[inline]
     fn waiting(&mut self) -> Vec<Waker> {
-        if !std::mem::take(&mut self.waits) {
-            return Vec::new();
+        if std::mem::take(&mut self.waits) {
+            self.take_wakers()
+        } else {
+            Vec::new()
         }
+    }
+
+    #[cold]
+    fn take_wakers(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         if let Some(rare) = &mut self.rare {
             if let Some(all) = &rare.wake_all {
@@ -215,6 +222,7 @@ impl<B> Buffer<B> {
     }
 
     /// Frees what every copy has read.
+    #[inline]
     fn trim(&mut self) {
         let live = self.cursors.iter().filter(|cursor| cursor.is_live());
         self.frames.free(live.map(|cursor| cursor.place));

@@ -53,25 +53,46 @@ pub(super) enum Standing {
 pub(super) struct Cursors {
     one: Option<Cursor>,
     two: Option<Cursor>,
-    more: Vec<Cursor>,
+    more: Option<Box<More>>,
 }
+
+/// Of concurrent attempts, and of attempts whose transport holds its copy for longer.
+#[derive(Debug, Default)]
+struct More(Vec<Cursor>);
 
 impl Cursors {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Cursor> {
-        self.one.iter().chain(&self.two).chain(&self.more)
+        let more = self.more.iter().flat_map(|more| &more.0);
+        self.one.iter().chain(&self.two).chain(more)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Cursor> {
         let first = self.one.iter_mut().chain(&mut self.two);
-        first.chain(&mut self.more)
+        first.chain(self.more.iter_mut().flat_map(|more| &mut more.0))
     }
 
+    #[inline]
     pub(super) fn get(&self, key: u32) -> Option<&Cursor> {
-        self.iter().find(|cursor| cursor.key == key)
+        match (&self.one, &self.two) {
+            (Some(one), _) if one.key == key => Some(one),
+            (_, Some(two)) if two.key == key => Some(two),
+            _ => {
+                let mut more = self.more.as_ref()?.0.iter();
+                more.find(|cursor| cursor.key == key)
+            }
+        }
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut Cursor> {
-        self.iter_mut().find(|cursor| cursor.key == key)
+        match (&mut self.one, &mut self.two) {
+            (Some(one), _) if one.key == key => Some(one),
+            (_, Some(two)) if two.key == key => Some(two),
+            _ => {
+                let mut more = self.more.as_mut()?.0.iter_mut();
+                more.find(|cursor| cursor.key == key)
+            }
+        }
     }
 
     /// Of the template alone.
@@ -79,7 +100,7 @@ impl Cursors {
         Self {
             one: Some(Cursor::new(template, 0)),
             two: None,
-            more: Vec::new(),
+            more: None,
         }
     }
 
@@ -91,7 +112,7 @@ impl Cursors {
         } else if self.two.is_none() {
             self.two = Some(cursor);
         } else {
-            self.more.push(cursor);
+            self.more.get_or_insert_default().0.push(cursor);
         }
     }
 
@@ -101,8 +122,9 @@ impl Cursors {
             .take_if(is_it)
             .or_else(|| self.two.take_if(is_it))
             .or_else(|| {
-                let at = self.more.iter().position(|cursor| cursor.key == key)?;
-                Some(self.more.swap_remove(at))
+                let more = &mut self.more.as_mut()?.0;
+                let at = more.iter().position(|cursor| cursor.key == key)?;
+                Some(more.swap_remove(at))
             })
     }
 }

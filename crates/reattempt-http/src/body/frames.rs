@@ -16,12 +16,16 @@ pub(super) struct Place {
     within: usize,
 }
 
+/// The frames after the first one.
+#[derive(Debug, Default)]
+struct Rest(VecDeque<Kept>);
+
 /// Append-only at one end, freed from the other.
 #[derive(Debug)]
 pub(super) struct Frames {
     /// The first frame in place: most bodies have one, for which nothing is allocated.
     first: Option<Kept>,
-    rest: VecDeque<Kept>,
+    rest: Option<Box<Rest>>,
     /// The number of the first frame kept.
     base: u64,
     bytes: usize,
@@ -33,7 +37,7 @@ impl Frames {
     pub(super) const fn new(limit: usize, budget: Option<BufferBudget>) -> Self {
         Self {
             first: None,
-            rest: VecDeque::new(),
+            rest: None,
             base: 0,
             bytes: 0,
             limit,
@@ -46,27 +50,31 @@ impl Frames {
         self.base == 0
     }
 
+    #[inline]
     fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.rest.len()
+        usize::from(self.first.is_some()) + self.rest.as_ref().map_or(0, |rest| rest.0.len())
     }
 
     fn back(&self) -> Option<&Kept> {
-        self.rest.back().or(self.first.as_ref())
+        let rest = self.rest.as_ref();
+        rest.and_then(|rest| rest.0.back()).or(self.first.as_ref())
+    }
+
+    fn back_mut(&mut self) -> Option<&mut Kept> {
+        let rest = self.rest.as_mut();
+        rest.and_then(|rest| rest.0.back_mut())
+            .or(self.first.as_mut())
     }
 
     fn push_back(&mut self, kept: Kept) {
         match &self.first {
             None => self.first = Some(kept),
-            Some(_) => self.rest.push_back(kept),
+            Some(_) => self.rest.get_or_insert_default().0.push_back(kept),
         }
     }
 
     fn pop_front(&mut self) -> Option<Kept> {
-        let next = if self.rest.is_empty() {
-            None
-        } else {
-            self.rest.pop_front()
-        };
+        let next = self.rest.as_mut().and_then(|rest| rest.0.pop_front());
         std::mem::replace(&mut self.first, next)
     }
 
@@ -91,12 +99,13 @@ impl Frames {
     fn at(&self, frame: u64) -> Option<&Kept> {
         match frame.checked_sub(self.base)? {
             0 => self.first.as_ref(),
-            behind => self.rest.get(usize::try_from(behind - 1).ok()?),
+            behind => self.rest.as_ref()?.0.get(usize::try_from(behind - 1).ok()?),
         }
     }
 
     /// Returns the next frame for a copy and advances its position; `None` if it has not arrived
     /// yet.
+    #[inline]
     pub(super) fn read(&self, place: &mut Place) -> Option<Frame<Bytes>> {
         let (at, kept) = self.unread(*place)?;
         *place = Place {
@@ -107,7 +116,16 @@ impl Frames {
     }
 
     /// What a copy reads next, and where that begins.
+    #[inline]
     fn unread(&self, place: Place) -> Option<(Place, &Kept)> {
+        // Most copies are at the end whenever they are asked.
+        if place.frame >= self.next() {
+            return None;
+        }
+        self.unread_after(place)
+    }
+
+    fn unread_after(&self, place: Place) -> Option<(Place, &Kept)> {
         let mut place = self.still(place);
         loop {
             let kept = self.at(place.frame)?;
@@ -131,6 +149,7 @@ impl Frames {
     }
 
     /// True if there is nothing to read for this copy now.
+    #[inline]
     pub(super) fn is_read(&self, place: Place) -> bool {
         self.unread(place).is_none()
     }
@@ -150,8 +169,7 @@ impl Frames {
         if !self.take(fresh.size()) {
             return false;
         }
-        let last = self.rest.back_mut().or(self.first.as_mut());
-        if !last.is_some_and(|last| last.gathers(fresh)) {
+        if !self.back_mut().is_some_and(|last| last.gathers(fresh)) {
             self.push_back(Kept::new(fresh, self.len()));
         }
         true
@@ -163,10 +181,14 @@ impl Frames {
     }
 
     /// Frees what all of these copies have read.
+    #[inline]
     pub(super) fn free(&mut self, places: impl Iterator<Item = Place>) {
-        if self.first.is_none() {
-            return;
+        if self.first.is_some() {
+            self.free_some(places);
         }
+    }
+
+    fn free_some(&mut self, places: impl Iterator<Item = Place>) {
         let needed = places.map(|place| self.needed(place)).min();
         let mut freed = 0;
         while needed.is_none_or(|needed| needed > self.base) {

@@ -64,6 +64,19 @@ fn lock<B>(shared: &Mutex<Buffer<B>>) -> MutexGuard<'_, Buffer<B>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// After the lock was released.
+#[inline]
+fn wake(wakers: Vec<Waker>) {
+    if !wakers.is_empty() {
+        wake_all(wakers);
+    }
+}
+
+#[cold]
+fn wake_all(wakers: Vec<Waker>) {
+    wakers.into_iter().for_each(Waker::wake);
+}
+
 impl<B> ReplayBody<B>
 where
     B: Body + Unpin,
@@ -101,14 +114,18 @@ impl<B> ReplayBody<B> {
     pub fn commit(&self) {
         if let Copied::Open { shared, key } = &self.0 {
             let wakers = lock(shared).commit(*key);
-            wakers.into_iter().for_each(Waker::wake);
+            wake(wakers);
         }
     }
 
     fn let_go(&mut self) {
         if let Copied::Open { shared, key } = std::mem::replace(&mut self.0, Copied::Released) {
+            // The last copy frees the buffer: no other one waits, and none is left to ask.
+            if Arc::strong_count(&shared) == 1 {
+                return;
+            }
             let wakers = lock(&shared).close(key);
-            wakers.into_iter().for_each(Waker::wake);
+            wake(wakers);
         }
     }
 }
@@ -162,7 +179,7 @@ impl<B> Replay for ReplayBody<B> {
     fn attempt_over(&self, number: u32) {
         if let Copied::Open { shared, .. } = &self.0 {
             let wakers = lock(shared).attempt_over(number);
-            wakers.into_iter().for_each(Waker::wake);
+            wake(wakers);
         }
     }
 
@@ -211,7 +228,7 @@ where
             return Poll::Ready(None);
         };
         let (polled, wakers) = lock(shared).poll_frame(*key, cx);
-        wakers.into_iter().for_each(Waker::wake);
+        wake(wakers);
         polled
     }
 

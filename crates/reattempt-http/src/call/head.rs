@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::request::Parts;
-use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
+use http::{HeaderMap, Method, Request, Uri, Version};
 
+use super::kept_extensions::KeptExtensions;
 use super::kept_headers::KeptHeaders;
 use super::pool;
 
@@ -36,16 +37,17 @@ struct Rest {
     method: Method,
     uri: Uri,
     version: Version,
-    extensions: Extensions,
+    extensions: KeptExtensions,
 }
 
 impl Rest {
-    fn of(parts: &Parts) -> Self {
+    #[inline]
+    fn of(parts: &Parts, extensions: KeptExtensions) -> Self {
         Self {
             method: parts.method.clone(),
             uri: parts.uri.clone(),
             version: parts.version,
-            extensions: parts.extensions.clone(),
+            extensions,
         }
     }
 
@@ -55,7 +57,7 @@ impl Rest {
         parts.method = self.method.clone();
         parts.uri = self.uri.clone();
         parts.version = self.version;
-        parts.extensions = self.extensions.clone();
+        parts.extensions = self.extensions.to_map();
         parts.headers = headers;
         parts
     }
@@ -83,6 +85,7 @@ impl State {
     }
 
     /// For an attempt after which no other one follows.
+    #[inline]
     fn take(&mut self) -> Parts {
         match std::mem::take(&mut self.held) {
             Held::Whole(parts) => parts,
@@ -94,15 +97,18 @@ impl State {
     }
 
     /// For an attempt after which another one may follow.
+    #[inline]
     fn for_attempt(&mut self) -> Parts {
-        let rest = match &self.held {
-            Held::Whole(parts) if self.kept.keep(&parts.headers) => Rest::of(parts),
+        // While the parts are here: a caller's extension may panic when it is copied.
+        let extensions = match &self.held {
+            Held::Whole(parts) if self.kept.keep(&parts.headers) => {
+                KeptExtensions::of(&parts.extensions)
+            }
             _ => return self.copy(),
         };
-        match std::mem::replace(&mut self.held, Held::Rest(rest)) {
-            Held::Whole(parts) => parts,
-            _ => self.copy(),
-        }
+        let parts = self.take();
+        self.held = Held::Rest(Rest::of(&parts, extensions));
+        parts
     }
 }
 
@@ -117,9 +123,7 @@ impl Shared {
 
     /// Keeps nothing of a request but memory.
     pub(super) fn clear(&mut self) {
-        let state = self.get_mut();
-        state.held = Held::Nothing;
-        state.kept.clear();
+        self.get_mut().held = Held::Nothing;
     }
 }
 

@@ -4,25 +4,33 @@ use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The longest text whose memory is kept for a later request.
+/// The longest text, whose memory is kept for a later request.
 const MOST_KEPT: usize = 4 * 1024;
+const LEAST_KEPT: usize = 64;
 
 /// The headers of a request, in the order of its map: of each its lengths, its name and its value.
 ///
 /// A copy of a map counts a reference of each name and value that is not static, and allocates
 /// twice. A text takes half of the instructions and of the memory; a map is made of it only if an
 /// attempt fails.
+///
+/// After them comes an empty name, which no header has. What follows is left of an earlier request
+/// with the same memory.
 #[derive(Default)]
 pub(super) struct KeptHeaders(Vec<u8>);
 
 /// What is before a header, in eight bytes: the length of its name (at most 65,535) in the lowest
-/// 16 bits, that of its value in the next 32, and whether the value is sensitive.
+/// 16 bits, that of its value in the next 32, and whether the value is sensitive. Both fit in
+/// [`MOST_KEPT`].
 #[derive(Clone, Copy)]
 struct Lengths(u64);
 
 const SENSITIVE: u64 = 1 << 48;
 
 impl Lengths {
+    /// Of no header.
+    const NONE: Self = Self(0);
+
     fn name(self) -> usize {
         usize::from(self.0 as u16)
     }
@@ -32,34 +40,46 @@ impl Lengths {
     }
 }
 
+const LENGTHS: usize = size_of::<Lengths>();
+
 impl KeptHeaders {
-    /// False where they take more than most requests' do, or a length does not fit: a copy of the
-    /// map shares its values.
+    /// False where they take more than most requests' do: a copy of the map shares its values.
     pub(super) fn keep(&mut self, map: &HeaderMap) -> bool {
-        let text = &mut self.0;
-        text.clear();
+        let mut used = 0;
         for (name, value) in map {
             let (name, bytes) = (name.as_str().as_bytes(), value.as_bytes());
-            let sensitive = if value.is_sensitive() { SENSITIVE } else { 0 };
-            let (of_name, of_value) = (name.len() as u64, bytes.len() as u64);
-            let fits = text.len() + name.len() + bytes.len() <= MOST_KEPT;
-            if !fits || of_name > u64::from(u16::MAX) || of_value > u64::from(u32::MAX) {
+            let end = used + LENGTHS + name.len() + bytes.len();
+            if end > self.0.len() && !self.grow(end) {
                 return false;
             }
-            let lengths = of_name | of_value << 16 | sensitive;
-            text.extend_from_slice(&lengths.to_le_bytes());
-            text.extend_from_slice(name);
-            text.extend_from_slice(bytes);
+            let sensitive = if value.is_sensitive() { SENSITIVE } else { 0 };
+            let lengths = name.len() as u64 | (bytes.len() as u64) << 16 | sensitive;
+            let room = self.0.get_mut(used..end);
+            let Some((to_lengths, room)) = room.and_then(<[u8]>::split_first_chunk_mut) else {
+                return false;
+            };
+            *to_lengths = lengths.to_le_bytes();
+            let (to_name, to_value) = room.split_at_mut(name.len());
+            to_name.copy_from_slice(name);
+            to_value.copy_from_slice(bytes);
+            used = end;
+        }
+        let behind = self.0.get_mut(used..).unwrap_or_default();
+        if let Some(none) = behind.first_chunk_mut() {
+            *none = Lengths::NONE.0.to_le_bytes();
         }
         true
     }
 
-    /// Keeps no header, and memory only for as many as most requests have.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-        if self.0.capacity() > MOST_KEPT {
-            self.0 = Vec::new();
+    /// Makes room for this many bytes, if most requests take no more: a length then fits.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= MOST_KEPT;
+        if fits {
+            self.0.resize(bytes.next_power_of_two().max(LEAST_KEPT), 0);
         }
+        fits
     }
 
     pub(super) fn to_map(&self) -> HeaderMap {
@@ -68,7 +88,8 @@ impl KeptHeaders {
         while let Some((name, value)) = next(&mut rest) {
             map.append(name, value);
         }
-        debug_assert!(rest.is_empty(), "a header of a map is not valid");
+        let at_end = rest.first_chunk() == Some(&[0; LENGTHS]) || rest.len() < LENGTHS;
+        debug_assert!(at_end, "a header of a map is not valid");
         map
     }
 }
@@ -77,6 +98,9 @@ impl KeptHeaders {
 fn next(rest: &mut &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let (lengths, after) = rest.split_first_chunk()?;
     let lengths = Lengths(u64::from_le_bytes(*lengths));
+    if lengths.name() == 0 {
+        return None;
+    }
     let (name, after) = after.split_at_checked(lengths.name())?;
     let (value, after) = after.split_at_checked(lengths.value())?;
     *rest = after;

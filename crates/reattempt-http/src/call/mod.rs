@@ -29,6 +29,7 @@
 //! ```
 
 mod head;
+mod kept_extensions;
 mod kept_headers;
 mod layers;
 mod pool;
@@ -168,8 +169,9 @@ impl<B> HttpRequest for HttpCall<B> {
     }
 
     #[inline]
-    fn uri(&mut self) -> &Uri {
-        &self.head.parts_mut().uri
+    fn target(&mut self) -> (&Uri, &HeaderMap) {
+        let parts = self.head.parts_mut();
+        (&parts.uri, &parts.headers)
     }
 
     #[inline]

@@ -9,8 +9,8 @@ pub trait HttpRequest: HasCallContext {
     /// The method.
     fn method(&mut self) -> &Method;
 
-    /// The URI.
-    fn uri(&mut self) -> &Uri;
+    /// The URI, and the headers, of which the origin may be one.
+    fn target(&mut self) -> (&Uri, &HeaderMap);
 
     /// The headers.
     fn headers_mut(&mut self) -> &mut HeaderMap;
@@ -23,8 +23,8 @@ impl<B> HttpRequest for Request<B> {
     }
 
     #[inline]
-    fn uri(&mut self) -> &Uri {
-        Self::uri(self)
+    fn target(&mut self) -> (&Uri, &HeaderMap) {
+        (Self::uri(self), Self::headers(self))
     }
 
     #[inline]

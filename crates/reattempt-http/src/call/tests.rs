@@ -65,6 +65,53 @@ fn every_copy_has_the_head_of_the_request() {
 }
 
 #[test]
+fn a_copy_has_no_header_of_an_earlier_request() {
+    let mut long = request();
+    for name in ["x-one", "x-two", "x-three"] {
+        long.headers_mut()
+            .insert(name, HeaderValue::from_static("a longer value"));
+    }
+    // Its memory is used again on this thread.
+    let earlier = HttpCall::new(long);
+    drop(earlier.replay(&NEXT).unwrap().into_request());
+    drop(earlier);
+    for names in [&["a"][..], &["a", "b", "c", "d"][..], &[]] {
+        let mut short = Request::new(());
+        for name in names {
+            short
+                .headers_mut()
+                .insert(*name, HeaderValue::from_static(""));
+        }
+        let template = HttpCall::new(short.clone());
+        drop(template.replay(&NEXT).unwrap().into_request());
+        let later = template.replay(&NEXT).unwrap().into_request();
+        assert_eq!(pairs(later.headers()), pairs(short.headers()));
+    }
+}
+
+/// The extension of a tonic client is kept apart, others in their map.
+#[cfg(feature = "tonic")]
+#[test]
+fn every_copy_has_the_method_of_a_tonic_client() {
+    let method = || tonic::GrpcMethod::new("shop.Cart", "Add");
+    let mut alone = Request::new(());
+    alone.extensions_mut().insert(method());
+    let mut beside = request();
+    beside.extensions_mut().insert(method());
+    for (request, others) in [(alone, 0), (beside, 1)] {
+        let template = HttpCall::new(request);
+        let copies = [1, 2, 3].map(|_| template.replay(&NEXT).unwrap());
+        for sent in copies.into_iter().chain([template]) {
+            let sent = sent.into_request();
+            let kept = sent.extensions().get::<tonic::GrpcMethod<'static>>();
+            let kept = kept.map(|kept| (kept.service(), kept.method()));
+            assert_eq!(kept, Some(("shop.Cart", "Add")));
+            assert_eq!(sent.extensions().len(), 2 + others, "and the context");
+        }
+    }
+}
+
+#[test]
 fn a_header_that_is_set_after_a_copy_is_in_later_ones() {
     let mut template = HttpCall::new(request());
     assert!(template.replay(&NEXT).is_some());

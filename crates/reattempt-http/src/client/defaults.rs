@@ -42,10 +42,8 @@ impl ClientThrottle {
             Self::None => None,
             Self::Shared(throttle) => Some(Arc::clone(throttle)),
             Self::PerOrigin(origins) => {
-                // Copied only where the URI names no host.
-                let names_host = request.uri().authority().is_some();
-                let host = (!names_host).then(|| request.headers_mut().get(HOST).cloned());
-                Some(origins.of(request.uri(), || host.as_ref().and_then(Option::as_ref)))
+                let (uri, headers) = request.target();
+                Some(origins.of(uri, || headers.get(HOST)))
             }
         }
     }

@@ -28,10 +28,8 @@ impl Counted {
             criticality,
             handle,
         } = self;
-        if handle.at_end(|| AtEnd::Admission(Arc::clone(&admission), criticality)) {
-            return;
-        }
-        if let Some(accepted) = handle.was_accepted() {
+        let learns = || AtEnd::Admission(Arc::clone(&admission), criticality);
+        if let Some(accepted) = handle.was_accepted(learns) {
             admission.ended(criticality, accepted);
         }
     }

@@ -126,6 +126,43 @@ async fn a_response_that_is_followed_counts_by_its_end() {
     assert_eq!(adds_at_end(None).await, [none, none]);
 }
 
+/// Issue 16 (c): a layer in between reads the response before the call's future resolves.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_ended_before_its_call_counts_by_its_end() {
+    const BUSY: Failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+    const BROKEN: Failure = Failure::new(UNKNOWN, Stage::Response);
+    let ends: [(Result<(), (&Failure, bool)>, _); 3] = [
+        (Ok(()), (1, 1)),
+        (Err((&BUSY, true)), (1, 0)),
+        (Err((&BROKEN, false)), (1, 1)),
+    ];
+    for (end, seen) in ends {
+        let admission = strict();
+        let attempts = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let follows = tower::service_fn(move |call: Call<()>| {
+            let first = attempts.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+            let reporter = call.context().unwrap().reporter().follow();
+            std::future::ready(Ok::<_, Refused>((reporter, first)))
+        });
+        // The failure of the first attempt is not the call's.
+        let begins =
+            |outcome: Result<&(AttemptReporter, bool), &Refused>, _: &CallContext| match outcome {
+                Ok((_, true)) => Verdict::Retry(BUSY),
+                _ => Verdict::Committed,
+            };
+        let service = ServiceBuilder::new()
+            .layer(AdmissionLayer::new(admission.clone()))
+            .map_response(move |(reporter, _): (AttemptReporter, bool)| reporter.finish(end))
+            .layer(RetryLayer::new(
+                begins,
+                MaxAttempts::new(2, Backoff::constant(ms(10))),
+            ))
+            .service(follows);
+        service.oneshot(Call::new(())).await.unwrap();
+        assert_eq!(admission.seen(), seen, "{end:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_its_caller_drops_does_not_count() {
     let admission = strict();

@@ -25,7 +25,7 @@ use log::CallLog;
 pub(crate) use options::{CallerOptions, Options};
 
 /// One state per call. Every attempt writes the atomics; the log is behind a lock that a call whose
-/// first attempt succeeds never takes.
+/// first attempt succeeds does not take, but for the end of a response that is followed.
 #[derive(Debug, Default)]
 pub(crate) struct CallState {
     /// Written only while nothing else shares this state; but for the throttle, which is set once.
@@ -35,7 +35,7 @@ pub(crate) struct CallState {
     pub(crate) slots: AttemptSlots,
     /// Written by the recovery layer only, so a plain load and store is enough.
     progress: AtomicU64,
-    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`] and [`LEFT_WAITER`].
+    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`], [`LEFT_WAITER`] and [`LEARNS`].
     flags: AtomicU8,
     /// When the call first had to wait, if [`TIMED`] says so.
     began: Began,
@@ -69,6 +69,9 @@ const COPIED: u8 = 1 << 1;
 const SEEN_BACKENDS: u8 = 1 << 2;
 /// An attempt left a waiter, which was perhaps taken since.
 const LEFT_WAITER: u8 = 1 << 3;
+/// Something waits, or waited, for the end of a response.
+#[cfg(feature = "tokio")]
+const LEARNS: u8 = 1 << 4;
 
 impl CallState {
     /// The state of the call itself.

@@ -122,6 +122,16 @@ enum Permit {
     Trial(Trial),
 }
 
+impl Permit {
+    /// The trial that was reserved is not sent.
+    #[inline]
+    fn give_back(self) {
+        if let Self::Trial(mut trial) = self {
+            trial.set_idle();
+        }
+    }
+}
+
 impl<S, C, M, B> Circuit<S, C, M, B> {
     /// What a request of any kind would meet now.
     fn decide(&mut self, breaker: &Arc<CircuitBreaker>) {
@@ -192,14 +202,15 @@ where
     /// With one breaker for all requests: ready while it would refuse, whether or not the inner
     /// service is, so that the caller gets the refusal at once. Callers that wait for the inner
     /// service when the circuit opens are woken and refused. Of a half-open circuit one caller
-    /// waits for the inner service. An error of the inner service is an outcome as that of a
-    /// request is.
+    /// waits for the inner service; whether its request is the trial is decided when it is sent. An
+    /// error of the inner service is an outcome as that of a request is.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         let Some(breaker) = self.breaker.of_all().map(Arc::clone) else {
             return self.inner.poll_ready(cx);
         };
         self.decide(&breaker);
         if matches!(self.permit, Permit::Refused(_)) {
+            self.waits = None;
             return Poll::Ready(Ok(()));
         }
         let Poll::Ready(outcome) = self.inner.poll_ready(cx) else {
@@ -215,19 +226,24 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let admitted = match std::mem::replace(&mut self.permit, Permit::Undecided) {
-            Permit::Refused(state) => Err(state),
-            Permit::Trial(trial) => Ok(Some(trial)),
-            Permit::Undecided => match self.breaker.pick(&request) {
+        let permit = std::mem::replace(&mut self.permit, Permit::Undecided);
+        let admitted = if let Permit::Refused(state) = permit {
+            Err(state)
+        } else {
+            // A reservation is given back: what holds now counts, and not what held when the
+            // service got ready.
+            permit.give_back();
+            match self.breaker.pick(&request) {
                 None => Ok(None),
                 Some(breaker) => {
                     let admitted = breaker.admit(clock::now());
                     admitted.map(|sent| Some(Trial::new(breaker, sent)))
                 }
-            },
+            }
         };
         let context = request.context();
         if let Some(context) = context {
+            context.sent_on();
             let reporter = context.reporter();
             reporter.circuit_open(admitted.is_err());
             if admitted.is_err() {
@@ -247,7 +263,6 @@ where
             Ok(trial) => {
                 let context = context.map(CallContext::share);
                 let future = self.inner.call(request);
-                let trial = trial.map(Trial::sent);
                 CircuitFuture::sent(future, trial, self.classifier.clone(), context)
             }
             Err(state) => CircuitFuture::refused(self.on_open.on_open(CircuitOpen { state })),

@@ -1,5 +1,6 @@
 mod late;
 mod readiness;
+mod reserved;
 
 use std::time::Duration;
 

@@ -29,16 +29,6 @@ impl Trial {
         self.is_idle = true;
     }
 
-    /// The request is sent.
-    pub(super) fn sent(mut self) -> Self {
-        let reserved = self.sent.as_mut().filter(|_| self.is_idle);
-        if let Some(sent) = reserved {
-            self.breaker.sends(sent, clock::now());
-        }
-        self.is_idle = false;
-        self
-    }
-
     /// The response has begun: the breaker learns from its end.
     pub(super) fn begun(&mut self, context: &CallContext) {
         let sent = self.sent.take();

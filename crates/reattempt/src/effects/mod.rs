@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 mod hedged;
+#[cfg(feature = "tokio")]
+mod no_end;
 mod passed;
 
 use crate::call::state::CallState;
@@ -119,6 +121,10 @@ impl<'a> Effects<'a> {
                 .failure
                 .filter(|_| retryable)
                 .map(|failure| failure.reason);
+            #[cfg(feature = "tokio")]
+            if state.has_learners() {
+                self.no_end_of(record);
+            }
             state.record(record, reason);
         }
     }

@@ -13,10 +13,9 @@ use tower_service::Service;
 
 use super::Config;
 use super::hedging::{Beside, Hedging};
-use super::settle::fed;
 use super::waiting::Waiting;
 use crate::clock;
-use crate::policy::{AttemptEnd, HedgeView};
+use crate::policy::HedgeView;
 use crate::poll::{as_poll, polled_after_completion};
 use crate::recovery::Source;
 
@@ -131,7 +130,11 @@ where
 #[inline(never)]
 fn waited<H>(policy: &HedgePolicy, beside: &mut Beside<H>) {
     if let Beside::Waits(waiting) = std::mem::replace(beside, Beside::Nothing) {
-        fed(policy, 1, waiting.began(), AttemptEnd::Succeeded);
+        if policy.learns() {
+            let now = clock::now();
+            let took = now.saturating_duration_since(waiting.began().unwrap_or(now));
+            policy.delay().first_succeeded(took, now);
+        }
         Waiting::give_back(waiting);
     }
 }

@@ -21,7 +21,10 @@ pub(super) fn fed(policy: &HedgePolicy, number: u32, sent: Option<Instant>, end:
     if policy.learns() {
         let attempt = match sent {
             None => EndedAttempt::at_once(end),
-            Some(sent) => EndedAttempt::since(number, sent, end),
+            Some(sent) => {
+                let now = clock::now();
+                EndedAttempt::now(number, now.saturating_duration_since(sent), now, end)
+            }
         };
         policy.delay().ended(&attempt);
     }

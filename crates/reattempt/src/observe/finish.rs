@@ -3,10 +3,10 @@
 use crate::{AttemptReporter, Failure};
 
 impl AttemptReporter {
-    /// A committed response ended: with `Err` if it failed. Counted once, and only if the recovery
-    /// layer had left the response open: in the throttle, in the health of its backend, by its
-    /// circuit breaker and by admission. `Err` with `counts` false is recorded but not counted in
-    /// the throttle (a fatal status).
+    /// A response that is [followed](Self::follow) ended: with `Err` if it failed. Counted once: in
+    /// the health of its backend and by its circuit breaker; in the throttle, the call's record and
+    /// by admission only if the recovery layer had left the response open. `Err` with `counts`
+    /// false is recorded but not counted in the throttle (a fatal status).
     pub fn finish(&self, end: Result<(), (&Failure, bool)>) {
         let was_open = self.conclude(end);
         #[cfg(feature = "tokio")]

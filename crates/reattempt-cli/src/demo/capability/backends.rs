@@ -14,7 +14,8 @@ use reattempt_testbed::http::{Script, SeenRequest, Server, Step};
 use tower::Layer;
 
 use super::super::DemoError;
-use super::super::http::Through;
+use super::super::exchange::Through;
+use super::super::http::HttpExchange;
 use super::super::load::Target;
 use super::super::stats::Side;
 use super::super::style::millis;
@@ -97,13 +98,13 @@ pub(super) async fn run(scale: Scale, progress: &ProgressBar) -> Result<Sheet, D
     progress.set_message("backends, in turn");
     let servers = Servers::start().await?;
     let in_turn = Backends::new(servers.all.iter().map(connect))?;
-    let target = Through::new(layer.layer(in_turn), servers.all[0].addr());
+    let target = Through::new(layer.layer(in_turn), HttpExchange(servers.all[0].addr()));
     let without = measure(scale, &servers, target, progress).await?;
 
     progress.set_message("backends, with health");
     let servers = Servers::start().await?;
     let healthy = layer.backends(servers.all.iter().map(connect), HealthPolicy::standard());
-    let target = Through::new(layer.layer(healthy), servers.all[0].addr());
+    let target = Through::new(layer.layer(healthy), HttpExchange(servers.all[0].addr()));
     let with = measure(scale, &servers, target, progress).await?;
     Ok(sheet(&[without, with]))
 }

@@ -10,7 +10,8 @@ use reattempt_testbed::http::{Script, SeenRequest, Server, Step};
 use tower::Layer;
 
 use super::super::DemoError;
-use super::super::http::Through;
+use super::super::exchange::Through;
+use super::super::http::HttpExchange;
 use super::super::stats::Side;
 use super::super::style::millis;
 use super::super::table::percent;
@@ -55,7 +56,7 @@ async fn measure(scale: Scale, policy: &str, progress: &ProgressBar) -> Result<S
         .timeout(Duration::from_secs(2))
         .route(table.policies);
     let stack = layer.layer(to(server.addr()));
-    let target = Through::new(stack, server.addr());
+    let target = Through::new(stack, HttpExchange(server.addr()));
     send(&target, 0..BEFORE, RATE, progress).await?;
     let before = requests.load(Ordering::Relaxed);
     let records = send(&target, BEFORE..calls(scale), RATE, progress).await?;

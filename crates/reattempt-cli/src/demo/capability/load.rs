@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use tower::{Service, ServiceBuilder};
 
 use super::super::DemoError;
-use super::super::http::client;
+use super::super::exchange::{Exchange, client};
+use super::super::http::HttpExchange;
 use super::super::load::{CallRecord, Pace, Target, recorded};
 
 /// Makes these calls at this rate, and waits for each of them.
@@ -60,5 +61,5 @@ pub(super) fn to(
                 .unwrap_or(Uri::from_static("/"));
             request
         })
-        .service(client())
+        .service(client(HttpExchange::HTTP2))
 }

@@ -15,7 +15,8 @@ use tokio::time::Instant;
 use tower::Layer;
 
 use super::super::DemoError;
-use super::super::http::Through;
+use super::super::exchange::Through;
+use super::super::http::HttpExchange;
 use super::super::stats::Side;
 use super::super::style::millis;
 use super::Scale;
@@ -78,7 +79,7 @@ async fn measure(
     let stack = layer
         .timeout(Duration::from_secs(1))
         .layer(to(server.addr()));
-    let target = Through::new(stack, server.addr());
+    let target = Through::new(stack, HttpExchange(server.addr()));
     let records = send(&target, 0..calls(scale), OFFERED, progress).await?;
     Ok(Seen {
         side: Side::new(records),

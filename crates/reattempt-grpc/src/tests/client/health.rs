@@ -68,3 +68,42 @@ async fn a_backend_that_is_down_is_ejected() {
     assert_eq!((name.as_str(), status.is_ejected()), ("down", true));
     assert_eq!(down.server.times().len(), 5);
 }
+
+/// Issue 16 (b): the layers below that of the stream's status take the head for a begun response.
+#[tokio::test(start_paused = true)]
+async fn a_head_alone_is_a_failure_of_its_backend() {
+    let wire = Wire::new(&[HeadAlone]);
+    let layer = GrpcClientLayer::new(retrying(3, "14"));
+    let channel = tower::util::BoxCloneService::new(wire.channel());
+    let policy = HealthPolicy::standard().max_ejection_percent(100);
+    let backends = layer.backends([("one", channel)], policy);
+    let client = layer.layer(backends.clone());
+    for _ in 0..5 {
+        assert!(!backends.status()[0].1.is_ejected());
+        let ended = outcome(client.clone(), Instant::now(), message(5)).await;
+        assert_eq!(ended.code, Code::Unknown);
+    }
+    assert!(backends.status()[0].1.is_ejected());
+}
+
+/// The same of a failure in trailers that is held until its layer knows it.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_was_held_is_a_failure_of_its_backend() {
+    let server = Server::new([Late(Code::Unavailable)]);
+    let classifier = GrpcClassifier::new();
+    let policy = HealthPolicy::standard().max_ejection_percent(100);
+    let channel = service_fn(move |request: Request<()>| server.clone().attempt(request));
+    let backends = reattempt::backends::Balanced::new([("one", channel)], policy, classifier);
+    let client = ServiceBuilder::new()
+        .layer(RetryLayer::new(classifier, reattempt::strategy::NeverRetry))
+        .layer(GrpcOutcomeLayer::new())
+        .layer(HoldHeadersLayer::new().methods(|_| true))
+        .service(backends.clone());
+    for _ in 0..5 {
+        assert!(!backends.status()[0].1.is_ejected());
+        let answer = client.clone().oneshot(Request::new(())).await.unwrap();
+        let code = Code::from_head(answer.status(), answer.headers());
+        assert_eq!(code, Some(Code::Unavailable));
+    }
+    assert!(backends.status()[0].1.is_ejected());
+}

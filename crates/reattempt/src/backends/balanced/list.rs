@@ -99,6 +99,7 @@ impl<S> List<S> {
 
     #[cold]
     fn choose_again(&self, context: &CallContext) -> Option<Sent> {
+        context.sent_on();
         let tried = self.places(&context.backends_tried());
         let attempt = Attempted {
             tried: &tried,

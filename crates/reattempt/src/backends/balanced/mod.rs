@@ -40,6 +40,8 @@ use list::List;
 /// nothing against the backend ([`Outcome::of`](crate::health::Outcome::of)). A committed response
 /// counts by its [end](crate::AttemptReporter::finish) if a layer
 /// [follows](crate::AttemptReporter::follow) it, and otherwise as an answer when its head arrives.
+/// If a layer in between makes a failure of it, that counts instead; if it sends a further step of
+/// the attempt, or an answer of its own, the response counts nowhere.
 pub struct Balanced<S, C, P = NoPushback> {
     /// There once it was called: a clone that only changes the list keeps none, and no service that
     /// was removed.

@@ -62,22 +62,16 @@ impl CallHandle {
         }
     }
 
-    /// Whether the call has a committed response that is followed to its end; then this learns from
-    /// it.
+    /// Whether the server accepted the call. `None` while it is in progress, and if no recovery
+    /// layer acts on it; also if a layer follows its response and that has not ended: then this
+    /// learns from the end.
     #[cfg(feature = "tokio")]
-    pub(crate) fn at_end(&self, learns: impl FnOnce() -> AtEnd) -> bool {
-        let state = self.0.call().filter(|_| !self.is_copied());
-        state.is_some_and(|state| {
-            state.stopped() == Some(StopReason::Committed) && state.at_end_of_call(learns)
-        })
-    }
-
-    /// Whether the server accepted the call, as far as the head of its response says. `None` also
-    /// while it is in progress, and if no recovery layer acts on it.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn was_accepted(&self) -> Option<bool> {
+    pub(crate) fn was_accepted(&self, learns: impl FnOnce() -> AtEnd) -> Option<bool> {
         let state = self.0.call().filter(|_| !self.is_copied())?;
-        was_accepted(state.stopped()?, state.sent_any(), || state.last_failure())
+        match state.stopped()? {
+            StopReason::Committed => state.accepted_at_end(learns),
+            stopped => was_accepted(stopped, state.sent_any(), || state.last_failure()),
+        }
     }
 
     /// What happened in the call so far.

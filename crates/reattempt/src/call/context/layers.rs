@@ -60,7 +60,7 @@ impl CallContext {
         self.shared()?.take_waiter(self.attempt())
     }
 
-    /// For an attempt whose response is committed and [followed](AttemptReport::followed): this
+    /// For an attempt whose response has begun and is [followed](AttemptReport::followed): this
     /// learns from its end.
     #[cfg(feature = "tokio")]
     pub(crate) fn at_end(&self, learns: AtEnd) {
@@ -93,5 +93,15 @@ impl CallContext {
             && self
                 .shared()
                 .is_some_and(|state| state.others_in_flight(self.key()))
+    }
+
+    /// For layers that learn from the end of a response: the attempt is sent. If a layer above has
+    /// sent it before, to follow a redirect for example, no caller gets that step's response.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn sent_on(&self) {
+        if let Some(state) = self.shared() {
+            state.sent_on(self.attempt());
+        }
     }
 }

@@ -11,8 +11,8 @@ use crate::{Failure, ServerPushback, Stage};
 
 /// Reports what an inner layer or a transport observes in one attempt.
 ///
-/// Owned, cheap to clone, and safe to use late: a report on an attempt that is over is ignored, and
-/// without a recovery layer it has no effect.
+/// Owned, cheap to clone, and safe to use late: a report on an attempt that is over is ignored.
+/// Without a recovery layer only the [end](Self::finish) of a response has an effect.
 #[derive(Debug, Default)]
 pub struct AttemptReporter(pub(super) Attempt);
 
@@ -124,27 +124,28 @@ impl AttemptReporter {
         });
     }
 
-    /// For a body wrapper, before the attempt's response is returned: the response will be followed
-    /// to its [end](Self::finish). The recovery layer checks that a layer does so.
+    /// For a body wrapper, as it passes the request on: the response will be followed to its
+    /// [end](Self::finish). The recovery layer checks that a layer does so. A response of the same
+    /// attempt that has begun before is no longer waited for.
     #[must_use]
     pub fn follow(self) -> Self {
-        self.with(|state, key| state.slots.set(key, Flag::FOLLOWED));
+        self.with(|state, key| {
+            #[cfg(feature = "tokio")]
+            state.sent_on(key.attempt);
+            state.slots.set(key, Flag::FOLLOWED);
+        });
         self
     }
 
-    /// [`finish`](Self::finish) without the log. True if the response was open until now.
+    /// [`finish`](Self::finish) without the log. True if the response was committed and open until
+    /// now.
     pub(crate) fn conclude(&self, end: Result<(), (&Failure, bool)>) -> bool {
         let Some(state) = self.0.call() else {
             return false;
         };
         let key = self.0.marks.key();
-        if !state.slots.conclude(key) {
+        if !state.ended((key, self.0.marks.kind()), end) {
             return false;
-        }
-        #[cfg(feature = "tokio")]
-        state.ended(key.attempt, end);
-        if let Err((failure, counts)) = end {
-            state.concluded(key, self.0.marks.kind(), failure, counts);
         }
         let Some(throttle) = self.0.throttle() else {
             return true;

@@ -137,6 +137,27 @@ fn failing_calls_allocate_their_log_once() {
     assert_eq!(log_of(5), None, "a long log is freed");
 }
 
+/// Issue 16 (a)
+#[cfg(feature = "tokio")]
+#[test]
+fn a_long_list_of_awaited_ends_is_freed() {
+    use crate::call::AtEnd;
+    let log_of = |number| {
+        let mut context = CallContext::default();
+        context.claim_first();
+        for _ in 0..number {
+            context.at_end(AtEnd::Admission(Arc::default(), context.criticality()));
+        }
+        drop(context);
+        let state = fresh();
+        let log = state.log_address();
+        give_back(state);
+        log
+    };
+    assert!(log_of(4).is_some());
+    assert_eq!(log_of(5), None);
+}
+
 #[test]
 fn options_attached_below_a_handle_are_kept_for_the_next_call() {
     let bucket = TokenBucket::new(10, 100).expect("numbers that A6 allows");

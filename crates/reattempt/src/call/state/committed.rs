@@ -1,36 +1,61 @@
-//! How a committed response ended.
+//! How a response ended that was followed.
 
 use super::CallState;
+use super::log::CallLog;
 use crate::call::attempts::AttemptKey;
 use crate::info::AttemptRecord;
 use crate::{AttemptKind, AttemptOutcome, Failure, StopReason};
 
 impl CallState {
+    /// A response that was followed ended. True if it was committed and open until now. In the
+    /// log's lock, so that no layer sees a response that is over without the record of its failure.
+    pub(super) fn conclude(
+        &self,
+        log: &mut Option<Box<CallLog>>,
+        attempt: (AttemptKey, AttemptKind),
+        end: Result<(), (&Failure, bool)>,
+    ) -> bool {
+        let was_open = self.slots.conclude(attempt.0);
+        if let (true, Err((failure, counts))) = (was_open, end) {
+            self.begun(log).concluded(attempt, failure, counts);
+        }
+        was_open
+    }
+
+    /// As with the feature `tokio`, without layers that learn from it.
+    #[cfg(not(feature = "tokio"))]
+    pub(crate) fn ended(
+        &self,
+        attempt: (AttemptKey, AttemptKind),
+        end: Result<(), (&Failure, bool)>,
+    ) -> bool {
+        self.in_log(|log| self.conclude(log, attempt, end))
+    }
+}
+
+impl CallLog {
     /// A committed response ended in a failure. The success path left no record of it, unless an
     /// observer wanted one.
-    pub(crate) fn concluded(
-        &self,
-        key: AttemptKey,
-        kind: AttemptKind,
+    fn concluded(
+        &mut self,
+        (key, kind): (AttemptKey, AttemptKind),
         failure: &Failure,
         counts: bool,
     ) {
-        self.write(|log| {
-            if counts {
-                log.info.count_reason(failure.reason);
-            }
-            let number = key.attempt;
-            let mut records = log.info.records.iter_mut().rev();
-            if let Some(record) = records.find(|record| record.number == number) {
-                record.failure = Some(*failure);
-                return;
-            }
-            let mut record = AttemptRecord::new(number, kind, AttemptOutcome::Committed);
+        if counts {
+            self.info.count_reason(failure.reason);
+        }
+        let number = key.attempt;
+        let mut records = self.info.records.iter_mut().rev();
+        if let Some(record) = records.find(|record| record.number == number) {
             record.failure = Some(*failure);
-            record.stopped = Some(StopReason::Committed);
-            let mut backends = log.backends.iter().rev();
-            record.backend = backends.find(|(n, _)| *n == number).map(|(_, b)| b.clone());
-            log.info.push(record, None);
-        });
+            return;
+        }
+        let mut record = AttemptRecord::new(number, kind, AttemptOutcome::Committed);
+        record.failure = Some(*failure);
+        record.stopped = Some(StopReason::Committed);
+        let mut backends = self.backends.iter().rev();
+        record.backend = backends.find(|(n, _)| *n == number).map(|(_, b)| b.clone());
+        self.info.push(record, None);
     }
 }

@@ -1,10 +1,9 @@
 //! The log of a call: its records, and what its attempts left.
 
-use std::ops::DerefMut;
 use std::sync::PoisonError;
 
 #[cfg(feature = "tokio")]
-use super::at_end::AtEnd;
+use super::at_end::{AtEnd, EndOf};
 use super::identity::Identity;
 use super::{CallState, LOGGED, SENT_MASK};
 use crate::call::attempts::ConfigWaiter;
@@ -28,7 +27,7 @@ pub(super) struct CallLog {
     pub(super) backends: Vec<(u32, Backend)>,
     pub(super) waiters: Vec<(u32, ConfigWaiter)>,
     #[cfg(feature = "tokio")]
-    pub(super) at_end: Vec<(u32, AtEnd)>,
+    pub(super) at_end: Vec<(EndOf, AtEnd)>,
 }
 
 impl CallLog {
@@ -46,11 +45,15 @@ impl CallLog {
         (*identity, *paid) = (None, None);
         backends.clear();
         waiters.clear();
-        #[cfg(feature = "tokio")]
-        at_end.clear();
         info.clear();
         let info = info.records.capacity().max(info.reasons.capacity());
-        info.max(backends.capacity()) <= FEW && waiters.capacity() <= FEW
+        let most = info.max(backends.capacity()).max(waiters.capacity());
+        #[cfg(feature = "tokio")]
+        let most = {
+            at_end.clear();
+            most.max(at_end.capacity())
+        };
+        most <= FEW
     }
 }
 
@@ -107,20 +110,22 @@ impl std::fmt::Debug for CallLog {
 }
 
 impl CallState {
-    /// The log, to be written.
-    fn lock(&self) -> impl DerefMut<Target = Option<Box<CallLog>>> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn in_log<T>(&self, act: impl FnOnce(&mut Option<Box<CallLog>>) -> T) -> T {
+        act(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The log, which something is written to now.
+    pub(super) fn begun<'a>(&self, log: &'a mut Option<Box<CallLog>>) -> &'a mut CallLog {
         self.flags.fetch_or(LOGGED, Ordering::Relaxed);
-        log
+        log.get_or_insert_default()
     }
 
     pub(super) fn write<T>(&self, write: impl FnOnce(&mut CallLog) -> T) -> T {
-        write(self.lock().get_or_insert_default())
+        self.in_log(|log| write(self.begun(log)))
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&CallLog) -> T) -> Option<T> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.as_deref().map(read)
+        self.in_log(|log| log.as_deref().map(read))
     }
 
     #[cfg(test)]
@@ -138,12 +143,12 @@ impl CallState {
     }
 
     pub(crate) fn record(&self, record: &AttemptRecord, reason: Option<RetryReason>) {
-        let mut log = self.lock();
-        let log = log.get_or_insert_default();
-        if record.paid {
-            log.paid = record.failure;
-        }
-        log.info.push(record.clone(), reason);
+        self.write(|log| {
+            if record.paid {
+                log.paid = record.failure;
+            }
+            log.info.push(record.clone(), reason);
+        });
     }
 
     /// The failure for which the throttle last paid for a retry. A call that succeeds at once has

@@ -61,3 +61,33 @@ async fn a_trial_that_no_layer_follows_closes_it() {
     reporter.finish(Err((&LOST, true)));
     assert_eq!(breaker.state(clock::now()), CircuitState::Closed);
 }
+
+/// Issue 16 (a): a layer in between follows a redirect to another origin.
+#[tokio::test(start_paused = true)]
+async fn a_step_does_not_learn_from_the_end_of_the_next() {
+    let (first, second) = (breaker(), breaker());
+    let begins: fn(Result<&AttemptReporter, &CircuitOpen>, &CallContext) -> Verdict =
+        |_, _| Verdict::Committed;
+    let streams = service_fn(|call: Call<()>| async move {
+        Streams::Ok(call.context().unwrap().reporter().follow())
+    });
+    let of = |breaker: &Arc<CircuitBreaker>| {
+        CircuitBreakerLayer::new(Arc::clone(breaker), begins).layer(streams)
+    };
+    let both = (of(&first), of(&second));
+    let redirects = service_fn(move |call: Call<()>| {
+        let (first, second) = both.clone();
+        async move {
+            first.oneshot(call.clone()).await?;
+            second.oneshot(call).await
+        }
+    });
+    let retries = RetryLayer::new(begins, crate::strategy::NeverRetry);
+    for _ in 0..5 {
+        let service = retries.layer(redirects.clone());
+        let reporter = service.oneshot(Call::new(())).await.unwrap();
+        reporter.finish(Err((&LOST, true)));
+    }
+    assert_eq!(first.state(clock::now()), CircuitState::Closed);
+    assert!(matches!(second.state(clock::now()), CircuitState::Open(_)));
+}

@@ -37,16 +37,6 @@ impl Pool {
         }
     }
 
-    /// A reserved trial is sent now: what it takes is measured from here.
-    #[cfg(feature = "tokio")]
-    pub(super) fn sends(&self, trial: &mut Sent, now: Instant) {
-        let now = self.common.nanos(now);
-        // Another one took its place if it was reserved for long.
-        if self.members[0].is_probe_moved(trial.since, now) {
-            trial.since = now;
-        }
-    }
-
     /// A reserved trial was not sent: the next request is one.
     #[cfg(feature = "tokio")]
     pub(super) fn unsent(&self, sent: Sent, now: Instant) {

@@ -67,12 +67,14 @@ impl CircuitBreaker {
         #[cfg(feature = "tokio")]
         let wakes = Arc::clone(&waiting);
         pool.on_event(move |event| {
+            // Whatever the switch says here: it may be changed at this instant, by a thread that
+            // does not see the opening yet. Callers that are woken ask again.
+            #[cfg(feature = "tokio")]
+            if event.change == HealthChange::Opened {
+                wakes.wake_all();
+            }
             // By hand it is open or closed whatever it decides itself.
             if switched.load(Ordering::Relaxed) == AUTOMATIC {
-                #[cfg(feature = "tokio")]
-                if event.change == HealthChange::Opened {
-                    wakes.wake_all();
-                }
                 notified.notify(std::slice::from_ref(event));
             }
         });
@@ -126,13 +128,12 @@ impl CircuitBreaker {
     }
 
     fn switch(&self, to: u8) {
-        let was_open = self.is_open();
-        self.switch.store(to, Ordering::Relaxed);
-        let is_open = self.is_open();
+        // In one step: of two threads that open it one notifies.
+        let before = self.switch.swap(to, Ordering::Relaxed);
+        let (was_open, is_open) = (self.is_open_by(before), self.is_open_by(to));
+        // Also if it does not seem to be open: it may be opened at this instant.
         #[cfg(feature = "tokio")]
-        if is_open {
-            self.waiting.wake_all();
-        }
+        self.waiting.wake_all();
         if was_open != is_open {
             let change = if is_open {
                 HealthChange::Opened
@@ -148,8 +149,8 @@ impl CircuitBreaker {
         }
     }
 
-    fn is_open(&self) -> bool {
-        match self.switch.load(Ordering::Relaxed) {
+    fn is_open_by(&self, switch: u8) -> bool {
+        match switch {
             AUTOMATIC => self.pool.is_ejected(),
             switched => switched == OPEN,
         }
@@ -193,12 +194,6 @@ impl CircuitBreaker {
     #[cfg(feature = "tokio")]
     pub(crate) fn wait(&self) -> Waits {
         self.waiting.wait()
-    }
-
-    /// A trial that was reserved is sent now.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn sends(&self, trial: &mut Sent, now: Instant) {
-        self.pool.sends(trial, now);
     }
 
     /// A trial that was reserved was not sent, for no fault of the backend.

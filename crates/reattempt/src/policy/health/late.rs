@@ -29,7 +29,7 @@ impl Pool {
         if sent.role != Role::Regular {
             self.probed(&member, since, &sent, Outcome::Success, false);
             if member.returned_at() == since {
-                member.begin_in_doubt(self.common.policy.load().failures_in_doubt());
+                member.begin_with(self.common.policy.load().failures_in_doubt());
             }
         }
         self.hold(&member, since, hold);

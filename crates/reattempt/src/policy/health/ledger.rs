@@ -193,11 +193,17 @@ impl Common {
         let Some(most) = self.policy.load().consecutive_failures else {
             return false;
         };
+        if in_a_row < most {
+            return true;
+        }
         // Not at each further one: the lock would be asked by all failing calls.
-        if in_a_row >= most && in_a_row % most == 0 {
+        if member.is_due(in_a_row, most) {
             let cause = HealthCause::FailuresInARow;
             self.with_ledger(|ledger| self.eject(ledger, member, now, cause));
+            if !member.is_ejected() {
+                member.refused_after(in_a_row);
+            }
         }
-        in_a_row < most || member.is_ejected()
+        member.is_ejected()
     }
 }

@@ -24,6 +24,9 @@ pub(super) struct Member {
     failures: AtomicU64,
     /// Failures without an answer between them.
     in_a_row: AtomicU32,
+    /// After how many of them it should have been ejected last, and could not be; 0 if it was not
+    /// to be.
+    refused_at: AtomicU32,
     /// When it was ejected; 0 if it is not.
     ejected_at: AtomicU64,
     /// A50's ejection time multiplier.
@@ -54,6 +57,7 @@ impl Member {
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),
+            refused_at: AtomicU32::new(0),
             ejected_at: AtomicU64::new(0),
             times: AtomicU32::new(0),
             joined_at: AtomicU64::new(joined_at),
@@ -70,7 +74,7 @@ impl Member {
     pub(super) fn succeeded(&self) {
         self.successes.fetch_add(1, Relaxed);
         if self.in_a_row.load(Relaxed) != 0 {
-            self.in_a_row.store(0, Relaxed);
+            self.begin_with(0);
         }
     }
 
@@ -83,10 +87,23 @@ impl Member {
         self.in_a_row.fetch_add(1, Relaxed).saturating_add(1)
     }
 
-    /// It is back as far as is known: it begins with this many failures in a row.
-    #[cfg(feature = "tokio")]
-    pub(super) fn begin_in_doubt(&self, failures: u32) {
+    /// Whether this many failures in a row are enough to ask for an ejection: at the threshold
+    /// `most`, whenever it was set, and if it could not be ejected then, each time that it has
+    /// failed so often again.
+    pub(super) fn is_due(&self, in_a_row: u32, most: u32) -> bool {
+        let refused_at = self.refused_at.load(Relaxed);
+        in_a_row >= most && (refused_at == 0 || in_a_row.wrapping_sub(refused_at) >= most)
+    }
+
+    /// It should have been ejected now, and could not be.
+    pub(super) fn refused_after(&self, in_a_row: u32) {
+        self.refused_at.store(in_a_row, Relaxed);
+    }
+
+    /// From now on it has failed this often in a row.
+    pub(super) fn begin_with(&self, failures: u32) {
         self.in_a_row.store(failures, Relaxed);
+        self.refused_at.store(0, Relaxed);
     }
 
     /// Whether its last attempt failed or had no answer for long.
@@ -121,7 +138,7 @@ impl Member {
     pub(super) fn eject(&self, now: u64) {
         self.ejected_at.store(now.max(1), Relaxed);
         self.times.store(self.times().saturating_add(1), Relaxed);
-        self.in_a_row.store(0, Relaxed);
+        self.begin_with(0);
         self.joined_at.store(0, Relaxed);
     }
 
@@ -137,7 +154,7 @@ impl Member {
     /// Under the pool's lock. `in_a_row` is how many failures it starts with.
     pub(super) fn uneject(&self, now: u64, in_a_row: u32) {
         self.ejected_at.store(0, Relaxed);
-        self.in_a_row.store(in_a_row, Relaxed);
+        self.begin_with(in_a_row);
         self.joined_at.store(now, Relaxed);
         self.returned_at.store(now, Relaxed);
         // The next sweep judges what was sent from now on.
@@ -169,15 +186,6 @@ impl Member {
     /// Whether the probe in flight is the one that was sent then.
     pub(super) fn is_probed_since(&self, since: u64) -> bool {
         self.probed_since.load(Relaxed) == since
-    }
-
-    /// The probe in flight, if it is the one of then, counts as sent now.
-    #[cfg(feature = "tokio")]
-    pub(super) fn is_probe_moved(&self, since: u64, now: u64) -> bool {
-        let moved = self
-            .probed_since
-            .compare_exchange(since, now, Relaxed, Relaxed);
-        moved.is_ok()
     }
 
     /// The probe in flight is over.
@@ -213,8 +221,9 @@ impl Member {
         self.name.get().map(Arc::clone)
     }
 
-    pub(super) fn leave(&self) {
-        self.gone.store(1, Relaxed);
+    /// Under the pool's lock: whether it is in no list.
+    pub(super) fn set_gone(&self, gone: bool) {
+        self.gone.store(gone.into(), Relaxed);
     }
 
     pub(super) fn is_gone(&self) -> bool {

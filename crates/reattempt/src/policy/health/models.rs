@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use loom::thread;
 
-use super::{Attempted, HealthPolicy, Outcome, Pool, Sent};
+use super::{Attempted, CircuitBreaker, HealthPolicy, Outcome, Pool, Sent};
 use crate::policy::backoff::Randomness;
 
 fn pool(now: Instant, backends: usize) -> Arc<Pool> {
@@ -77,5 +77,26 @@ fn two_hedges_do_not_probe_one_backend_at_once() {
             pool.ended(sent, later, Outcome::Success, None);
         }
         assert_eq!(ejected(&pool, later), 0);
+    });
+}
+
+#[test]
+fn two_threads_that_open_a_circuit_are_one_event() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    model(|| {
+        let breaker = Arc::new(CircuitBreaker::new(
+            HealthPolicy::standard(),
+            Instant::now(),
+        ));
+        let events = Arc::new(AtomicU32::new(0));
+        let counts = Arc::clone(&events);
+        breaker.on_event(move |_| {
+            counts.fetch_add(1, Ordering::Relaxed);
+        });
+        let own = Arc::clone(&breaker);
+        let other = thread::spawn(move || own.open());
+        breaker.open();
+        other.join().unwrap();
+        assert_eq!(events.load(Ordering::Relaxed), 1);
     });
 }

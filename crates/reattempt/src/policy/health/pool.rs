@@ -94,15 +94,12 @@ impl Pool {
         };
         let members: Vec<_> = list.iter().map(member).collect();
         let ((), events) = common.in_ledger(|ledger| {
-            let mut stays = vec![false; self.members.len()];
-            for at in list.iter().flatten() {
-                if let Some(stays) = stays.get_mut(*at) {
-                    *stays = true;
-                }
-            }
-            let all = self.members.iter().zip(&stays);
-            all.filter(|(_, stays)| !**stays)
-                .for_each(|(member, _)| member.leave());
+            // Those of the newest list, which may be another one than this pool's.
+            ledger
+                .members
+                .iter()
+                .for_each(|member| member.set_gone(true));
+            members.iter().for_each(|member| member.set_gone(false));
             ledger.members.clone_from(&members);
             common.uneject_beyond_share(ledger, now);
         });

@@ -54,16 +54,14 @@ impl EndedAttempt {
         }
     }
 
-    /// The same for an attempt that was sent at this instant and ends now, of the layers' clock.
+    /// The same for an attempt that took the time between two instants: less than 500 years, as an
+    /// `Instant` spans no more.
     #[cfg(feature = "tokio")]
     #[inline]
-    pub(crate) fn since(number: u32, sent: Instant, end: AttemptEnd) -> Self {
-        let ended = crate::clock::now();
-        // Less than 500 years: an `Instant` spans no more.
-        let nanos = ended.saturating_duration_since(sent).as_nanos() as u64;
+    pub(crate) const fn now(number: u32, took: Duration, now: Instant, end: AttemptEnd) -> Self {
         Self {
-            ended: Ended::At(ended),
-            nanos,
+            ended: Ended::At(now),
+            nanos: took.as_nanos() as u64,
             number,
             end,
         }

@@ -126,6 +126,13 @@ pub trait HedgeDelay: fmt::Debug + Send + Sync {
     fn succeeded_at_once(&self) {
         self.ended(const { &EndedAttempt::at_once(AttemptEnd::Succeeded) });
     }
+
+    /// Not for implementations. The same for a first attempt that was pending, and succeeded now.
+    #[doc(hidden)]
+    #[cfg(feature = "tokio")]
+    fn first_succeeded(&self, took: Duration, now: Instant) {
+        self.ended(&EndedAttempt::now(1, took, now, AttemptEnd::Succeeded));
+    }
 }
 
 /// Sends several attempts of a call without waiting for a failure (A6, Hedging Policy).

@@ -58,7 +58,7 @@ const fn ended_and_cut(word: u32) -> (u32, u32) {
     (word & MOST, word >> 16)
 }
 
-fn total(counts: &Counts) -> u32 {
+fn total(counts: &[u32]) -> u32 {
     counts.iter().map(|word| (word & MOST) + (word >> 16)).sum()
 }
 
@@ -69,10 +69,10 @@ fn used(counts: &Counts) -> Range<usize> {
     first.unwrap_or(0)..last.map_or(0, |last| last + 1)
 }
 
-/// Whether two groups of attempts differ by more than chance explains, where hardly any was
-/// cancelled.
-fn differ(own: &Counts, others: &Counts) -> bool {
-    let (own_total, other_total) = (total(own) as f32, total(others) as f32);
+/// Whether two groups of attempts, of such totals, differ by more than chance explains, where
+/// hardly any was cancelled.
+fn differ(own: &[u32], own_total: u32, others: &[u32], other_total: u32) -> bool {
+    let (own_total, other_total) = (own_total as f32, other_total as f32);
     let fewer = own_total.min(other_total);
     let spread = 1.0 / own_total + 1.0 / other_total;
     let (mut own_left, mut other_left) = (own_total, other_total);
@@ -114,17 +114,20 @@ impl Past {
     }
 
     /// The recent attempts become past ones. If they differ from those, those are forgotten.
-    fn end_epoch(&mut self, recent: &Counts, epoch: u32) -> bool {
-        let past = total(&self.0);
-        let changed = past > 0 && differ(recent, &self.0);
+    fn end_epoch(&mut self, recent: &Counts, recent_total: u32, epoch: u32) -> bool {
+        let (before, now) = (used(&self.0), used(recent));
+        let past_total = total(&self.0[before.clone()]);
+        // Outside of these buckets both are empty, and the same ends of steps are looked at.
+        let start = before.start.min(now.start);
+        let either = start - start % STEP..before.end.max(now.end);
+        let past = &self.0[either.clone()];
+        let changed = past_total > 0 && differ(&recent[either], recent_total, past, past_total);
         if changed {
-            self.0 = [0; BUCKETS];
-        } else if past + total(recent) > MOST_PAST {
-            // As often as there were epochs since the last estimate.
-            let epochs = (total(recent) / EPOCH).clamp(1, PARTS);
-            (0..epochs).for_each(|ago| self.age(epoch.wrapping_sub(ago)));
+            self.0[before].fill(0);
+        } else if past_total + recent_total > MOST_PAST {
+            self.age(before, recent_total / EPOCH, epoch);
         }
-        for (past, recent) in self.0.iter_mut().zip(recent) {
+        for (past, recent) in self.0[now.clone()].iter_mut().zip(&recent[now]) {
             let (ended, cut) = ended_and_cut(*past);
             let (more_ended, more_cut) = ended_and_cut(*recent);
             *past = (ended + more_ended).min(MOST) | ((cut + more_cut).min(MOST) << 16);
@@ -132,18 +135,15 @@ impl Past {
         changed
     }
 
-    /// A twenty-fourth goes. Which of the small counts lose one moves on from epoch to epoch.
-    fn age(&mut self, epoch: u32) {
-        let turn = epoch % PARTS;
-        for (at, past) in self
-            .0
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, past)| **past != 0)
-        {
+    /// For each of these epochs a twenty-fourth goes. Which of the small counts lose one moves on
+    /// from epoch to epoch.
+    fn age(&mut self, buckets: Range<usize>, epochs: u32, epoch: u32) {
+        let parts = epochs.min(PARTS);
+        let mut due = (epoch % PARTS + buckets.start as u32 * 7) % PARTS;
+        for past in &mut self.0[buckets] {
             let (ended, cut) = ended_and_cut(*past);
-            let due = (turn + at as u32 * 7) % PARTS;
-            *past -= ((ended + due) / PARTS) | (((cut + due) / PARTS) << 16);
+            *past -= ((ended * parts + due) / PARTS) | (((cut * parts + due) / PARTS) << 16);
+            due = (due + 7) % PARTS;
         }
     }
 }
@@ -201,7 +201,8 @@ impl Survival {
     /// The estimate, and whether the route has changed since the last.
     pub(super) fn estimate(&self, past: &mut Past) -> (Curve, bool) {
         let recent = std::array::from_fn(|at| self.recent[at].load(Ordering::Relaxed));
-        if total(&recent) < EPOCH {
+        let recent_total = total(&recent);
+        if recent_total < EPOCH {
             let both = |at| (recent[at] as u32).saturating_add(past.0[at]);
             return (Curve::of(&std::array::from_fn(both)), false);
         }
@@ -215,7 +216,7 @@ impl Survival {
             count.fetch_sub(*loaded, Ordering::Relaxed);
         }
         let epoch = (self.counted() / u64::from(EPOCH)) as u32;
-        let changed = past.end_epoch(&recent, epoch);
+        let changed = past.end_epoch(&recent, recent_total, epoch);
         (Curve::of(&past.0), changed)
     }
 }

@@ -117,3 +117,127 @@ async fn a_response_that_no_layer_follows_is_a_success() {
     }
     assert!(!is_ejected(&balanced));
 }
+
+/// Through this service, below a retry layer.
+async fn through<S>(service: S) -> Ended
+where
+    S: Service<Call<()>, Response = AttemptReporter, Error = &'static str> + Clone,
+{
+    let strategy = MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
+    let retries = RetryLayer::new(judge as Judges, strategy);
+    retries.layer(service).oneshot(Call::new(())).await
+}
+
+/// Issue 16 (a): a layer in between follows a redirect from one to the other.
+#[tokio::test(start_paused = true)]
+async fn a_step_does_not_learn_from_the_end_of_the_next() {
+    let (first, second) = (one(), one());
+    let (of_first, of_second) = (first.clone(), second.clone());
+    let redirects = tower::service_fn(move |call: Call<()>| {
+        let (first, second) = (of_first.clone(), of_second.clone());
+        async move {
+            first.oneshot(call.clone()).await?;
+            second.oneshot(call).await
+        }
+    });
+    for _ in 0..5 {
+        let reporter = through(redirects.clone()).await.unwrap();
+        reporter.finish(Err((&BUSY, true)));
+    }
+    assert!(!is_ejected(&first) && is_ejected(&second));
+}
+
+/// The same where the second step is sent to a service without health.
+#[tokio::test(start_paused = true)]
+async fn a_step_does_not_learn_from_an_end_elsewhere() {
+    let first = one();
+    let of_first = first.clone();
+    let redirects = tower::service_fn(move |call: Call<()>| {
+        let first = of_first.clone();
+        async move {
+            first.oneshot(call.clone()).await?;
+            Stream(Does::Follow).oneshot(call).await
+        }
+    });
+    for _ in 0..5 {
+        let reporter = through(redirects.clone()).await.unwrap();
+        reporter.finish(Err((&BUSY, true)));
+    }
+    assert!(!is_ejected(&first));
+}
+
+/// What a layer does with a response before the recovery layer sees it.
+#[derive(Clone, Copy, Debug)]
+enum Between {
+    Fails,
+    /// After it has read the response to its failure.
+    Reads,
+    /// With a response of its own.
+    Answers,
+    /// In a later step.
+    FailsLater,
+}
+
+/// How many calls fail until their backend is ejected.
+async fn calls_until_ejected(between: Between) -> Option<usize> {
+    let backends = one();
+    let of_layer = backends.clone();
+    let layer = tower::service_fn(move |call: Call<()>| {
+        let inner = of_layer.clone().oneshot(call.clone());
+        async move {
+            let reporter = inner.await?;
+            match between {
+                Between::Fails => {}
+                Between::Reads => reporter.finish(Err((&BUSY, true))),
+                Between::Answers => reporter.own_answer(),
+                Between::FailsLater => reporter.in_doubt(),
+            }
+            Err("it does not return the response")
+        }
+    });
+    for calls in 0..10 {
+        if is_ejected(&backends) {
+            return Some(calls);
+        }
+        assert!(through(layer.clone()).await.is_err());
+    }
+    None
+}
+
+/// Issue 16 (b)
+#[tokio::test(start_paused = true)]
+async fn a_response_that_fails_above_counts_once() {
+    assert_eq!(calls_until_ejected(Between::Fails).await, Some(5));
+    assert_eq!(calls_until_ejected(Between::Reads).await, Some(5));
+    assert_eq!(calls_until_ejected(Between::Answers).await, None);
+    assert_eq!(calls_until_ejected(Between::FailsLater).await, None);
+}
+
+/// Issue 16 (d)
+#[tokio::test(start_paused = true)]
+async fn without_a_recovery_layer_the_end_counts_too() {
+    let balanced = one();
+    for _ in 0..5 {
+        assert!(!is_ejected(&balanced));
+        let mut call = Call::new(());
+        let _watch = RetryInfo::track(&mut call);
+        drop(call.context_mut().begin());
+        let reporter = balanced.clone().oneshot(call).await.unwrap();
+        reporter.finish(Err((&BUSY, true)));
+        reporter.finish(Err((&BUSY, true)));
+    }
+    assert!(is_ejected(&balanced));
+}
+
+/// No layer began the call, so that nothing joins its response and its backend.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_no_layer_began_counts_by_its_head() {
+    let balanced = one();
+    for _ in 0..5 {
+        fails(&balanced, 4).await;
+        balanced.insert("one", Stream(Does::Follow));
+        let reporter = balanced.clone().oneshot(Call::new(())).await.unwrap();
+        reporter.finish(Err((&BUSY, true)));
+    }
+    assert!(!is_ejected(&balanced));
+}

@@ -119,6 +119,94 @@ proptest! {
     }
 }
 
+fn extreme_time() -> impl Strategy<Value = Duration> {
+    let all = [
+        Duration::ZERO,
+        Duration::from_nanos(1),
+        MS,
+        SECOND,
+        Duration::from_nanos(u64::MAX),
+        Duration::MAX,
+    ];
+    prop::sample::select(all.to_vec())
+}
+
+fn extreme_number() -> impl Strategy<Value = u32> {
+    prop::sample::select(vec![0, 1, 2, 100, u32::MAX])
+}
+
+prop_compose! {
+    fn extreme_policy()(
+        times in prop::array::uniform5(extreme_time()),
+        numbers in prop::array::uniform8(extreme_number()),
+        percent in extreme_number(),
+        consecutive in prop::option::of(extreme_number()),
+    ) -> HealthPolicy {
+        let [interval, base, max, slow_start, probes] = times;
+        HealthPolicy::standard()
+            .interval(interval)
+            .base_ejection_time(base)
+            .max_ejection_time(max)
+            .slow_start(slow_start)
+            .probe_interval(probes)
+            .max_ejection_percent(percent)
+            .consecutive_failures(consecutive)
+            .success_rate(SuccessRateEjection {
+                stdev_factor: numbers[0],
+                enforcement_percentage: numbers[1],
+                minimum_hosts: numbers[2],
+                request_volume: numbers[3],
+            })
+            .failure_percentage(FailurePercentageEjection {
+                threshold: numbers[4],
+                enforcement_percentage: numbers[5],
+                minimum_hosts: numbers[6],
+                request_volume: numbers[7],
+            })
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// No step overflows, and a list that is not empty always has a backend.
+    #[test]
+    #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
+    fn extreme_policies_do_no_harm(
+        policies in prop::collection::vec(extreme_policy(), 1..4),
+        backends in 0_usize..4,
+        steps in prop::collection::vec(
+            (any::<u8>(), any::<bool>(), extreme_time(), prop::option::of(extreme_time())),
+            0..100,
+        ),
+    ) {
+        let live = LiveHealthPolicy::new(policies[0].clone());
+        let mut lab = Lab::new(HealthPolicy::standard(), 0);
+        lab.pool = Pool::new(&live, backends, lab.now);
+        let breaker = CircuitBreaker::new(&live, lab.now);
+        let outcomes = [Outcome::Success, Outcome::Failure, Outcome::Dropped];
+        for (draw, may_lose, time, hold) in steps {
+            let draw = usize::from(draw);
+            live.set(policies[draw % policies.len()].clone());
+            let sent = lab.try_send(&[draw % 5], may_lose);
+            prop_assert_eq!(sent.is_none(), backends == 0);
+            let trial = breaker.admit(lab.now);
+            // Some of the times are longer than a clock runs.
+            lab.pass(time.min(3600 * 24 * 365 * SECOND));
+            let outcome = outcomes[draw % 3];
+            if let Some(sent) = sent {
+                lab.pool.ended(sent, lab.now, outcome, hold);
+            }
+            if let Ok(trial) = trial {
+                breaker.ended(trial, lab.now, outcome);
+            }
+            let status = lab.pool.status(lab.now);
+            prop_assert!(status.iter().all(|one| one.in_flight == 0));
+            let _ = breaker.state(lab.now);
+        }
+    }
+}
+
 #[test]
 fn the_load_of_any_number_in_flight_is_no_overflow() {
     let busy = Member::new(u64::MAX >> 28, 0);
@@ -126,4 +214,14 @@ fn the_load_of_any_number_in_flight_is_no_overflow() {
     busy.over();
     assert!(Member::new(1, 0).is_less_loaded_than(&busy));
     assert!(!busy.is_less_loaded_than(&Member::new(1, 0)));
+}
+
+#[test]
+fn a_list_that_is_made_of_an_earlier_one_ejects_too() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    let shorter = lab.pool.changed(&[Some(0)], lab.now);
+    lab.pool = lab.pool.changed(&[Some(0), Some(1), Some(2)], lab.now);
+    drop(shorter);
+    lab.results(1, 0, 5);
+    assert_eq!(lab.ejected(), [1]);
 }

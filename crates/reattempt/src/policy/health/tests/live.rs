@@ -99,3 +99,25 @@ fn a_circuit_follows_and_is_still_judged_alone() {
     assert!(breaker.admit(now).is_err());
     assert!(matches!(breaker.state(now), CircuitState::Open(_)));
 }
+
+/// Issue 16 (g)
+#[test]
+fn a_lower_threshold_ejects_by_the_next_failure() {
+    let (lab, live) = lab(HealthPolicy::standard().consecutive_failures(10), 3);
+    lab.results(0, 0, 5);
+    live.set(HealthPolicy::standard().consecutive_failures(4));
+    lab.results(0, 0, 1);
+    assert_eq!(lab.ejected(), [0]);
+}
+
+#[test]
+fn one_that_could_not_be_ejected_is_once_it_may() {
+    let policy = || HealthPolicy::standard().failure_percentage(None);
+    let (lab, live) = lab(policy().max_ejection_percent(0), 3);
+    lab.results(0, 0, 6);
+    live.set(policy());
+    lab.results(0, 0, 3);
+    assert_eq!(lab.ejected(), NONE, "not asked at each failure");
+    lab.results(0, 0, 1);
+    assert_eq!(lab.ejected(), [0], "five after it was refused");
+}
