@@ -11,12 +11,12 @@ const PINS: [(&str, u64, u64); 10] = [
     ("no layers", 40, 1),
     ("no policy", TIMER + 3257, 10),
     ("retried, attempt out", TIMER + 3257, 10),
-    ("retried, in back-off", 2 * TIMER + 4177, 14),
+    ("retried, in back-off", 2 * TIMER + 4209, 14),
     ("hedged, 1 attempt out", 2 * TIMER + 3289, 11),
-    ("hedged, 3 attempts out", TIMER + 4281, 17),
+    ("hedged, 3 attempts out", TIMER + 4273, 17),
     ("inline: no policy", TIMER + 2293, 7),
     ("inline: retried", TIMER + 2293, 7),
-    ("inline: in back-off", 2 * TIMER + 3213, 11),
+    ("inline: in back-off", 2 * TIMER + 3245, 11),
     ("inline: hedged", 2 * TIMER + 2549, 9),
 ];
 

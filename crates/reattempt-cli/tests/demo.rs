@@ -129,7 +129,7 @@ fn row(section: &str, label: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Issue 16: a phase for each. Counts, and no times, which depend on the machine's load.
+/// A phase for each. Counts, and no times, which depend on the machine's load.
 #[test]
 fn each_capability_shows_what_it_gains() {
     let output = demo(&[

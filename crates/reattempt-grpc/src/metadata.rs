@@ -60,3 +60,34 @@ pub(crate) fn append(headers: &mut HeaderMap, more: HeaderMap) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: HeaderName = HeaderName::from_static("one");
+    const TWO: HeaderName = HeaderName::from_static("two");
+
+    #[test]
+    fn the_first_of_two_names_is_found_among_few_and_many() {
+        for others in [0, 1, 7, 8, 12] {
+            for (ones, twos) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 2)] {
+                let mut headers = HeaderMap::new();
+                for at in 0..others {
+                    let name: HeaderName = format!("other-{at}").parse().unwrap();
+                    headers.insert(name, HeaderValue::from(at));
+                }
+                for value in (0..twos).map(|at| at + 10) {
+                    headers.append(TWO, HeaderValue::from(value));
+                }
+                for value in 0..ones {
+                    headers.append(ONE, HeaderValue::from(value));
+                }
+                let one = (ones > 0).then(|| HeaderValue::from(0));
+                let two = (twos > 0).then(|| HeaderValue::from(10));
+                let found = first_of_two(&headers, &ONE, &TWO);
+                assert_eq!(found, (one.as_ref(), two.as_ref()), "{headers:?}");
+            }
+        }
+    }
+}

@@ -75,7 +75,7 @@ where
     (took, asked)
 }
 
-/// Issue 16, point 12. Times are printed, because they depend on the machine's load.
+/// Times are printed, because they depend on the machine's load.
 #[tokio::test]
 async fn few_reads_ask_a_stopped_member() {
     let Some(cluster) = Cluster::start().await else {

@@ -121,7 +121,7 @@ impl Shared {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps nothing of a request but memory.
+    /// Keeps nothing of a request but memory. What is left of its headers there is not read.
     pub(super) fn clear(&mut self) {
         self.get_mut().held = Held::Nothing;
     }

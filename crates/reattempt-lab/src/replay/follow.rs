@@ -230,6 +230,7 @@ impl<'a> Follower<'a> {
                 });
                 *next = match driver.failed(&mut failed, strategy, throttle, &()) {
                     Action::Wait(wait) => Some(wait.kind),
+                    Action::Ask(_) => return self.decided(call, at, Err("nothing yet".into())),
                     _ => None,
                 };
             }

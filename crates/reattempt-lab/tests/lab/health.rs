@@ -39,7 +39,6 @@ fn hedging() -> Value {
     http(json!({"hedge": {"maxAttempts": 3, "delay": "0.05s"}}))
 }
 
-/// Issue 16, point 12.
 #[test]
 fn few_feel_a_silent_backend_and_none_is_lost() {
     for clients in [1, 10] {

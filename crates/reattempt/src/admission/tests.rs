@@ -126,7 +126,7 @@ async fn a_response_that_is_followed_counts_by_its_end() {
     assert_eq!(adds_at_end(None).await, [none, none]);
 }
 
-/// Issue 16 (c): a layer in between reads the response before the call's future resolves.
+/// A layer in between reads the response before the call's future resolves.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_ended_before_its_call_counts_by_its_end() {
     const BUSY: Failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);

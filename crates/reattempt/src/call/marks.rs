@@ -23,6 +23,15 @@ pub(crate) const THROTTLE: u64 = 1 << 4;
 /// A layer knows the call: from then on the caller sees it.
 pub(crate) const BEGUN: u64 = 1 << 5;
 
+/// Which of the attempt's responses a reporter follows, modulo four.
+#[cfg(feature = "tokio")]
+const STEP_SHIFT: u32 = 6;
+#[cfg(feature = "tokio")]
+const STEP: u64 = (STEPS as u64 - 1) << STEP_SHIFT;
+/// Steps of an attempt are counted modulo this: as many more would have to begin before the first
+/// one's response has ended.
+#[cfg(feature = "tokio")]
+pub(crate) const STEPS: u8 = 4;
 const KIND_SHIFT: u32 = 8;
 const KIND: u64 = 0b11 << KIND_SHIFT;
 const IDEMPOTENCY_SHIFT: u32 = 10;
@@ -68,6 +77,16 @@ impl Marks {
             | (key.attempt as u64) << NUMBER_SHIFT
             | (kind as u64) << KIND_SHIFT
             | ((key.slot as u64) << SLOT_SHIFT) & SLOT;
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn step(self) -> u8 {
+        ((self.0 & STEP) >> STEP_SHIFT) as u8
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn set_step(&mut self, step: u8) {
+        self.0 = (self.0 & !STEP) | ((step as u64) << STEP_SHIFT) & STEP;
     }
 
     /// Claimed, with the first attempt in its own slot; before this a context belongs to no

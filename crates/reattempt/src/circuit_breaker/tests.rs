@@ -256,7 +256,7 @@ async fn one_change_of_a_shared_breaker_is_one_event() {
     );
 }
 
-/// Issue 16, point 11: an error of its own, of no other crate.
+/// An error of its own, of no other crate.
 #[tokio::test(start_paused = true)]
 async fn a_client_error_has_room_for_the_refusal() {
     use crate::{ClientError, ClientErrorLayer};

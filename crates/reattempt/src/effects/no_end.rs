@@ -1,7 +1,7 @@
 //! An attempt ended in another way than the response that had begun.
 
 use super::Effects;
-use crate::{AttemptOutcome, AttemptRecord};
+use crate::{AttemptOutcome, AttemptRecord, Failure, Stage};
 
 impl Effects<'_> {
     /// The response of an attempt may have begun all the same, below a layer that waits for its
@@ -15,11 +15,14 @@ impl Effects<'_> {
             AttemptOutcome::Cancelled => None,
         };
         // What a layer in between made of it says nothing of the server, nor does a failure that
-        // may be of a later step.
+        // may be of a later step, or is: the server's response came after dispatch.
         let report = self.context.report();
-        let counts = counts.filter(|_| !report.own_answer && !report.in_doubt);
+        let of_server = |failure: &&Failure| {
+            !report.own_answer && !report.in_doubt && failure.stage != Stage::Dispatch
+        };
+        let failure = record.failure.as_ref().filter(of_server);
         if let Some(state) = self.context.shared() {
-            state.no_end_of(record.number, record.failure.as_ref().zip(counts));
+            state.ends(record.number, failure.zip(counts).map(Err));
         }
     }
 }

@@ -69,7 +69,9 @@ pub enum Action {
     Expire,
 }
 
-/// What to do when the wait is over and the service is ready.
+/// What to do when the wait is over and the service is ready. Unless the attempt is sent, the
+/// driver's throttle gets back what it spent:
+/// [`RetryDriver::unsent`](crate::driver::RetryDriver::unsent).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     /// Send the attempt.
@@ -124,9 +126,10 @@ impl RetryMachine {
         Self::default()
     }
 
-    /// Whether the attempt that is about to be sent is the last that the strategy allows. Then the
-    /// driver moves the request instead of copying it, unless the classifier knows always-retry
-    /// reasons, which pass the maximum.
+    /// After [`Action::Wait`]: whether the attempt that is about to be sent is the last that the
+    /// strategy allows. Then the driver moves the request instead of copying it, unless the
+    /// classifier knows always-retry reasons, which pass the maximum. False before the first
+    /// failure.
     #[must_use]
     pub const fn is_last(&self) -> bool {
         self.last

@@ -178,7 +178,8 @@ where
         };
         let context = request.context_mut();
         let effects = this.config.settings.effects(context);
-        // No time has passed since the decision if nothing was waited for.
+        // If nothing was waited for, the instant counts at which the failure was read, and by which
+        // it was decided.
         let resume = match (failing.next, context.limit()) {
             (Next::AtOnce, _) | (_, None) => Resume::Send,
             (_, limit) => Resume::at(clock::now(), limit),

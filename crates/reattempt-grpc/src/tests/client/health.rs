@@ -69,7 +69,7 @@ async fn a_backend_that_is_down_is_ejected() {
     assert_eq!(down.server.times().len(), 5);
 }
 
-/// Issue 16 (b): the layers below that of the stream's status take the head for a begun response.
+/// The layers below that of the stream's status take the head for a begun response.
 #[tokio::test(start_paused = true)]
 async fn a_head_alone_is_a_failure_of_its_backend() {
     let wire = Wire::new(&[HeadAlone]);

@@ -143,7 +143,7 @@ fn take_counts(servers: &[Arc<Server>; 3]) -> [usize; 3] {
         .map(|server| server.got.swap(0, Ordering::Relaxed))
 }
 
-/// Issue 16, point 12: a black-holed backend, with hedges.
+/// A black-holed backend, with hedges.
 #[tokio::test(start_paused = true)]
 async fn a_silent_backend_is_felt_by_few_and_gets_its_load_back() {
     let (balanced, servers) = three();

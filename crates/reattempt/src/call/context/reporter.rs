@@ -12,7 +12,8 @@ use crate::{Failure, ServerPushback, Stage};
 /// Reports what an inner layer or a transport observes in one attempt.
 ///
 /// Owned, cheap to clone, and safe to use late: a report on an attempt that is over is ignored.
-/// Without a recovery layer only the [end](Self::finish) of a response has an effect.
+/// Without a recovery layer only the [end](Self::finish) of a response counts, and what layers
+/// below this one read, such as [pushback](Self::pushback) for a balancer.
 #[derive(Debug, Default)]
 pub struct AttemptReporter(pub(super) Attempt);
 
@@ -125,15 +126,18 @@ impl AttemptReporter {
     }
 
     /// For a body wrapper, as it passes the request on: the response will be followed to its
-    /// [end](Self::finish). The recovery layer checks that a layer does so. A response of the same
-    /// attempt that has begun before is no longer waited for.
+    /// [end](Self::finish). The recovery layer checks that a layer does so. If a response of the
+    /// same attempt has begun before, its server has answered, and its end no longer counts.
     #[must_use]
-    pub fn follow(self) -> Self {
-        self.with(|state, key| {
+    #[cfg_attr(not(feature = "tokio"), expect(unused_mut))]
+    pub fn follow(mut self) -> Self {
+        if let Some(state) = self.0.call() {
             #[cfg(feature = "tokio")]
-            state.sent_on(key.attempt);
-            state.slots.set(key, Flag::FOLLOWED);
-        });
+            let step = state.follows(self.attempt());
+            state.slots.set(self.0.marks.key(), Flag::FOLLOWED);
+            #[cfg(feature = "tokio")]
+            self.0.marks.set_step(step);
+        }
         self
     }
 
@@ -143,14 +147,13 @@ impl AttemptReporter {
         let Some(state) = self.0.call() else {
             return false;
         };
-        let key = self.0.marks.key();
-        if !state.ended((key, self.0.marks.kind()), end) {
+        if !state.ended(self.0.marks, end) {
             return false;
         }
         let Some(throttle) = self.0.throttle() else {
             return true;
         };
-        let first = key.attempt <= 1;
+        let first = self.attempt() <= 1;
         match end {
             Ok(()) if first => throttle.settled(Settled::Success),
             Ok(()) => throttle.recovered(state.last_paid().as_ref()),

@@ -137,7 +137,6 @@ fn failing_calls_allocate_their_log_once() {
     assert_eq!(log_of(5), None, "a long log is freed");
 }
 
-/// Issue 16 (a)
 #[cfg(feature = "tokio")]
 #[test]
 fn a_long_list_of_awaited_ends_is_freed() {

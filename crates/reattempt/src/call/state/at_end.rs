@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::log::CallLog;
 use super::{CallState, LEARNS, SENT_MASK};
-use crate::call::attempts::AttemptKey;
+use crate::call::marks::{Marks, STEPS};
 use crate::clock;
 use crate::policy::admission::{Admission, Criticality, is_accepted};
 use crate::policy::health::{Open, Outcome};
 use crate::sync::Ordering;
-use crate::{AttemptKind, Failure, StopReason, Verdict};
+use crate::{Failure, StopReason, Verdict};
 
 /// What learns from the end of a response. If the response is dropped before its end, it learns
 /// nothing.
@@ -19,6 +19,16 @@ pub(crate) enum AtEnd {
     Health(Open),
     /// The admission of the call.
     Admission(Arc<Admission>, Criticality),
+}
+
+/// How often an attempt was sent by a layer that follows a redirect, for example, as far as layers
+/// follow its responses.
+#[derive(Debug)]
+pub(super) struct Step {
+    attempt: u32,
+    number: u8,
+    /// Its response is over for all callers.
+    is_left: bool,
 }
 
 /// Whose end.
@@ -55,6 +65,37 @@ impl CallLog {
         let at = self.at_end.iter().position(|(of, _)| learns(*of))?;
         Some(self.at_end.swap_remove(at).1)
     }
+
+    /// A response of this attempt that was waited for is over for all callers: another layer that
+    /// follows the attempt from now on follows another response.
+    fn left(&mut self, attempt: u32) {
+        match self.steps.iter_mut().find(|step| step.attempt == attempt) {
+            Some(step) => step.is_left = true,
+            None => self.steps.push(Step {
+                attempt,
+                number: 0,
+                is_left: true,
+            }),
+        }
+    }
+
+    /// A layer follows this attempt from now on: the number of its step.
+    fn follows(&mut self, attempt: u32) -> u8 {
+        let mut steps = self.steps.iter_mut();
+        let Some(step) = steps.find(|step| step.attempt == attempt) else {
+            return 0;
+        };
+        if std::mem::take(&mut step.is_left) {
+            step.number = (step.number + 1) % STEPS;
+        }
+        step.number
+    }
+
+    fn is_last(&self, attempt: u32, step: u8) -> bool {
+        let mut steps = self.steps.iter();
+        let last = steps.find(|step| step.attempt == attempt);
+        last.map_or(0, |step| step.number) == step
+    }
 }
 
 impl CallState {
@@ -87,22 +128,31 @@ impl CallState {
         })
     }
 
+    /// A layer follows the response that this attempt gets now. Returns the number of its step: the
+    /// attempt may have had another response before.
+    pub(crate) fn follows(&self, attempt: u32) -> u8 {
+        if !self.has_learners() {
+            return 0;
+        }
+        self.sent_on(attempt);
+        let step = self.in_log(|log| Some(log.as_deref_mut()?.follows(attempt)));
+        step.unwrap_or_default()
+    }
+
     /// A response that was followed ended. True if it was committed and open until now. Those that
     /// wait for its end learn from it also if it was not: without a recovery layer, or while a
     /// layer in between reads it.
-    pub(crate) fn ended(
-        &self,
-        attempt: (AttemptKey, AttemptKind),
-        end: Result<(), (&Failure, bool)>,
-    ) -> bool {
-        let number = attempt.0.attempt;
+    pub(crate) fn ended(&self, attempt: Marks, end: Result<(), (&Failure, bool)>) -> bool {
+        let (number, step) = (attempt.attempt(), attempt.step());
         let (was_open, mut next) = self.in_log(|log| {
+            // A response of an earlier step, which no caller got, and which may end late.
+            if !log.as_deref().is_none_or(|log| log.is_last(number, step)) {
+                return (false, None);
+            }
             let was_open = self.conclude(log, attempt, end);
             let next = log.as_deref_mut();
-            (
-                was_open,
-                next.and_then(|log| log.take_end(number, was_open)),
-            )
+            let next = next.and_then(|log| log.take_end(number, was_open));
+            (was_open, next)
         });
         // One by one, so that the list keeps its memory. They may run listeners, which are user
         // code, outside of the lock.
@@ -113,24 +163,28 @@ impl CallState {
         was_open
     }
 
-    /// The attempt is sent, and perhaps was before: what began then says nothing more.
+    /// The attempt is sent, and perhaps was before: its server answered then, and no caller gets
+    /// the rest of that response.
     #[inline]
     pub(crate) fn sent_on(&self, attempt: u32) {
-        if self.has_learners() {
-            self.no_end_of(attempt, None);
+        if self.has_learners() && self.ends(attempt, Some(Ok(()))) {
+            self.write(|log| log.left(attempt));
         }
     }
 
-    /// No caller gets the response of this attempt that has begun: what waits for its end learns
-    /// the failure instead, or nothing.
+    /// What waits for the end of this attempt's response learns this instead, or nothing. True if
+    /// anything did.
     #[cold]
-    pub(crate) fn no_end_of(&self, attempt: u32, instead: Option<(&Failure, bool)>) {
+    pub(crate) fn ends(&self, attempt: u32, end: Option<Result<(), (&Failure, bool)>>) -> bool {
         // One by one and outside of the lock, as in `ended`.
         let next = || self.in_log(|log| log.as_deref_mut()?.take_end(attempt, false));
+        let mut any = false;
         while let Some(learns) = next() {
-            if let Some(failure) = instead {
-                learns.ended(Err(failure));
+            any = true;
+            if let Some(end) = end {
+                learns.ended(end);
             }
         }
+        any
     }
 }

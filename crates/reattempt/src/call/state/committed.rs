@@ -2,9 +2,9 @@
 
 use super::CallState;
 use super::log::CallLog;
-use crate::call::attempts::AttemptKey;
+use crate::call::marks::Marks;
 use crate::info::AttemptRecord;
-use crate::{AttemptKind, AttemptOutcome, Failure, StopReason};
+use crate::{AttemptOutcome, Failure, StopReason};
 
 impl CallState {
     /// A response that was followed ended. True if it was committed and open until now. In the
@@ -12,10 +12,10 @@ impl CallState {
     pub(super) fn conclude(
         &self,
         log: &mut Option<Box<CallLog>>,
-        attempt: (AttemptKey, AttemptKind),
+        attempt: Marks,
         end: Result<(), (&Failure, bool)>,
     ) -> bool {
-        let was_open = self.slots.conclude(attempt.0);
+        let was_open = self.slots.conclude(attempt.key());
         if let (true, Err((failure, counts))) = (was_open, end) {
             self.begun(log).concluded(attempt, failure, counts);
         }
@@ -24,11 +24,7 @@ impl CallState {
 
     /// As with the feature `tokio`, without layers that learn from it.
     #[cfg(not(feature = "tokio"))]
-    pub(crate) fn ended(
-        &self,
-        attempt: (AttemptKey, AttemptKind),
-        end: Result<(), (&Failure, bool)>,
-    ) -> bool {
+    pub(crate) fn ended(&self, attempt: Marks, end: Result<(), (&Failure, bool)>) -> bool {
         self.in_log(|log| self.conclude(log, attempt, end))
     }
 }
@@ -36,22 +32,17 @@ impl CallState {
 impl CallLog {
     /// A committed response ended in a failure. The success path left no record of it, unless an
     /// observer wanted one.
-    fn concluded(
-        &mut self,
-        (key, kind): (AttemptKey, AttemptKind),
-        failure: &Failure,
-        counts: bool,
-    ) {
+    fn concluded(&mut self, attempt: Marks, failure: &Failure, counts: bool) {
         if counts {
             self.info.count_reason(failure.reason);
         }
-        let number = key.attempt;
+        let number = attempt.attempt();
         let mut records = self.info.records.iter_mut().rev();
         if let Some(record) = records.find(|record| record.number == number) {
             record.failure = Some(*failure);
             return;
         }
-        let mut record = AttemptRecord::new(number, kind, AttemptOutcome::Committed);
+        let mut record = AttemptRecord::new(number, attempt.kind(), AttemptOutcome::Committed);
         record.failure = Some(*failure);
         record.stopped = Some(StopReason::Committed);
         let mut backends = self.backends.iter().rev();

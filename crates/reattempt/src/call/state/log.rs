@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 #[cfg(feature = "tokio")]
-use super::at_end::{AtEnd, EndOf};
+use super::at_end::{AtEnd, EndOf, Step};
 use super::identity::Identity;
 use super::{CallState, LOGGED, SENT_MASK};
 use crate::call::attempts::ConfigWaiter;
@@ -28,6 +28,8 @@ pub(super) struct CallLog {
     pub(super) waiters: Vec<(u32, ConfigWaiter)>,
     #[cfg(feature = "tokio")]
     pub(super) at_end: Vec<(EndOf, AtEnd)>,
+    #[cfg(feature = "tokio")]
+    pub(super) steps: Vec<Step>,
 }
 
 impl CallLog {
@@ -41,6 +43,8 @@ impl CallLog {
             waiters,
             #[cfg(feature = "tokio")]
             at_end,
+            #[cfg(feature = "tokio")]
+            steps,
         } = self;
         (*identity, *paid) = (None, None);
         backends.clear();
@@ -51,7 +55,8 @@ impl CallLog {
         #[cfg(feature = "tokio")]
         let most = {
             at_end.clear();
-            most.max(at_end.capacity())
+            steps.clear();
+            most.max(at_end.capacity()).max(steps.capacity())
         };
         most <= FEW
     }

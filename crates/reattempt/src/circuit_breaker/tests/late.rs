@@ -62,7 +62,7 @@ async fn a_trial_that_no_layer_follows_closes_it() {
     assert_eq!(breaker.state(clock::now()), CircuitState::Closed);
 }
 
-/// Issue 16 (a): a layer in between follows a redirect to another origin.
+/// A layer in between follows a redirect to another origin.
 #[tokio::test(start_paused = true)]
 async fn a_step_does_not_learn_from_the_end_of_the_next() {
     let (first, second) = (breaker(), breaker());

@@ -212,7 +212,7 @@ impl std::task::Wake for Wakes {
     }
 }
 
-/// Issue 16 (f): the switch may be changed while the circuit opens, and either thread may see the
+/// The switch may be changed while the circuit opens, and either thread may see the
 /// other's old value.
 #[tokio::test(start_paused = true)]
 async fn an_opening_wakes_callers_whatever_the_switch_says() {

@@ -36,7 +36,6 @@ async fn a_reserved_trial_is_measured_from_when_it_is_sent() {
     assert!(matches!(breaker.state(clock::now()), CircuitState::Open(_)));
 }
 
-/// Issue 16 (e)
 #[tokio::test(start_paused = true)]
 async fn a_trial_that_is_ready_is_refused_once_it_is_opened() {
     let breaker = half_open().await;

@@ -160,7 +160,7 @@ async fn a_successful_call_logs_nothing() {
     assert_eq!(*heard.0.lock().unwrap(), []);
 }
 
-/// Issue 16, point 5: the governor says why.
+/// The governor says why.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_a_governor_logs_its_reason() {
     // Prevents tracing from caching the "no subscriber" interest of another thread.
@@ -186,7 +186,7 @@ async fn a_refusal_of_a_governor_logs_its_reason() {
     assert!(refused.contains(why), "{refused}");
 }
 
-/// Issue 16, part C: what keeps requests away is a warning.
+/// What keeps requests away is a warning.
 #[test]
 fn changes_of_health_log_at_warn_and_info() {
     use crate::health::{HealthCause, HealthChange, HealthEvent};

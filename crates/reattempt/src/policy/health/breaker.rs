@@ -1,8 +1,6 @@
 //! A circuit breaker: the health of one backend, for which there is no other.
 
 use std::sync::Arc;
-#[cfg(feature = "tokio")]
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::Outcome;
@@ -14,7 +12,7 @@ use super::pool::Pool;
 use super::send::Sent;
 #[cfg(feature = "tokio")]
 use super::waiting::{Waiting, Waits};
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, Ordering};
 
 /// Whether requests are let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +43,8 @@ const CLOSED: u8 = 2;
 pub struct CircuitBreaker {
     pool: Pool,
     switch: Arc<AtomicU8>,
+    /// What listeners were last told: so that of two threads that switch it one notifies.
+    is_known_open: Arc<AtomicBool>,
     listeners: Arc<Listeners>,
     /// A layer has brought its observer.
     #[cfg(feature = "tokio")]
@@ -62,6 +62,8 @@ impl CircuitBreaker {
         let listeners = Arc::new(Listeners::default());
         listeners.add(HealthEvent::log);
         let (switched, notified) = (Arc::clone(&switch), Arc::clone(&listeners));
+        let is_known_open = Arc::new(AtomicBool::new(false));
+        let known = Arc::clone(&is_known_open);
         #[cfg(feature = "tokio")]
         let waiting = Arc::<Waiting>::default();
         #[cfg(feature = "tokio")]
@@ -75,12 +77,14 @@ impl CircuitBreaker {
             }
             // By hand it is open or closed whatever it decides itself.
             if switched.load(Ordering::Relaxed) == AUTOMATIC {
+                known.store(event.change == HealthChange::Opened, Ordering::Relaxed);
                 notified.notify(std::slice::from_ref(event));
             }
         });
         Self {
             pool,
             switch,
+            is_known_open,
             listeners,
             #[cfg(feature = "tokio")]
             is_observed: AtomicBool::new(false),
@@ -128,13 +132,15 @@ impl CircuitBreaker {
     }
 
     fn switch(&self, to: u8) {
-        // In one step: of two threads that open it one notifies.
-        let before = self.switch.swap(to, Ordering::Relaxed);
-        let (was_open, is_open) = (self.is_open_by(before), self.is_open_by(to));
+        self.switch.store(to, Ordering::Relaxed);
+        let is_open = match to {
+            AUTOMATIC => self.pool.is_ejected(),
+            switched => switched == OPEN,
+        };
         // Also if it does not seem to be open: it may be opened at this instant.
         #[cfg(feature = "tokio")]
         self.waiting.wake_all();
-        if was_open != is_open {
+        if self.is_known_open.swap(is_open, Ordering::Relaxed) != is_open {
             let change = if is_open {
                 HealthChange::Opened
             } else {
@@ -146,13 +152,6 @@ impl CircuitBreaker {
                 cause: HealthCause::ByHand,
                 ejected_for: None,
             }]);
-        }
-    }
-
-    fn is_open_by(&self, switch: u8) -> bool {
-        match switch {
-            AUTOMATIC => self.pool.is_ejected(),
-            switched => switched == OPEN,
         }
     }
 

@@ -92,7 +92,9 @@ impl Member {
     /// failed so often again.
     pub(super) fn is_due(&self, in_a_row: u32, most: u32) -> bool {
         let refused_at = self.refused_at.load(Relaxed);
-        in_a_row >= most && (refused_at == 0 || in_a_row.wrapping_sub(refused_at) >= most)
+        // What was refused may be of an earlier run: a thread that is late wrote it.
+        let is_new = refused_at == 0 || in_a_row.wrapping_sub(refused_at) >= most;
+        in_a_row == most || in_a_row > most && is_new
     }
 
     /// It should have been ejected now, and could not be.

@@ -18,8 +18,14 @@ enum Does {
 type Ended = Result<AttemptReporter, &'static str>;
 type Judges = fn(Result<&AttemptReporter, &&'static str>, &CallContext) -> Verdict;
 
+const NOT_SENT: &str = "the connection was refused";
+
 fn judge(outcome: Result<&AttemptReporter, &&'static str>, _: &CallContext) -> Verdict {
-    outcome.map_or(Verdict::Fatal(BUSY), |_| Verdict::Committed)
+    match outcome {
+        Ok(_) => Verdict::Committed,
+        Err(&NOT_SENT) => Verdict::Fatal(Failure::new(KV_TEMPORARY_FAILURE, Stage::Dispatch)),
+        Err(_) => Verdict::Fatal(BUSY),
+    }
 }
 
 #[derive(Clone)]
@@ -128,7 +134,7 @@ where
     retries.layer(service).oneshot(Call::new(())).await
 }
 
-/// Issue 16 (a): a layer in between follows a redirect from one to the other.
+/// A layer in between follows a redirect from one to the other.
 #[tokio::test(start_paused = true)]
 async fn a_step_does_not_learn_from_the_end_of_the_next() {
     let (first, second) = (one(), one());
@@ -166,6 +172,53 @@ async fn a_step_does_not_learn_from_an_end_elsewhere() {
     assert!(!is_ejected(&first));
 }
 
+/// The first response is read to its end by a task while the second begins.
+#[tokio::test(start_paused = true)]
+async fn a_late_end_of_a_step_is_not_the_end_of_the_next() {
+    let (first, second) = (one(), one());
+    let (of_first, of_second) = (first.clone(), second.clone());
+    let redirects = tower::service_fn(move |call: Call<()>| {
+        let (first, second) = (of_first.clone(), of_second.clone());
+        async move {
+            let redirect = first.oneshot(call.clone()).await?;
+            let response = second.oneshot(call).await;
+            redirect.finish(Ok(()));
+            response
+        }
+    });
+    for _ in 0..5 {
+        let mut call = Call::new(());
+        let watch = RetryInfo::track(&mut call);
+        let strategy = MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
+        let retries = RetryLayer::new(judge as Judges, strategy);
+        let service = retries.layer(redirects.clone());
+        let reporter = service.oneshot(call).await.unwrap();
+        reporter.finish(Err((&BUSY, true)));
+        let info = watch.info();
+        assert_eq!(info.records().last().unwrap().failure, Some(BUSY));
+    }
+    assert!(!is_ejected(&first) && is_ejected(&second));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_whose_response_is_left_has_answered() {
+    let first = one();
+    let of_first = first.clone();
+    let redirects = tower::service_fn(move |call: Call<()>| {
+        let first = of_first.clone();
+        async move {
+            first.oneshot(call.clone()).await?;
+            Stream(Does::Follow).oneshot(call).await
+        }
+    });
+    for _ in 0..3 {
+        fails(&first, 4).await;
+        first.insert("one", Stream(Does::Follow));
+        drop(through(redirects.clone()).await.unwrap());
+    }
+    assert!(!is_ejected(&first));
+}
+
 /// What a layer does with a response before the recovery layer sees it.
 #[derive(Clone, Copy, Debug)]
 enum Between {
@@ -176,6 +229,8 @@ enum Between {
     Answers,
     /// In a later step.
     FailsLater,
+    /// In a later step that is not sent.
+    NotSent,
 }
 
 /// How many calls fail until their backend is ejected.
@@ -191,6 +246,7 @@ async fn calls_until_ejected(between: Between) -> Option<usize> {
                 Between::Reads => reporter.finish(Err((&BUSY, true))),
                 Between::Answers => reporter.own_answer(),
                 Between::FailsLater => reporter.in_doubt(),
+                Between::NotSent => return Err(NOT_SENT),
             }
             Err("it does not return the response")
         }
@@ -204,16 +260,15 @@ async fn calls_until_ejected(between: Between) -> Option<usize> {
     None
 }
 
-/// Issue 16 (b)
 #[tokio::test(start_paused = true)]
 async fn a_response_that_fails_above_counts_once() {
     assert_eq!(calls_until_ejected(Between::Fails).await, Some(5));
     assert_eq!(calls_until_ejected(Between::Reads).await, Some(5));
     assert_eq!(calls_until_ejected(Between::Answers).await, None);
     assert_eq!(calls_until_ejected(Between::FailsLater).await, None);
+    assert_eq!(calls_until_ejected(Between::NotSent).await, None);
 }
 
-/// Issue 16 (d)
 #[tokio::test(start_paused = true)]
 async fn without_a_recovery_layer_the_end_counts_too() {
     let balanced = one();

@@ -225,3 +225,19 @@ fn a_list_that_is_made_of_an_earlier_one_ejects_too() {
     lab.results(1, 0, 5);
     assert_eq!(lab.ejected(), [1]);
 }
+
+/// A thread that was late may write that an earlier run of failures ejected nothing.
+#[test]
+fn a_refused_ejection_of_an_earlier_run_delays_no_later_one() {
+    let member = Member::new(1, 0);
+    member.begin_with(4);
+    member.refused_after(5);
+    let in_a_row = member.failed_again();
+    assert!(member.is_due(in_a_row, 5));
+    member.refused_after(in_a_row);
+    let due = (6..=15).filter(|_| {
+        let in_a_row = member.failed_again();
+        member.is_due(in_a_row, 5)
+    });
+    assert_eq!(due.count(), 6, "from ten in a row on");
+}

@@ -100,7 +100,6 @@ fn a_circuit_follows_and_is_still_judged_alone() {
     assert!(matches!(breaker.state(now), CircuitState::Open(_)));
 }
 
-/// Issue 16 (g)
 #[test]
 fn a_lower_threshold_ejects_by_the_next_failure() {
     let (lab, live) = lab(HealthPolicy::standard().consecutive_failures(10), 3);
