@@ -95,7 +95,7 @@ const BALANCE_PINS: [(&str, u64); 6] = [
     ("pick+end", 223),
     ("backends", 62),
     ("balanced", 499),
-    ("balanced-streams", 1339),
+    ("balanced-streams", 1367),
 ];
 
 /// The most instructions of a choice, without what belongs to reading a clock.

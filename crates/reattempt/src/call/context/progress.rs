@@ -146,7 +146,8 @@ impl CallContext {
         }
     }
 
-    /// For recovery layers: the report of this attempt.
+    /// What the layers below, and the transport, have reported of this attempt so far: for
+    /// classifiers, and for layers that decide by it.
     #[must_use]
     pub fn report(&self) -> AttemptReport {
         let state = self.shared();
