@@ -28,10 +28,9 @@ pub(crate) trait Exchange: Copy + Send + Sync + 'static {
     fn request(self, number: usize) -> Request<Full<Bytes>>;
 
     /// The result for the caller, after the answer is read to its end.
-    fn seen<B, E>(outcome: Result<Response<B>, E>) -> impl Future<Output = Seen> + Send
+    fn seen<B>(outcome: Result<Response<B>, TransportFault>) -> impl Future<Output = Seen> + Send
     where
-        B: Body<Data: Send, Error: std::error::Error + Send + Sync + 'static> + Send + 'static,
-        E: TransportError + Send;
+        B: Body<Data: Send, Error: std::error::Error + Send + Sync + 'static> + Send + 'static;
 
     /// What tower's retry sends again.
     fn is_failure(response: &Response<Incoming>) -> bool;
@@ -60,6 +59,13 @@ pub(crate) fn named(fault: TransportFault) -> std::borrow::Cow<'static, str> {
         TransportFault::Timeout => "timeout".into(),
         _ => "connection lost".into(),
     }
+}
+
+/// The fault of a transport in place of its error.
+fn with_fault<B, E: TransportError>(
+    outcome: Result<Response<B>, E>,
+) -> Result<Response<B>, TransportFault> {
+    outcome.map_err(|error| error.fault())
 }
 
 /// The load without the stack.
@@ -98,7 +104,10 @@ struct Bare<X> {
 impl<X: Exchange> Target for Bare<X> {
     async fn call(&self, number: usize) -> Outcome {
         let answer = self.client.request(self.exchange.request(number));
-        bare(self.limit, async { X::seen(answer.await).await }).await
+        bare(self.limit, async {
+            X::seen(with_fault(answer.await)).await
+        })
+        .await
     }
 }
 
@@ -130,7 +139,10 @@ where
 {
     async fn call(&self, number: usize) -> Outcome {
         let request = self.exchange.request(number);
-        through(self.stack.clone(), request, X::seen).await
+        through(self.stack.clone(), request, |outcome| {
+            X::seen(with_fault(outcome))
+        })
+        .await
     }
 }
 
@@ -151,6 +163,7 @@ where
 {
     async fn call(&self, number: usize) -> Outcome {
         let request = self.exchange.request(number);
-        tower_stack::call(self.limit, self.stack.clone(), request, X::seen).await
+        let judge = |outcome| X::seen(with_fault(outcome));
+        tower_stack::call(self.limit, self.stack.clone(), request, judge).await
     }
 }

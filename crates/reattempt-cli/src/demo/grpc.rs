@@ -20,8 +20,8 @@ use reattempt_grpc::{
     AsGrpcStatus, Code, GRPC_STATUS, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback,
     PreviousAttemptsLayer,
 };
+use reattempt_http::TransportFault;
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
-use reattempt_http::{TransportError, TransportFault};
 use reattempt_testbed::grpc::{self, SeenCall, Server, Step};
 use serde_json::json;
 use tower::ServiceBuilder;
@@ -187,12 +187,11 @@ impl Exchange for GrpcExchange {
         request
     }
 
-    async fn seen<B, E>(outcome: Result<Response<B>, E>) -> Seen
+    async fn seen<B>(outcome: Result<Response<B>, TransportFault>) -> Seen
     where
         B: Body<Data: Send, Error: std::error::Error + Send + Sync + 'static> + Send + 'static,
-        E: TransportError + Send,
     {
-        let response = outcome.map_err(|error| named(error.fault()))?;
+        let response = outcome.map_err(named)?;
         let of_head = status(response.headers());
         let body = response.into_body().collect().await;
         let body = body.map_err(|error| named(TransportFault::of(&error)))?;

@@ -10,7 +10,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use indicatif::ProgressBar;
-use reattempt_http::{HttpClientLayer, HttpPushback, TransportError, TransportFault};
+use reattempt_http::{HttpClientLayer, HttpPushback, TransportFault};
 use reattempt_testbed::http::{Options, SeenRequest, Server, Step};
 use tower::ServiceBuilder;
 
@@ -123,12 +123,11 @@ impl Exchange for HttpExchange {
         request
     }
 
-    async fn seen<B, E>(outcome: Result<Response<B>, E>) -> Seen
+    async fn seen<B>(outcome: Result<Response<B>, TransportFault>) -> Seen
     where
         B: Body<Data: Send, Error: std::error::Error + Send + Sync + 'static> + Send + 'static,
-        E: TransportError + Send,
     {
-        let response = outcome.map_err(|error| named(error.fault()))?;
+        let response = outcome.map_err(named)?;
         let status = response.status();
         if let Err(error) = response.into_body().collect().await {
             return Err(named(TransportFault::of(&error)));
