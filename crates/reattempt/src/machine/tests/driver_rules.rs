@@ -525,3 +525,18 @@ fn a_hedged_call_is_nudged_at_most_sixteen_times() {
     }
     assert_eq!(nudged, 16);
 }
+
+/// R1: before the last attempt the request is moved, and not copied again.
+#[test]
+fn the_last_attempt_is_known_once_it_is_waited_for() {
+    let busy = Verdict::Retry(Failure::new(UNKNOWN, Stage::Response));
+    let facts = Facts::new(start(), 1, AttemptKind::Initial);
+    for (most, is_last) in [(2, true), (3, false)] {
+        let mut driver = RetryDriver::default();
+        let mut failed = FailedAttempt::new(&facts, &busy).unwrap();
+        let action = driver.failed(&mut failed, &attempts(most), None, &());
+        assert!(matches!(action, Action::Wait(_)));
+        assert_eq!(driver.machine.is_last(), is_last);
+        assert!(!driver.machine.holds(), "it holds no failure back");
+    }
+}
