@@ -229,10 +229,14 @@ impl AttemptSlots {
     }
 }
 
+/// Nothing was reported, as of most attempts.
+fn is_silent(word: u64) -> bool {
+    word & ((1 << TAG_SHIFT) - 1) & !Flag::OVER.0 == 0
+}
+
 /// What a word says of its attempt.
 fn report(word: u64) -> AttemptReport {
-    // Of most attempts nothing was reported.
-    if word & ((1 << TAG_SHIFT) - 1) & !Flag::OVER.0 == 0 {
+    if is_silent(word) {
         return AttemptReport::default();
     }
     let has = |flag: Flag| word & flag.0 != 0;

@@ -136,6 +136,27 @@ fn only_attempts_that_were_sent_may_have_left() {
 }
 
 #[test]
+fn an_attempt_that_ends_twice_is_over() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    slots.set(one, Flag::FORBIDDEN);
+    for _ in 0..2 {
+        assert!(slots.end(one).forbidden);
+        assert!(slots.is_over(one.slot));
+    }
+}
+
+#[test]
+fn any_report_but_that_of_the_end_breaks_the_silence() {
+    for word in [0, tag(1), tag(7), tag(7) | Flag::OVER.0] {
+        assert!(is_silent(word), "{word:x}");
+        for report in [Flag::COMMITTED.0, Flag::FORBIDDEN.0, STAGE, 1] {
+            assert!(!is_silent(word | report), "{word:x} {report:x}");
+        }
+    }
+}
+
+#[test]
 fn reports_are_read_back() {
     let slots = AttemptSlots::default();
     let three = slots.begin(3);
