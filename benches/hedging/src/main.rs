@@ -2,7 +2,8 @@
 //! the same spend, and `ExtraLoad`, on the same arrivals and service times.
 //!
 //! `cargo run --release -p reattempt-hedging-tables [independent|slowdown|queues] [NAME]
-//! [SEED]`: all worlds, or those whose name has NAME in it; five seeds from SEED on.
+//! [SEED] [SEEDS]`: all worlds, or those whose name has NAME in it; five seeds, or SEEDS, from SEED
+//! on.
 
 mod tower;
 mod worlds;
@@ -16,14 +17,14 @@ use serde_json::{Value, json};
 
 use tower::Tower;
 
-const SEEDS: u64 = 5;
-
-/// The first of them is the third argument.
+/// The first of them is the third argument, and their number the fourth.
 fn seeds() -> impl Iterator<Item = u64> {
-    let first = std::env::args()
-        .nth(3)
-        .map_or(1, |first| first.parse().expect("a seed"));
-    first..first + SEEDS
+    let argument = |at, otherwise| {
+        let given = std::env::args().nth(at);
+        given.map_or(otherwise, |number| number.parse().expect("a number"))
+    };
+    let (first, seeds) = (argument(3, 1), argument(4, 5));
+    first..first + seeds
 }
 
 fn run(

@@ -132,7 +132,7 @@ fn waited<H>(policy: &HedgePolicy, beside: &mut Beside<H>) {
     if let Beside::Waits(waiting) = std::mem::replace(beside, Beside::Nothing) {
         if policy.learns() {
             let now = clock::now();
-            let took = now.saturating_duration_since(waiting.began().unwrap_or(now));
+            let took = now.saturating_duration_since(waiting.began());
             policy.delay().first_succeeded(took, now);
         }
         Waiting::give_back(waiting);
@@ -168,9 +168,8 @@ where
                 *beside = Beside::Runs(hedging);
                 return self.plan_first(cx);
             }
-            let mut waiting = Waiting::new();
-            waiting.as_mut().begin(now, delay);
-            *beside = Beside::Waits(waiting);
+            let first = delay.map(|delay| clock::after(now, delay));
+            *beside = Beside::Waits(Waiting::new(now, first));
         }
         if let Beside::Waits(waiting) = beside {
             if !waiting.as_mut().poll_first(cx) {

@@ -64,7 +64,7 @@ impl<S: Service<Req>, Req> Beside<Hedging<S, Req>> {
     pub(super) fn began(&self) -> Option<Instant> {
         match self {
             Self::Nothing => None,
-            Self::Waits(waiting) => waiting.began(),
+            Self::Waits(waiting) => Some(waiting.began()),
             Self::Runs(hedging) => hedging.driver.machine.began(),
         }
     }
@@ -83,8 +83,8 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
             Beside::Waits(waiting) => Some(waiting),
             Beside::Nothing => None,
         };
-        let waited = waiting.as_ref().map(|w| (w.began(), w.first()));
-        if let Some((Some(began), first)) = waited {
+        if let Some(waiting) = &waiting {
+            let (began, first) = (waiting.began(), waiting.first());
             driver.machine.pending_since(began, first);
         }
         Box::new(Self {
@@ -139,8 +139,9 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
 
     /// True when the instant has come.
     pub(super) fn poll_sleep(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
-        let waiting = self.waiting.get_or_insert_with(Waiting::new);
-        waiting.as_mut().poll(at, cx)
+        // Of one that is made here only the timer is used.
+        let made = || Waiting::new(at, Some(at));
+        self.waiting.get_or_insert_with(made).as_mut().poll(at, cx)
     }
 
     /// The call is over.

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::task::Context;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::call::pool::Pool;
 use crate::clock;
@@ -16,10 +16,9 @@ thread_local! {
 pin_project! {
     /// What a call needs once its first attempt was pending. Allocated with the first such call,
     /// and reused by a later one on the same thread.
-    #[derive(Default)]
     pub(super) struct Waiting {
         // When the first attempt was first pending.
-        began: Option<Instant>,
+        began: Instant,
         // When the first hedge is due, if one is planned.
         first: Option<Instant>,
         #[pin]
@@ -28,28 +27,29 @@ pin_project! {
 }
 
 impl Waiting {
-    pub(super) fn new() -> Pin<Box<Self>> {
+    /// The first attempt is pending from this instant on, and the first hedge is due at the other.
+    pub(super) fn new(began: Instant, first: Option<Instant>) -> Pin<Box<Self>> {
         let spare = SPARE.try_with(Pool::take).ok().flatten();
-        spare.unwrap_or_else(|| Box::pin(Self::default()))
+        let Some(mut waiting) = spare else {
+            return Box::pin(Self {
+                began,
+                first,
+                sleep: None,
+            });
+        };
+        let this = waiting.as_mut().project();
+        (*this.began, *this.first) = (began, first);
+        waiting
     }
 
     /// The call is over: a later one on this thread reuses the memory.
     pub(super) fn give_back(mut waiting: Pin<Box<Self>>) {
-        let mut this = waiting.as_mut().project();
-        (*this.began, *this.first) = (None, None);
-        this.sleep.set(None);
+        waiting.as_mut().project().sleep.set(None);
         // A thread that is shutting down frees it.
         let _ = SPARE.try_with(|spare| spare.put(waiting));
     }
 
-    /// The first attempt is pending from now on, and the first hedge this much later.
-    pub(super) fn begin(self: Pin<&mut Self>, now: Instant, delay: Option<Duration>) {
-        let this = self.project();
-        *this.began = Some(now);
-        *this.first = delay.map(|delay| clock::after(now, delay));
-    }
-
-    pub(super) const fn began(&self) -> Option<Instant> {
+    pub(super) const fn began(&self) -> Instant {
         self.began
     }
 

@@ -158,7 +158,7 @@ pub(super) struct Survival {
 }
 
 impl Survival {
-    /// Something may be due at each of these many attempts.
+    /// Something may be due after each of these many attempts.
     const MARK: u64 = 64;
 
     pub(super) fn new() -> Self {
@@ -174,15 +174,15 @@ impl Survival {
     }
 
     /// Counts an attempt that ended after this time by its `own`, or was cancelled. Returns the
-    /// number of attempts so far.
+    /// number of attempts before it.
     #[inline]
     pub(super) fn count(&self, nanos: u64, own: bool) -> u64 {
         let one = if own { ENDED } else { CUT };
         self.recent[bucket(nanos)].fetch_add(one, Ordering::Relaxed);
-        self.counted.fetch_add(1, Ordering::Relaxed) + 1
+        self.counted.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether something is due at this number of attempts.
+    /// Whether something is due after this number of attempts.
     #[inline]
     pub(super) const fn is_mark(counted: u64) -> bool {
         counted % Self::MARK == 0
