@@ -144,9 +144,14 @@ fn fixed_delay() -> HedgePolicy {
     HedgePolicy::new(3, LIMIT)
 }
 
+/// It has learned already, and goes on.
 fn learned_delay() -> HedgePolicy {
+    let learned = learned();
+    for attempt in attempts().iter().cycle().take(65_536) {
+        learned.ended(attempt);
+    }
     let delay = NoneDue {
-        learned: learned(),
+        learned,
         times: times(),
         next: AtomicUsize::new(0),
     };

@@ -201,16 +201,16 @@ fn a_key_value_answer_takes_no_more_instructions_than_pinned() {
 const LEARNED_PINS: [(&str, u64); 5] = [
     ("two-clocks", 64),
     ("elapsed", 87),
-    ("hedge-feed", 53),
+    ("hedge-feed", 49),
     ("hedge-pending", 1019),
-    ("hedge-learned-pending", 1170),
+    ("hedge-learned-pending", 1151),
 ];
 
 /// The most that a learned delay adds to a call that succeeds at its first poll; no clock is read.
 const LEARNS_AT_ONCE: u64 = 40;
 /// The same for one that was pending, without one reading of the clock and the time since another;
 /// five of them choose what the case feeds.
-const LEARNS: u64 = 56;
+const LEARNS: u64 = 45;
 
 #[test]
 fn a_learned_delay_adds_no_more_instructions_than_pinned() {

@@ -88,6 +88,8 @@ struct Learned {
     effort: Effort,
     /// How often a hedge would win against an independent server.
     wins_if_independent: f32,
+    /// The number of attempts that the last estimate was made from.
+    known: f32,
     /// The share of the attempts that was slow, and the number of attempts when that was looked at.
     slow: f32,
     at: u64,
@@ -130,6 +132,7 @@ impl ExtraLoad {
                 past: Past::new(),
                 effort: Effort::new(),
                 wins_if_independent: 0.0,
+                known: 0.0,
                 slow: SLOW,
                 at: 0,
             }),
@@ -183,11 +186,12 @@ impl ExtraLoad {
         let unusual = learned.is_unusual(self.bursts.lately() as f32, counted);
         let mut bursts = self.bursts.share();
         // Most often no curve is needed.
-        let calm = bursts < CALM && !unusual && !Survival::is_overdue(counted);
+        let calm = bursts < CALM && !unusual && !Survival::is_overdue(counted, learned.known);
         if calm && !learned.effort.judge(bursts, || false) {
             return;
         }
         let (curve, changed) = self.times.estimate(&mut learned.past);
+        learned.known = curve.attempts();
         if changed && learned.effort.changed() {
             bursts = self.bursts.forget();
         }

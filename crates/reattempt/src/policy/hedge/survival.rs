@@ -21,6 +21,8 @@ const BUCKETS: usize = ((LAST_BIT - FIRST_BIT) << SUB_BITS) as usize;
 const EPOCH: u32 = 1024;
 /// The earlier attempts that are remembered, at most.
 const MOST_PAST: u32 = 24 * EPOCH;
+/// With fewer of them the past is still short.
+const LONG_PAST: f32 = (20 * EPOCH) as f32;
 /// A difference of this many standard deviations, squared, is a change and no accident.
 const CHANGED: f32 = 25.0;
 /// It is looked for at the end of each of these many buckets.
@@ -193,9 +195,11 @@ impl Survival {
         counted % 512 == 0 || counted < 1024
     }
 
-    /// Whether it is, although nothing seems to have changed since the last.
-    pub(super) const fn is_overdue(counted: u64) -> bool {
-        counted % 4096 == 0 || counted < 8192
+    /// Whether it is, although nothing seems to have changed since the last, which was made from
+    /// this number of `known` attempts: more often while the past is short.
+    pub(super) fn is_overdue(counted: u64, known: f32) -> bool {
+        let every = if known < LONG_PAST { 4096 } else { 8192 };
+        counted % every == 0 || counted < 8192
     }
 
     /// The estimate, and whether the route has changed since the last.

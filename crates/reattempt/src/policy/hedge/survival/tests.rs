@@ -147,10 +147,10 @@ fn the_past_stays_bounded() {
     );
 }
 
-/// A calm route is estimated every 4,096 attempts only.
+/// A calm route is estimated every 8,192 attempts only.
 #[test]
 fn the_past_is_as_long_however_seldom_it_is_estimated() {
-    for every in [1024, 4096] {
+    for every in [1024, 8192] {
         let (survival, mut past) = (Survival::new(), Past::new());
         for n in 1..=500_000_u64 {
             let slow = n % 20 == 0;
