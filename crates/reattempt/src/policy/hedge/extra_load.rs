@@ -15,7 +15,7 @@ use super::survival::{Past, Survival};
 use super::window::Window;
 use super::{AttemptEnd, EndedAttempt, HedgeAdmission, HedgeDelay, HedgeView, nanos_of};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
-use account::Account;
+use account::{Account, Kept};
 use effort::{CALM, CAUTIOUS, Effort};
 use quantile::delay;
 
@@ -190,6 +190,7 @@ impl ExtraLoad {
         if calm && !learned.effort.judge(bursts, || false) {
             return;
         }
+        let was_long = Survival::is_long(learned.known);
         let (curve, changed) = self.times.estimate(&mut learned.past);
         learned.known = curve.attempts();
         if changed && learned.effort.changed() {
@@ -199,7 +200,12 @@ impl ExtraLoad {
             let outliers = || curve.wins_after(delay(&curve, SLOW, 0.0)) > OUTLIERS;
             learned.effort.judge(bursts, outliers);
         }
-        let saved = self.account.settle(counted, learned.effort.spent, changed);
+        let kept = match (changed, was_long) {
+            (false, _) => Kept::All,
+            (true, false) => Kept::Debt,
+            (true, true) => Kept::Little,
+        };
+        let saved = self.account.settle(counted, learned.effort.spent, kept);
         let more = saved * self.share.sqrt() / MAKES_UP;
         let delay = delay(&curve, self.share, more);
         learned.wins_if_independent = curve.wins_after(delay);

@@ -198,8 +198,13 @@ impl Survival {
     /// Whether it is, although nothing seems to have changed since the last, which was made from
     /// this number of `known` attempts: more often while the past is short.
     pub(super) fn is_overdue(counted: u64, known: f32) -> bool {
-        let every = if known < LONG_PAST { 4096 } else { 8192 };
+        let every = if Self::is_long(known) { 8192 } else { 4096 };
         counted % every == 0 || counted < 8192
+    }
+
+    /// Whether this number of attempts is a long past.
+    pub(super) fn is_long(known: f32) -> bool {
+        known >= LONG_PAST
     }
 
     /// The estimate, and whether the route has changed since the last.
