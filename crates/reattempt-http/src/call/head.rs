@@ -11,7 +11,7 @@ use super::kept_extensions::KeptExtensions;
 use super::kept_headers::KeptHeaders;
 use super::pool;
 
-/// A handle of a head, without its context. Its copies share it: what an attempt needs is made when
+/// A handle of a head without its context. Its copies share it: what an attempt needs is made when
 /// it is sent, and moved if no other attempt can follow.
 pub(super) struct Head(Option<Arc<Shared>>);
 
@@ -100,19 +100,22 @@ impl State {
     /// For an attempt after which another one may follow.
     #[inline]
     fn for_attempt<B>(&mut self, context: CallContext, body: B) -> Request<B> {
-        // While the parts are here: a caller's extension may panic when it is copied.
-        let rest = match &self.held {
-            Held::Whole(parts) if self.kept.keep(&parts.headers) => Rest::of(parts),
+        let rest = match &mut self.held {
+            Held::Whole(parts) if self.kept.keep(&parts.headers) => {
+                // Before anything is taken: a caller's extension may panic when it is copied.
+                let rest = Rest::of(parts);
+                parts.extensions.insert(context);
+                rest
+            }
             _ => return request(self.copy(), context, body),
         };
         match std::mem::replace(&mut self.held, Held::Rest(rest)) {
-            Held::Whole(parts) => request(parts, context, body),
+            Held::Whole(parts) => Request::from_parts(parts, body),
             _ => unreachable!("it is whole"),
         }
     }
 }
 
-#[inline(always)]
 fn request<B>(mut parts: Parts, context: CallContext, body: B) -> Request<B> {
     parts.extensions.insert(context);
     Request::from_parts(parts, body)
