@@ -25,7 +25,7 @@ const PINS: [(&str, u64); 14] = [
     ("pushback", 12),
     ("config-poll", 37),
     ("retry+throttle+deadline", 395),
-    ("stack", 728),
+    ("stack", 711),
     ("tower", 300),
 ];
 
@@ -47,8 +47,8 @@ const KV_PINS: [(&str, u64); 10] = [
 /// The same for calls as a key-value client makes them, beside the bare service and tower.
 const TYPICAL_PINS: [(&str, u64); 11] = [
     ("get-bare", 78),
-    ("get-three", 699),
-    ("get-six", 1070),
+    ("get-three", 697),
+    ("get-six", 1050),
     ("get-tower", 531),
     ("get-bare, pending", 78),
     ("get-six-limited, pending", 1928),
@@ -65,10 +65,10 @@ const HTTP_CALL_PINS: [(&str, u64); 8] = [
     ("http-put, bare", 1798),
     ("http-get, tower", 3761),
     ("http-put, tower", 3812),
-    ("http-get, six", 7361),
-    ("http-put, six", 8608),
-    ("http-get, preset", 6410),
-    ("http-put, preset", 7657),
+    ("http-get, six", 7277),
+    ("http-put, six", 8550),
+    ("http-get, preset", 5932),
+    ("http-put, preset", 7205),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.

@@ -55,8 +55,8 @@ const HTTP_CALL_PINS: [(&str, u64, usize); 8] = [
     ("http-put, tower", 4, TIMER + 296),
     ("http-get, six", 10, TIMER + 544),
     ("http-put, six", 11, TIMER + 544),
-    ("http-get, preset", 5, 2 * TIMER + 528),
-    ("http-put, preset", 6, 2 * TIMER + 528),
+    ("http-get, preset", 5, 2 * TIMER + 384),
+    ("http-put, preset", 6, 2 * TIMER + 384),
 ];
 
 /// The same for backends.

@@ -189,8 +189,11 @@ impl<B> Replay for ReplayBody<B> {
 }
 
 impl<B> Drop for ReplayBody<B> {
+    #[inline]
     fn drop(&mut self) {
-        self.let_go();
+        if let Copied::Open { .. } = self.0 {
+            self.let_go();
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Uri, Version};
+use reattempt::CallContext;
 
 use super::kept_extensions::KeptExtensions;
 use super::kept_headers::KeptHeaders;
@@ -42,12 +43,12 @@ struct Rest {
 
 impl Rest {
     #[inline]
-    fn of(parts: &Parts, extensions: KeptExtensions) -> Self {
+    fn of(parts: &Parts) -> Self {
         Self {
             method: parts.method.clone(),
             uri: parts.uri.clone(),
             version: parts.version,
-            extensions,
+            extensions: KeptExtensions::of(&parts.extensions),
         }
     }
 
@@ -98,18 +99,26 @@ impl State {
 
     /// For an attempt after which another one may follow.
     #[inline]
-    fn for_attempt(&mut self) -> Parts {
-        // While the parts are here: a caller's extension may panic when it is copied.
-        let extensions = match &self.held {
+    fn for_attempt<B>(&mut self, context: CallContext, body: B) -> Request<B> {
+        let rest = match &mut self.held {
             Held::Whole(parts) if self.kept.keep(&parts.headers) => {
-                KeptExtensions::of(&parts.extensions)
+                // Before anything is taken: a caller's extension may panic when it is copied.
+                let rest = Rest::of(parts);
+                parts.extensions.insert(context);
+                rest
             }
-            _ => return self.copy(),
+            _ => return request(self.copy(), context, body),
         };
-        let parts = self.take();
-        self.held = Held::Rest(Rest::of(&parts, extensions));
-        parts
+        match std::mem::replace(&mut self.held, Held::Rest(rest)) {
+            Held::Whole(parts) => Request::from_parts(parts, body),
+            _ => unreachable!("it is whole"),
+        }
     }
+}
+
+fn request<B>(mut parts: Parts, context: CallContext, body: B) -> Request<B> {
+    parts.extensions.insert(context);
+    Request::from_parts(parts, body)
 }
 
 impl Shared {
@@ -141,7 +150,10 @@ impl Head {
     #[inline]
     pub(super) fn new(parts: Parts) -> Self {
         let mut shared = pool::fresh();
-        Arc::make_mut(&mut shared).get_mut().held = Held::Whole(parts);
+        match Arc::get_mut(&mut shared) {
+            Some(own) => own.get_mut().held = Held::Whole(parts),
+            None => unreachable!("a fresh head has one handle"),
+        }
         Self(Some(shared))
     }
 
@@ -160,12 +172,11 @@ impl Head {
 
     /// The request of an attempt.
     #[inline]
-    pub(super) fn into_request<B>(mut self, body: B) -> Request<B> {
-        let parts = match self.0.as_mut().and_then(Arc::get_mut) {
-            Some(own) => own.get_mut().take(),
-            None => self.shared().lock().for_attempt(),
-        };
-        Request::from_parts(parts, body)
+    pub(super) fn into_request<B>(mut self, context: CallContext, body: B) -> Request<B> {
+        match self.0.as_mut().and_then(Arc::get_mut) {
+            Some(own) => request(own.get_mut().take(), context, body),
+            None => self.shared().lock().for_attempt(context, body),
+        }
     }
 
     /// A request for the log, which takes nothing.

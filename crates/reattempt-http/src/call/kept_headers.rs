@@ -45,36 +45,33 @@ const LENGTHS: usize = size_of::<Lengths>();
 impl KeptHeaders {
     /// False where they take more than most requests' do: a copy of the map shares its values.
     pub(super) fn keep(&mut self, map: &HeaderMap) -> bool {
-        let mut used = 0;
+        let mut room = &mut self.0[..];
         for (name, value) in map {
             let (name, bytes) = (name.as_str().as_bytes(), value.as_bytes());
-            let end = used + LENGTHS + name.len() + bytes.len();
-            if end > self.0.len() && !self.grow(end) {
-                return false;
-            }
+            let Some(places) = places(room, name.len(), bytes.len()) else {
+                return self.grow(map) && self.keep(map);
+            };
             let sensitive = if value.is_sensitive() { SENSITIVE } else { 0 };
             let lengths = name.len() as u64 | (bytes.len() as u64) << 16 | sensitive;
-            let room = self.0.get_mut(used..end);
-            let Some((to_lengths, room)) = room.and_then(<[u8]>::split_first_chunk_mut) else {
-                return false;
-            };
-            *to_lengths = lengths.to_le_bytes();
-            let (to_name, to_value) = room.split_at_mut(name.len());
-            to_name.copy_from_slice(name);
-            to_value.copy_from_slice(bytes);
-            used = end;
+            *places.lengths = lengths.to_le_bytes();
+            places.name.copy_from_slice(name);
+            places.value.copy_from_slice(bytes);
+            room = places.behind;
         }
-        let behind = self.0.get_mut(used..).unwrap_or_default();
-        if let Some(none) = behind.first_chunk_mut() {
+        if let Some(none) = room.first_chunk_mut() {
             *none = Lengths::NONE.0.to_le_bytes();
         }
         true
     }
 
-    /// Makes room for this many bytes, if most requests take no more: a length then fits.
+    /// Makes room for these headers, if most requests' take no more: a length then fits.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, bytes: usize) -> bool {
+    fn grow(&mut self, map: &HeaderMap) -> bool {
+        let length = |(name, value): (&HeaderName, &HeaderValue)| {
+            LENGTHS + name.as_str().len() + value.len()
+        };
+        let bytes = map.iter().map(length).sum::<usize>();
         let fits = bytes <= MOST_KEPT;
         if fits {
             self.0.resize(bytes.next_power_of_two().max(LEAST_KEPT), 0);
@@ -92,6 +89,27 @@ impl KeptHeaders {
         debug_assert!(at_end, "a header of a map is not valid");
         map
     }
+}
+
+/// Where a header is written.
+struct Places<'a> {
+    lengths: &'a mut [u8; LENGTHS],
+    name: &'a mut [u8],
+    value: &'a mut [u8],
+    behind: &'a mut [u8],
+}
+
+#[inline(always)]
+fn places(room: &mut [u8], name: usize, value: usize) -> Option<Places<'_>> {
+    let (lengths, room) = room.split_first_chunk_mut()?;
+    let (name, room) = room.split_at_mut_checked(name)?;
+    let (value, behind) = room.split_at_mut_checked(value)?;
+    Some(Places {
+        lengths,
+        name,
+        value,
+        behind,
+    })
 }
 
 /// The first of these headers. The names and values of a map are valid.

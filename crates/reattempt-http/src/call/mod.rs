@@ -83,9 +83,7 @@ impl<B> HttpCall<B> {
     #[must_use]
     #[inline]
     pub fn into_request(self) -> Request<B> {
-        let mut request = self.head.into_request(self.body);
-        request.extensions_mut().insert(self.context);
-        request
+        self.head.into_request(self.context, self.body)
     }
 }
 

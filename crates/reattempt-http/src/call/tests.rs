@@ -89,6 +89,20 @@ fn a_copy_has_no_header_of_an_earlier_request() {
     }
 }
 
+/// As a text in memory that grows, and beyond its limit as a map.
+#[test]
+fn a_head_of_any_size_is_in_every_copy() {
+    for length in [0, 40, 41, 100, 1000, 4000, 4096, 5000, 70_000] {
+        let mut long = request();
+        let value = HeaderValue::try_from("v".repeat(length)).unwrap();
+        long.headers_mut().insert("long", value);
+        let template = HttpCall::new(long.clone());
+        for sent in [1, 2].map(|_| template.replay(&NEXT).unwrap().into_request()) {
+            assert_eq!(pairs(sent.headers()), pairs(long.headers()), "{length}");
+        }
+    }
+}
+
 /// The extension of a tonic client is kept apart, others in their map.
 #[cfg(feature = "tonic")]
 #[test]

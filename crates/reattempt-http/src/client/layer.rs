@@ -197,7 +197,7 @@ impl<R, B> HttpClientLayer<R, B> {
     /// Sets how `Retry-After` is read.
     #[must_use]
     pub fn pushback(mut self, pushback: HttpPushback) -> Self {
-        self.settings.pushback = pushback;
+        self.settings.pushback = Arc::new(pushback);
         self
     }
 

@@ -34,6 +34,7 @@ mod layer;
 mod origin;
 mod overload;
 mod presets;
+mod pushback;
 mod recovery;
 mod service_builder;
 mod settings;
@@ -58,11 +59,12 @@ use tower_service::Service;
 
 use crate::body::{DeadlineBody, DeadlineBodyService, ReplayBody};
 use crate::call::{ExtendContext, InlineContext, ReplayCallBody};
-use crate::{HttpClassifier, HttpPushback, IdempotencyKey, TransportError, TransportFault};
+use crate::{HttpClassifier, IdempotencyKey, TransportError, TransportFault};
 pub use breakers::{NoBreakers, OriginBreakers};
 use defaults::{CallDefaults, OriginAdmissions};
 pub use layer::{HttpClientLayer, NoRoutes};
 pub use origin::MOST_ORIGINS;
+use pushback::SharedPushback;
 pub use service_builder::HttpServiceBuilderExt;
 
 /// The single layers of a client, from the outside in.
@@ -72,7 +74,7 @@ type Routes<I, R> = InlineContext<IdempotencyKey<CallDefaults<Deadline<PerCall<I
 /// From the body's limit to the recovery layers, which send [`PerAttempt`]s.
 type PerCall<I> = DeadlineBodyService<ReplayCallBody<Recovery<PerAttempt<I>>>>;
 type Recovery<S> = Retry<HedgeUnclaimed<S, HttpClassifier>, HttpClassifier>;
-type PerAttempt<I> = Deadline<Pushback<ExtendContext<I>, HttpPushback>>;
+type PerAttempt<I> = Deadline<Pushback<ExtendContext<I>, SharedPushback>>;
 /// What a client with circuit breakers has around its transport.
 pub type WithBreakers<S> = Circuit<WithClientError<S>, HttpClassifier, AsError, OriginBreakers>;
 

@@ -85,7 +85,7 @@ impl<R, B> HttpClientLayer<R, B> {
     ) -> Balanced<S, HttpClassifier, HttpPushback> {
         let classifier = self.settings.recovery.known_classifier();
         let backends =
-            Balanced::new(services, policy, classifier).pushback(self.settings.pushback.clone());
+            Balanced::new(services, policy, classifier).pushback((*self.settings.pushback).clone());
         match self.settings.recovery.known_observer() {
             Some(observer) => backends.observer(observer),
             None => backends,

@@ -1,5 +1,6 @@
 //! What a client has besides its routes and circuit breakers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::admission::OfContext;
@@ -9,6 +10,7 @@ use tower_layer::Layer;
 
 use super::HttpClient;
 use super::defaults::{CallDefaultsLayer, OriginAdmissions};
+use super::pushback::SharedPushback;
 use super::recovery::RecoveryLayers;
 use crate::body::DeadlineBodyLayer;
 use crate::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
@@ -29,7 +31,7 @@ pub(super) struct Settings {
     pub(super) replay: ReplayCallBodyLayer,
     pub(super) recovery: RecoveryLayers,
     pub(super) attempt: AttemptDeadlineLayer,
-    pub(super) pushback: HttpPushback,
+    pub(super) pushback: Arc<HttpPushback>,
 }
 
 impl Settings {
@@ -43,9 +45,11 @@ impl Settings {
             replay: ReplayCallBodyLayer::default(),
             recovery: RecoveryLayers::default(),
             attempt: AttemptDeadlineLayer::by_policy(),
-            pushback: HttpPushback::new()
-                .cap(MOST_RETRY_AFTER, BeyondCap::Stop)
-                .spread(RETRY_AFTER_SPREAD),
+            pushback: Arc::new(
+                HttpPushback::new()
+                    .cap(MOST_RETRY_AFTER, BeyondCap::Stop)
+                    .spread(RETRY_AFTER_SPREAD),
+            ),
         }
     }
 
@@ -55,8 +59,8 @@ impl Settings {
         routes: &InlineContextLayer<R>,
         innermost: I,
     ) -> HttpClient<S, R, I> {
-        let attempt =
-            PushbackLayer::new(self.pushback.clone()).layer(ExtendContextLayer.layer(innermost));
+        let attempt = PushbackLayer::new(SharedPushback(Arc::clone(&self.pushback)))
+            .layer(ExtendContextLayer.layer(innermost));
         let recovery = self.recovery.layer(self.attempt.layer(attempt));
         let call = self
             .deadline

@@ -25,7 +25,7 @@ use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use super::*;
 use crate::body::{DeadlineBodyError, ReplayBodyLayer};
-use crate::{HttpPolicies, LiveHttpPolicies};
+use crate::{HttpPolicies, HttpPushback, LiveHttpPolicies};
 
 type Sent = Request<ReplayBody<Full<Bytes>>>;
 

@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
@@ -96,11 +96,13 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Sent { counted, inner } => {
-                let outcome = ready!(inner.poll(cx));
-                if let Some(counted) = counted.take() {
-                    counted.ended();
+                let polled = inner.poll(cx);
+                if polled.is_ready() {
+                    if let Some(counted) = counted.take() {
+                        counted.ended();
+                    }
                 }
-                Poll::Ready(outcome)
+                polled
             }
             StateProjection::Refused {
                 refused,

@@ -81,7 +81,14 @@ where
             drop(request);
             return DeadlineFuture::too_late(armed, self.on_elapsed.clone());
         }
-        DeadlineFuture::new(self.inner.call(request), armed, self.on_elapsed.clone())
+        let (at, armed) = armed.unzip();
+        DeadlineFuture {
+            inner: Some(self.inner.call(request)),
+            sleep: None,
+            at,
+            armed,
+            on_elapsed: self.on_elapsed.clone(),
+        }
     }
 }
 
@@ -189,20 +196,6 @@ pin_project! {
         on_elapsed: M,
         #[pin]
         sleep: Option<Sleep>,
-    }
-}
-
-impl<F, M> DeadlineFuture<F, M> {
-    #[inline(always)]
-    fn new(inner: F, armed: Option<(Instant, Armed)>, on_elapsed: M) -> Self {
-        let (at, armed) = armed.unzip();
-        Self {
-            inner: Some(inner),
-            sleep: None,
-            at,
-            armed,
-            on_elapsed,
-        }
     }
 }
 

@@ -61,16 +61,18 @@ where
 
     #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        let state = if request.context().is_some_and(CallContext::is_claimed) {
-            State::Claimed {
-                future: self.0.inner.call(request),
-            }
-        } else {
-            State::Unclaimed {
+        if request.context().is_some_and(CallContext::is_claimed) {
+            return HedgeUnclaimedFuture {
+                state: State::Claimed {
+                    future: self.0.inner.call(request),
+                },
+            };
+        }
+        HedgeUnclaimedFuture {
+            state: State::Unclaimed {
                 future: Box::pin(self.0.call(request)),
-            }
-        };
-        HedgeUnclaimedFuture { state }
+            },
+        }
     }
 }
 

@@ -111,13 +111,15 @@ where
         let Some(in_flight) = future.as_mut().as_pin_mut() else {
             polled_after_completion("RetryFuture")
         };
-        let Poll::Ready(outcome) = in_flight.poll(cx) else {
+        let polled = in_flight.poll(cx);
+        let Poll::Ready(outcome) = &polled else {
             self.waits();
             return Poll::Pending;
         };
         let context = this.source.context_mut();
         let verdict = this.config.settings.classify(outcome.as_ref(), context);
         if verdict.failure().is_some() {
+            let outcome = ready!(polled);
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
         // Dropped at once: it may hold a connection.
@@ -129,7 +131,7 @@ where
             context.settle_success(committed);
             this.source.release();
         }
-        Poll::Ready(outcome)
+        polled
     }
 }
 
