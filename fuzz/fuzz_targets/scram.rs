@@ -21,9 +21,8 @@ static USERS: LazyLock<Vec<(Rules, Stored, Salted)>> = LazyLock::new(|| {
         .filter_map(Mechanism::scram);
     kv.chain([RULES])
         .map(|rules| {
-            let stored = Stored::derive(rules, "pencil", SALT, 4096).expect("plain ASCII");
             let kept = Salted::derive(rules, "pencil", SALT, 4096).expect("plain ASCII");
-            (rules, stored, kept)
+            (rules, Stored::of(&kept), kept)
         })
         .collect()
 });

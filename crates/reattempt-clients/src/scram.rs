@@ -288,21 +288,17 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Derives the keys of a password; the errors are those of [`Salted::derive`].
-    pub fn derive(
-        rules: Rules,
-        password: &str,
-        salt: &[u8],
-        iterations: u32,
-    ) -> Result<Self, ScramError> {
-        let salted = Salted::derive(rules, password, salt, iterations)?;
-        Ok(Self {
-            hash: rules.hash,
-            salt: salt.to_vec(),
-            iterations,
-            stored_key: rules.hash.digest(&salted.key("Client Key")),
+    /// The keys of a password.
+    #[must_use]
+    pub fn of(salted: &Salted) -> Self {
+        let (Rules { hash, .. }, _, salt, iterations) = &salted.of;
+        Self {
+            hash: *hash,
+            salt: salt.clone(),
+            iterations: *iterations,
+            stored_key: hash.digest(&salted.key("Client Key")),
             server_key: salted.key("Server Key"),
-        })
+        }
     }
 }
 

@@ -76,6 +76,7 @@ mod route;
 mod status;
 mod status_set;
 mod transport;
+mod wall_clock;
 
 mod gives_up;
 

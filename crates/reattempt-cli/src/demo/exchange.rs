@@ -1,7 +1,6 @@
 //! Protocols over HTTP: their calls without the stack, through it, and through tower's layers.
 
 use std::future::Future;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -13,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use indicatif::ProgressBar;
 use reattempt_http::{TransportError, TransportFault};
-use tower::{BoxError, Service};
+use tower::Service;
 
 use super::comparison::Way;
 use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
@@ -79,36 +78,18 @@ pub(crate) async fn without<X: Exchange>(
     let (client, limit) = (client(X::HTTP2), plan.limit);
     if way == Way::Tower {
         let stack = tower_stack::stack(plan, X::is_failure, client).map_err(DemoError::Tower)?;
-        let target = Tower {
-            stack,
-            exchange,
-            limit,
+        let target = move |number| {
+            let request = exchange.request(number);
+            let judge = |outcome| X::seen(with_fault(outcome));
+            tower_stack::call(limit, stack.clone(), request, judge)
         };
         return drive(plan, target, scene, progress).await;
     }
-    let target = Bare {
-        client,
-        exchange,
-        limit,
+    let target = move |number| {
+        let answer = client.request(exchange.request(number));
+        bare(limit, async { X::seen(with_fault(answer.await)).await })
     };
     drive(plan, target, scene, progress).await
-}
-
-#[derive(Clone)]
-struct Bare<X> {
-    client: Client<Full<Bytes>>,
-    exchange: X,
-    limit: Duration,
-}
-
-impl<X: Exchange> Target for Bare<X> {
-    async fn call(&self, number: usize) -> Outcome {
-        let answer = self.client.request(self.exchange.request(number));
-        bare(self.limit, async {
-            X::seen(with_fault(answer.await)).await
-        })
-        .await
-    }
 }
 
 /// Calls of a stack.
@@ -143,27 +124,5 @@ where
             X::seen(with_fault(outcome))
         })
         .await
-    }
-}
-
-#[derive(Clone)]
-struct Tower<S, X> {
-    stack: S,
-    exchange: X,
-    limit: Duration,
-}
-
-impl<S, X: Exchange> Target for Tower<S, X>
-where
-    S: Service<Request<Full<Bytes>>, Response = Response<Incoming>, Error = BoxError, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-{
-    async fn call(&self, number: usize) -> Outcome {
-        let request = self.exchange.request(number);
-        let judge = |outcome| X::seen(with_fault(outcome));
-        tower_stack::call(self.limit, self.stack.clone(), request, judge).await
     }
 }

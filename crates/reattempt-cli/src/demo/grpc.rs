@@ -1,6 +1,5 @@
 //! gRPC: hyper's client over one HTTP/2 connection, with policies from a service config.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,18 +21,19 @@ use reattempt_grpc::{
 };
 use reattempt_http::TransportFault;
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
-use reattempt_testbed::grpc::{self, SeenCall, Server, Step};
+use reattempt_testbed::grpc::{Grpc, SeenCall, Step};
 use serde_json::json;
 use tower::ServiceBuilder;
 
 use super::DemoError;
 use super::comparison::Way;
 use super::exchange::{Exchange, Through, client, named, without};
-use super::load::{CallRecord, Plan, Scene, Seen, drive};
+use super::load::{CallRecord, Plan, Seen, drive};
+use super::one_server::OneServer;
 use super::policies::{
     FIRST_BACKOFF, HEDGE_DELAY, LONGEST_BACKOFF, MILLI_RATIO, MOST_ATTEMPTS, MOST_HEDGED, Policies,
 };
-use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
+use super::trouble::{Script, Trouble, is_search};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
 const SERVICE: &str = "demo.Catalog";
@@ -44,16 +44,8 @@ pub(crate) async fn run(
     way: Way,
     progress: &ProgressBar,
 ) -> Result<Vec<CallRecord>, DemoError> {
-    let script = Arc::new(Script::new(plan.seed, plan.calls, true));
-    let server = start(grpc::Options::new(), &script).await?;
-    let address = server.addr();
-    let mut scene = GrpcScene {
-        server,
-        address,
-        script,
-        moved: node_move(&phases(plan.calls, true)),
-    };
-    let exchange = GrpcExchange(address);
+    let mut scene = OneServer::<Grpc>::start(plan, step).await?;
+    let exchange = GrpcExchange(scene.addr());
     if way != Way::Stack {
         return without(way, plan, exchange, &mut scene, progress).await;
     }
@@ -117,12 +109,6 @@ fn config(plan: &Plan) -> String {
     .to_string()
 }
 
-async fn start(options: grpc::Options, script: &Arc<Script>) -> io::Result<Server> {
-    let script = Arc::clone(script);
-    let handler = move |seen: &SeenCall| step(&script, seen);
-    Server::start_with(options, grpc::Script::handler(handler)).await
-}
-
 /// The server's step for one call.
 fn step(script: &Script, seen: &SeenCall) -> Step {
     let text = seen.messages.first().map(|message| &message[..]);
@@ -142,27 +128,6 @@ fn step(script: &Script, seen: &SeenCall) -> Step {
             refused(Code::Unavailable, "not now").pushback(delay.as_millis().to_string())
         }
         Trouble::Overloaded => refused(Code::ResourceExhausted, "too much to do"),
-    }
-}
-
-struct GrpcScene {
-    server: Server,
-    address: SocketAddr,
-    script: Arc<Script>,
-    moved: Move,
-}
-
-impl Scene for GrpcScene {
-    /// Stops the server and its connection, and restarts it later at its address.
-    async fn before(&mut self, number: usize) -> io::Result<()> {
-        if number == self.moved.goes {
-            self.server.stop().await;
-        }
-        if number == self.moved.is_back {
-            let options = grpc::Options::new().at(self.address);
-            self.server = start(options, &self.script).await?;
-        }
-        Ok(())
     }
 }
 

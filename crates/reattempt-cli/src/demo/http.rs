@@ -1,6 +1,5 @@
 //! HTTP: hyper's client over HTTP/1.1 against one server that is restarted.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -11,15 +10,16 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use indicatif::ProgressBar;
 use reattempt_http::{HttpClientLayer, HttpPushback, TransportFault};
-use reattempt_testbed::http::{Options, SeenRequest, Server, Step};
+use reattempt_testbed::http::{Http, SeenRequest, Step};
 use tower::ServiceBuilder;
 
 use super::DemoError;
 use super::comparison::Way;
 use super::exchange::{Exchange, Through, client, named, without};
-use super::load::{CallRecord, Plan, Scene, Seen, drive};
+use super::load::{CallRecord, Plan, Seen, drive};
+use super::one_server::OneServer;
 use super::policies::{Policies, bucket};
-use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
+use super::trouble::{Script, Trouble, is_search};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
 /// Runs the load once, against a new server.
@@ -28,16 +28,8 @@ pub(crate) async fn run(
     way: Way,
     progress: &ProgressBar,
 ) -> Result<Vec<CallRecord>, DemoError> {
-    let script = Arc::new(Script::new(plan.seed, plan.calls, true));
-    let server = start(Options::new(), &script).await?;
-    let address = server.addr();
-    let mut scene = HttpScene {
-        server,
-        address,
-        script,
-        moved: node_move(&phases(plan.calls, true)),
-    };
-    let exchange = HttpExchange(address);
+    let mut scene = OneServer::<Http>::start(plan, step).await?;
+    let exchange = HttpExchange(scene.addr());
     if way != Way::Stack {
         return without(way, plan, exchange, &mut scene, progress).await;
     }
@@ -59,12 +51,6 @@ pub(crate) async fn run(
     drive(plan, Through::new(stack, exchange), &mut scene, progress).await
 }
 
-async fn start(options: Options, script: &Arc<Script>) -> io::Result<Server> {
-    let script = Arc::clone(script);
-    let handler = move |seen: &SeenRequest| step(&script, seen);
-    Server::start_with(options, reattempt_testbed::http::Script::handler(handler)).await
-}
-
 /// The server's step for one request.
 fn step(script: &Script, seen: &SeenRequest) -> Step {
     let answer = || Step::status(200).body(r#"{"price":1}"#);
@@ -83,26 +69,6 @@ fn step(script: &Script, seen: &SeenRequest) -> Step {
             Step::status(429).header("retry-after-ms", delay.as_millis().to_string())
         }
         Trouble::Overloaded => Step::status(503),
-    }
-}
-
-struct HttpScene {
-    server: Server,
-    address: SocketAddr,
-    script: Arc<Script>,
-    moved: Move,
-}
-
-impl Scene for HttpScene {
-    /// Stops the server and its connections, and restarts it later at its address.
-    async fn before(&mut self, number: usize) -> io::Result<()> {
-        if number == self.moved.goes {
-            self.server.stop().await;
-        }
-        if number == self.moved.is_back {
-            self.server = start(Options::new().at(self.address), &self.script).await?;
-        }
-        Ok(())
     }
 }
 

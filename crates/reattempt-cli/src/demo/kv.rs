@@ -13,10 +13,10 @@ use reattempt_clients::kv::{
 };
 use reattempt_couchbase::{ConfigPoller, ConfigPollerOptions, ConfigStore, KvClientLayer};
 use reattempt_testbed::kv::{Cluster, SeenRequest, Step};
-use tower::{Service, ServiceBuilder, ServiceExt};
+use tower::{ServiceBuilder, ServiceExt};
 
 use super::DemoError;
-use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
+use super::load::{CallRecord, Plan, Scene, Seen, bare, drive, of_preset, through};
 use super::policies::{Policies, bucket};
 use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
 use crate::call::attempts::{JournalLayer, JournalObserver};
@@ -55,7 +55,11 @@ pub(crate) async fn run(
     );
     let limit = plan.limit;
     if !with_stack {
-        return drive(plan, Bare { client, limit }, &mut scene, progress).await;
+        let target = move |number| {
+            let answer = client.clone().oneshot(KvRequest::get(key(number)));
+            bare(limit, async { seen(answer.await.as_ref()) })
+        };
+        return drive(plan, target, &mut scene, progress).await;
     }
     let poller = ConfigPoller::spawn(
         store,
@@ -79,7 +83,13 @@ pub(crate) async fn run(
         .layer(JournalLayer)
         .layer(StageLayer::new())
         .service(client);
-    drive(plan, Through(stack), &mut scene, progress).await
+    let target = move |number| {
+        let call = Call::new(KvRequest::get(key(number)));
+        through(stack.clone(), call, async |outcome| {
+            of_preset(&outcome, seen)
+        })
+    };
+    drive(plan, target, &mut scene, progress).await
 }
 
 fn key(call: usize) -> String {
@@ -143,46 +153,5 @@ fn seen(outcome: Result<&KvResponse, &ClientError>) -> Seen {
         }),
         Err(ClientError::Connect { .. }) => Err("connection refused".into()),
         Err(_) => Err("connection lost".into()),
-    }
-}
-
-#[derive(Clone)]
-struct Bare {
-    client: RoutedClient,
-    limit: std::time::Duration,
-}
-
-impl Target for Bare {
-    async fn call(&self, number: usize) -> Outcome {
-        let request = KvRequest::get(key(number));
-        let answer = self.client.clone().oneshot(request);
-        bare(self.limit, async { seen(answer.await.as_ref()) }).await
-    }
-}
-
-type Failed = reattempt::ClientError<ClientError>;
-
-#[derive(Clone)]
-struct Through<S>(S);
-
-impl<S> Target for Through<S>
-where
-    S: Service<Call<KvRequest>, Response = KvResponse, Error = Failed, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-{
-    async fn call(&self, number: usize) -> Outcome {
-        let call = Call::new(KvRequest::get(key(number)));
-        through(self.0.clone(), call, |outcome| async move {
-            match &outcome {
-                Ok(answer) => seen(Ok(answer)),
-                Err(Failed::Transport(error)) => seen(Err(error)),
-                Err(Failed::Elapsed(_)) => Err("timeout".into()),
-                Err(Failed::Refused(_) | Failed::CircuitOpen(_)) => Err("not sent".into()),
-            }
-        })
-        .await
     }
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use reattempt::{HasCallContext, RetryInfo, StopReason};
+use reattempt::{ClientError, HasCallContext, RetryInfo, StopReason};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tower::{Service, ServiceExt};
@@ -80,6 +80,16 @@ impl CallRecord {
 pub(crate) trait Target: Clone + Send + Sync + 'static {
     /// Makes the call with this number.
     fn call(&self, number: usize) -> impl Future<Output = Outcome> + Send;
+}
+
+impl<F, Fut> Target for F
+where
+    F: Fn(usize) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Outcome> + Send,
+{
+    fn call(&self, number: usize) -> impl Future<Output = Outcome> + Send {
+        self(number)
+    }
 }
 
 /// The servers of a target, which change during the load.
@@ -178,6 +188,19 @@ pub(crate) async fn bare(limit: Duration, call: impl Future<Output = Seen>) -> O
         seen,
         attempts: 1,
         story: None,
+    }
+}
+
+/// The result of a preset for its caller; `seen` reads what the transport returned.
+pub(crate) fn of_preset<Res, E>(
+    outcome: &Result<Res, ClientError<E>>,
+    seen: impl FnOnce(Result<&Res, &E>) -> Seen,
+) -> Seen {
+    match outcome {
+        Ok(answer) => seen(Ok(answer)),
+        Err(ClientError::Transport(error)) => seen(Err(error)),
+        Err(ClientError::Elapsed(_)) => Err("timeout".into()),
+        Err(ClientError::Refused(_) | ClientError::CircuitOpen(_)) => Err("not sent".into()),
     }
 }
 

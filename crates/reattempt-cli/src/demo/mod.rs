@@ -10,6 +10,7 @@ mod http;
 mod kv;
 mod load;
 mod mongodb;
+mod one_server;
 mod policies;
 mod protocol;
 mod stats;

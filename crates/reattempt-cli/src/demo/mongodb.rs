@@ -2,21 +2,20 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bson::{Document, doc};
 use indicatif::ProgressBar;
-use reattempt::{Call, ClientError, RouteLayer, RoutePolicy, UncallLayer};
+use reattempt::{Call, RouteLayer, RoutePolicy, UncallLayer};
 use reattempt_clients::mongodb::client::{ClientOptions, Operation};
 use reattempt_clients::mongodb::{Client, MongoError, MongoReply, MongoRequest, report};
 use reattempt_clients::report::ReportLayer;
 use reattempt_mongodb::{MongoClassifier, MongoClientLayer, ReadGate};
 use reattempt_testbed::mongodb::node::SeenCommand;
 use reattempt_testbed::mongodb::{ReplicaSet, Step};
-use tower::{Service, ServiceBuilder, ServiceExt};
+use tower::{ServiceBuilder, ServiceExt};
 
 use super::DemoError;
-use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
+use super::load::{CallRecord, Plan, Scene, Seen, bare, drive, of_preset, through};
 use super::policies::{bucket, hedge};
 use super::trouble::{Move, Script, Trouble, is_search, node_move, phases};
 use crate::call::attempts::{JournalLayer, JournalObserver};
@@ -52,7 +51,11 @@ pub(crate) async fn run(
     };
     let limit = plan.limit;
     if !with_stack {
-        return drive(plan, Bare { client, limit }, &mut scene, progress).await;
+        let target = move |number| {
+            let answer = client.clone().oneshot(request(number));
+            bare(limit, async { seen(answer.await.as_ref()) })
+        };
+        return drive(plan, target, &mut scene, progress).await;
     }
     let search = RoutePolicy::new("search").hedge(hedge());
     let search = Arc::new(search.with_data(ReadGate::Retry));
@@ -71,7 +74,13 @@ pub(crate) async fn run(
         .layer(ReportLayer::new(report))
         .layer(UncallLayer::new())
         .service(client);
-    drive(plan, Through(stack), &mut scene, progress).await
+    let target = move |number| {
+        let call = Call::new(request(number));
+        through(stack.clone(), call, async |outcome| {
+            of_preset(&outcome, seen)
+        })
+    };
+    drive(plan, target, &mut scene, progress).await
 }
 
 /// The comment field carries the number of the call.
@@ -137,44 +146,4 @@ fn seen(outcome: Result<&MongoReply, &MongoError>) -> Seen {
         MongoError::Connect { .. } => "connection refused".into(),
         _ => "connection lost".into(),
     })
-}
-
-#[derive(Clone)]
-struct Bare {
-    client: Client,
-    limit: Duration,
-}
-
-impl Target for Bare {
-    async fn call(&self, number: usize) -> Outcome {
-        let answer = self.client.clone().oneshot(request(number));
-        bare(self.limit, async { seen(answer.await.as_ref()) }).await
-    }
-}
-
-type Failed = ClientError<MongoError>;
-
-#[derive(Clone)]
-struct Through<S>(S);
-
-impl<S> Target for Through<S>
-where
-    S: Service<Call<MongoRequest>, Response = MongoReply, Error = Failed, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-{
-    async fn call(&self, number: usize) -> Outcome {
-        let call = Call::new(request(number));
-        through(self.0.clone(), call, |outcome| async move {
-            match &outcome {
-                Ok(answer) => seen(Ok(answer)),
-                Err(Failed::Transport(error)) => seen(Err(error)),
-                Err(Failed::Elapsed(_)) => Err("timeout".into()),
-                Err(Failed::Refused(_) | Failed::CircuitOpen(_)) => Err("not sent".into()),
-            }
-        })
-        .await
-    }
 }

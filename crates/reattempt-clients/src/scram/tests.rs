@@ -13,7 +13,7 @@ fn vector(hash: Hash, nonce: &str, server_first: &str, proof: &str, verifier: &s
     assert_eq!(client.verify(b"v="), Err(ScramError::WrongProof));
 
     let salt = decoded(server_first, 1, 's').unwrap();
-    let stored = Stored::derive(rules, "pencil", &salt, 4096).unwrap();
+    let stored = Stored::of(&Salted::derive(rules, "pencil", &salt, 4096).unwrap());
     let whole = attribute(server_first, 0, 'r').unwrap();
     let tail = whole.strip_prefix(nonce).unwrap();
     let server = ScramServer::new(client.first().as_bytes(), tail, stored).unwrap();
@@ -57,7 +57,7 @@ fn sha256_gives_the_proof_of_rfc_7677() {
 fn client_and_server_agree_only_on_the_right_password() {
     for hash in [Hash::Sha1, Hash::Sha256, Hash::Sha512] {
         let rules = Rules { hash, ..SHA256 };
-        let stored = Stored::derive(rules, "p", b"salt", 4000).unwrap();
+        let stored = Stored::of(&Salted::derive(rules, "p", b"salt", 4000).unwrap());
         for (password, right) in [("p", true), ("q", false)] {
             let mut client = ScramClient::new(rules, "a,b=c", password, "abc");
             let first = client.first().into_bytes();

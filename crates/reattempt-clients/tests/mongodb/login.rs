@@ -9,7 +9,7 @@ use reattempt_clients::mongodb::client::{
 };
 use reattempt_clients::mongodb::scram::RULES;
 use reattempt_clients::mongodb::wire::{DEFAULT_LIMIT, Message, OpMsg, read_message};
-use reattempt_clients::scram::{MAX_ITERATIONS, ScramServer, Stored};
+use reattempt_clients::scram::{MAX_ITERATIONS, Salted, ScramServer, Stored};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -43,9 +43,9 @@ fn answer(says: Says, exchange: &mut Option<ScramServer>, command: &Document) ->
     };
     match command.keys().next().map_or("", String::as_str) {
         "saslStart" => {
-            let stored =
-                Stored::derive(RULES, "pencil", b"0123456789abcdef", says.iterations).unwrap();
-            let begun = ScramServer::new(said, "tail", stored).unwrap();
+            let salt = b"0123456789abcdef";
+            let salted = Salted::derive(RULES, "pencil", salt, says.iterations).unwrap();
+            let begun = ScramServer::new(said, "tail", Stored::of(&salted)).unwrap();
             let payload = payload(&begun.first());
             *exchange = Some(begun);
             doc! { "ok": 1, "conversationId": 1, "done": false, "payload": payload }

@@ -1,6 +1,5 @@
 //! The settings of a key-value client, and the defaults with their sources.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +54,7 @@ pub const KV_TIMEOUT: Duration = Duration::from_millis(2500);
 ///     .attempt_timeout(Duration::from_millis(300));
 /// # let _ = layer;
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct KvClientLayer {
     throttle: ThrottleLayer,
     deadline: DeadlineLayer,
@@ -164,18 +163,6 @@ impl KvClientLayer {
         };
         let poller = Arc::new(stale.poller().clone());
         Some(with_observer(self.observer.clone(), poller))
-    }
-}
-
-impl fmt::Debug for KvClientLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KvClientLayer")
-            .field("throttle", &self.throttle)
-            .field("deadline", &self.deadline)
-            .field("classifier", &self.classifier)
-            .field("strategy", &self.strategy)
-            .field("attempt", &self.attempt)
-            .finish_non_exhaustive()
     }
 }
 

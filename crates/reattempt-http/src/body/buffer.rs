@@ -1,20 +1,16 @@
 //! What the copies of one body share: the source, the frames still needed, and a cursor per copy.
 
-use std::pin::Pin;
+mod reading;
+
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 
 use super::BufferBudget;
 use super::cursors::{Cursor, Cursors, Standing};
 use super::frames::Frames;
-use super::kept::Fresh;
 use super::wake_all::WakeAll;
-use crate::ReplayBodyError;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug)]
 enum End {
@@ -22,18 +18,6 @@ enum End {
     Clean,
     Failed(Arc<dyn std::error::Error + Send + Sync>),
 }
-
-/// The next frame of the source.
-type OfSource<B> = Poll<Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>>;
-
-/// The next frame, and the wakers to wake after the lock is released.
-type Polled = (
-    Poll<Option<Result<Frame<Bytes>, ReplayBodyError>>>,
-    Vec<Waker>,
-);
-
-/// The maximum of empty frames skipped in one poll, so that other tasks can run.
-const MOST_EMPTY: u32 = 32;
 
 /// The state that the copies share, behind a lock.
 ///
@@ -72,6 +56,27 @@ struct Rare {
 impl<B> Buffer<B> {
     /// The key of the template's cursor.
     pub(super) const TEMPLATE: u32 = 0;
+
+    pub(super) fn new(source: B, limit: usize, budget: Option<BufferBudget>) -> Self
+    where
+        B: Body,
+    {
+        // A body known to be too large is not buffered at all.
+        let hint = source.size_hint();
+        let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
+        Self {
+            source: Some(source),
+            end: End::Open,
+            frames: Frames::new(limit, budget),
+            cursors: Cursors::new(Self::TEMPLATE),
+            next_key: Self::TEMPLATE + 1,
+            committed: false,
+            rare: None,
+            waits: false,
+            fits,
+            sized: hint.exact().is_some(),
+        }
+    }
 
     pub(super) fn can_copy(&self) -> bool {
         self.fits
@@ -226,188 +231,5 @@ impl<B> Buffer<B> {
     fn trim(&mut self) {
         let live = self.cursors.iter().filter(|cursor| cursor.is_live());
         self.frames.free(live.map(|cursor| cursor.place));
-    }
-}
-
-impl<B> Buffer<B>
-where
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
-{
-    pub(super) fn new(source: B, limit: usize, budget: Option<BufferBudget>) -> Self {
-        // A body known to be too large is not buffered at all.
-        let hint = source.size_hint();
-        let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
-        Self {
-            source: Some(source),
-            end: End::Open,
-            frames: Frames::new(limit, budget),
-            cursors: Cursors::new(Self::TEMPLATE),
-            next_key: Self::TEMPLATE + 1,
-            committed: false,
-            rare: None,
-            waits: false,
-            fits,
-            sized: hint.exact().is_some(),
-        }
-    }
-
-    pub(super) fn is_end_stream(&mut self, key: u32) -> bool {
-        let Some(cursor) = self.cursors.get_mut(key).filter(|cursor| cursor.is_live()) else {
-            return false;
-        };
-        let ended = self.frames.is_read(cursor.place)
-            && match &self.end {
-                End::Open => self.source.as_ref().is_none_or(Body::is_end_stream),
-                End::Clean => true,
-                End::Failed(_) => false,
-            };
-        // The transport sends the end with the head, and does not poll.
-        cursor.touched |= ended;
-        ended
-    }
-
-    pub(super) fn size_hint(&self, key: u32) -> SizeHint {
-        let source = self.source.as_ref().map(Body::size_hint);
-        let rest = source.map_or(0, |hint| hint.lower());
-        let ahead = self
-            .live(key)
-            .map_or(0, |cursor| self.frames.data_from(cursor.place));
-        let lower = rest.saturating_add(ahead);
-        if self.sized && !matches!(self.end, End::Failed(_)) {
-            return SizeHint::with_exact(lower);
-        }
-        // A stream's length stays unknown, even if it is known by now: a later attempt must look
-        // like the first.
-        let mut hint = SizeHint::new();
-        hint.set_lower(lower);
-        hint
-    }
-
-    pub(super) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
-        let Some(cursor) = self.cursors.get_mut(key) else {
-            return (Poll::Ready(None), Vec::new());
-        };
-        if !cursor.is_live() {
-            let (attempt, is_cut_off) = (cursor.attempt, cursor.standing == Standing::CutOff);
-            if is_cut_off && !self.was_cut_off(attempt) {
-                self.rare().cut_off.push(attempt);
-            }
-            return (
-                Poll::Ready(Some(Err(ReplayBodyError::Abandoned))),
-                Vec::new(),
-            );
-        }
-        cursor.polled = true;
-        cursor.touched = true;
-        // This copy is being polled, so its old waker is obsolete.
-        cursor.waker = None;
-        if let Some(frame) = self.frames.read(&mut cursor.place) {
-            self.trim();
-            return (Poll::Ready(Some(Ok(frame))), Vec::new());
-        }
-        match &self.end {
-            End::Clean => (Poll::Ready(None), Vec::new()),
-            End::Failed(error) => {
-                let error = ReplayBodyError::Body(Arc::clone(error));
-                (Poll::Ready(self.failure(key, error)), Vec::new())
-            }
-            End::Open => self.poll_source(key, cx),
-        }
-    }
-
-    /// The error once, then the end.
-    fn failure<T>(
-        &mut self,
-        key: u32,
-        error: ReplayBodyError,
-    ) -> Option<Result<T, ReplayBodyError>> {
-        let cursor = self.cursor(key)?;
-        (!std::mem::replace(&mut cursor.told_of_error, true)).then_some(Err(error))
-    }
-
-    fn poll_source(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
-        for _ in 0..MOST_EMPTY {
-            let frame = match self.poll_once(key, cx) {
-                Poll::Pending => return (Poll::Pending, Vec::new()),
-                Poll::Ready(frame) => frame,
-            };
-            let fresh = match frame {
-                None => {
-                    self.end = End::Clean;
-                    self.source = None;
-                    return (Poll::Ready(None), self.waiting());
-                }
-                Some(Err(error)) => {
-                    let error: Arc<dyn std::error::Error + Send + Sync> = Arc::from(error.into());
-                    self.end = End::Failed(Arc::clone(&error));
-                    self.source = None;
-                    let failure = self.failure(key, ReplayBodyError::Body(error));
-                    return (Poll::Ready(failure), self.waiting());
-                }
-                Some(Ok(frame)) => Fresh::of(frame),
-            };
-            let Some(fresh) = fresh.filter(|fresh| !fresh.is_empty_data()) else {
-                continue;
-            };
-            self.append(key, &fresh);
-            return (Poll::Ready(Some(Ok(fresh.into_frame()))), self.waiting());
-        }
-        cx.waker().wake_by_ref();
-        (Poll::Pending, Vec::new())
-    }
-
-    /// This copy is the first to read this frame: keep the frame if another copy will need it.
-    fn append(&mut self, key: u32, fresh: &Fresh) {
-        let needed = self
-            .cursors
-            .iter()
-            .any(|cursor| cursor.key != key && cursor.is_live());
-        if needed && self.frames.keep(fresh) {
-            let end = self.frames.end();
-            if let Some(cursor) = self.cursor(key) {
-                cursor.place = end;
-            }
-            return;
-        }
-        if needed {
-            // Overflow: this copy has sent the most and continues alone (A6, Memory Management).
-            self.leave_to(key);
-        }
-        self.frames.pass();
-    }
-
-    fn poll_once(&mut self, key: u32, cx: &mut Context<'_>) -> OfSource<B> {
-        let Some(source) = self.source.as_mut() else {
-            return Poll::Ready(None);
-        };
-        let alone = !self
-            .cursors
-            .iter()
-            .any(|cursor| cursor.polled && cursor.key != key);
-        let wakes_all = |rare: &Rare| rare.wake_all.is_some();
-        if alone && !self.rare.as_deref().is_some_and(wakes_all) {
-            let polled = Pin::new(source).poll_frame(cx);
-            if polled.is_pending() {
-                self.waits = true;
-                if let Some(cursor) = self.cursor(key) {
-                    cursor.waker = Some(cx.waker().clone());
-                }
-            }
-            return polled;
-        }
-        // The source keeps only one waker, and the copy that polled last may have stopped reading:
-        // so the waker wakes all waiting copies.
-        self.waits = true;
-        let rare = self.rare.get_or_insert_default();
-        let all = rare.wake_all.get_or_insert_default();
-        for cursor in self.cursors.iter_mut() {
-            if let Some(waker) = cursor.waker.take() {
-                all.add(&waker);
-            }
-        }
-        all.add(cx.waker());
-        let waker = Waker::from(Arc::clone(all));
-        Pin::new(source).poll_frame(&mut Context::from_waker(&waker))
     }
 }

@@ -21,6 +21,7 @@ use super::headers::{
     DO_NOT_RETRY, ENVOY_RATELIMITED, EXPECTED_TIMEOUT, RETRY_REASON, set_attempt_count,
     set_expected_timeout, set_retry_reason,
 };
+use crate::wall_clock;
 
 /// The value of [`RETRY_REASON`] for an attempt that is sent before any failure.
 const HEDGE: &str = "HEDGE";
@@ -32,11 +33,6 @@ const HEDGE: &str = "HEDGE";
 /// [`amz_sdk_request`](AttemptHeadersLayer::amz_sdk_request) is on.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptHeadersLayer {
-    settings: Settings,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Settings {
     amz: bool,
     heeds_envoy: bool,
     max_attempts: Option<u32>,
@@ -48,26 +44,19 @@ impl AttemptHeadersLayer {
     /// Sets all headers except `amz-sdk-request`.
     #[must_use]
     pub const fn new() -> Self {
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "the header is wall-clock time; `wall_clock` sets another clock"
-        )]
-        let wall_clock: fn() -> SystemTime = SystemTime::now;
         Self {
-            settings: Settings {
-                amz: false,
-                heeds_envoy: false,
-                max_attempts: None,
-                reserve: Duration::ZERO,
-                wall_clock,
-            },
+            amz: false,
+            heeds_envoy: false,
+            max_attempts: None,
+            reserve: Duration::ZERO,
+            wall_clock: wall_clock::SYSTEM,
         }
     }
 
     /// Also sets `amz-sdk-request`: attempt, maximum, and the deadline as an instant.
     #[must_use]
     pub const fn amz_sdk_request(mut self) -> Self {
-        self.settings.amz = true;
+        self.amz = true;
         self
     }
 
@@ -75,7 +64,7 @@ impl AttemptHeadersLayer {
     /// of its own, which knows one. The strategy of the recovery layer above is not visible here.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
-        self.settings.max_attempts = Some(attempts);
+        self.max_attempts = Some(attempts);
         self
     }
 
@@ -84,7 +73,7 @@ impl AttemptHeadersLayer {
     /// trip. Zero by default.
     #[must_use]
     pub const fn reserve(mut self, reserve: Duration) -> Self {
-        self.settings.reserve = reserve;
+        self.reserve = reserve;
         self
     }
 
@@ -93,14 +82,14 @@ impl AttemptHeadersLayer {
     /// rate limit.
     #[must_use]
     pub const fn heed_envoy_ratelimited(mut self) -> Self {
-        self.settings.heeds_envoy = true;
+        self.heeds_envoy = true;
         self
     }
 
     /// Uses this clock for instants.
     #[must_use]
     pub const fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
-        self.settings.wall_clock = now;
+        self.wall_clock = now;
         self
     }
 }
@@ -117,7 +106,7 @@ impl<S> Layer<S> for AttemptHeadersLayer {
     fn layer(&self, inner: S) -> Self::Service {
         AttemptHeaders {
             inner,
-            settings: self.settings,
+            settings: *self,
             order: StackCheck::default(),
         }
     }
@@ -127,7 +116,7 @@ impl<S> Layer<S> for AttemptHeadersLayer {
 #[derive(Clone, Debug)]
 pub struct AttemptHeaders<S> {
     inner: S,
-    settings: Settings,
+    settings: AttemptHeadersLayer,
     order: StackCheck,
 }
 
@@ -157,7 +146,7 @@ where
     }
 }
 
-impl Settings {
+impl AttemptHeadersLayer {
     fn write(&self, context: &CallContext, headers: &mut HeaderMap) {
         let attempt = context.attempt().max(1);
         set_attempt_count(headers, attempt);

@@ -15,6 +15,7 @@ use tower_service::Service;
 
 use super::headers::{ENVOY_RATELIMITED, GRPC_PUSHBACK, GRPC_STATUS, set_do_not_retry};
 use super::{GaveUp, Hop};
+use crate::wall_clock;
 
 /// The maximum difference between the wall clocks of two services.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +38,6 @@ impl ClockSkew {
 /// such a response is its type's default.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerHopLayer {
-    settings: Settings,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Settings {
     wall_clock: fn() -> SystemTime,
     skew: ClockSkew,
     envoy: bool,
@@ -53,25 +49,18 @@ impl ServerHopLayer {
     /// Envoy.
     #[must_use]
     pub const fn new() -> Self {
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "the header is wall-clock time; `wall_clock` sets another clock"
-        )]
-        let wall_clock: fn() -> SystemTime = SystemTime::now;
         Self {
-            settings: Settings {
-                wall_clock,
-                skew: ClockSkew(Duration::from_secs(1)),
-                envoy: false,
-                finishes: false,
-            },
+            wall_clock: wall_clock::SYSTEM,
+            skew: ClockSkew(Duration::from_secs(1)),
+            envoy: false,
+            finishes: false,
         }
     }
 
     /// Uses this clock for instants (the `ttl` of `amz-sdk-request`).
     #[must_use]
     pub const fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
-        self.settings.wall_clock = now;
+        self.wall_clock = now;
         self
     }
 
@@ -79,7 +68,7 @@ impl ServerHopLayer {
     /// this much later. One second by default, which is the header's precision.
     #[must_use]
     pub const fn clock_skew(mut self, skew: Duration) -> Self {
-        self.settings.skew = ClockSkew(skew);
+        self.skew = ClockSkew(skew);
         self
     }
 
@@ -88,7 +77,7 @@ impl ServerHopLayer {
     /// limit.
     #[must_use]
     pub const fn for_envoy(mut self) -> Self {
-        self.settings.envoy = true;
+        self.envoy = true;
         self
     }
 
@@ -96,7 +85,7 @@ impl ServerHopLayer {
     /// the client disconnects.
     #[must_use]
     pub const fn finish_late_work(mut self) -> Self {
-        self.settings.finishes = true;
+        self.finishes = true;
         self
     }
 }
@@ -113,7 +102,7 @@ impl<S> Layer<S> for ServerHopLayer {
     fn layer(&self, inner: S) -> Self::Service {
         ServerHop {
             inner,
-            settings: self.settings,
+            settings: *self,
         }
     }
 }
@@ -122,7 +111,7 @@ impl<S> Layer<S> for ServerHopLayer {
 #[derive(Clone, Debug)]
 pub struct ServerHop<S> {
     inner: S,
-    settings: Settings,
+    settings: ServerHopLayer,
 }
 
 impl<S, B, C> Service<Request<B>> for ServerHop<S>
@@ -139,7 +128,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let Settings {
+        let ServerHopLayer {
             wall_clock,
             skew,
             envoy,

@@ -13,6 +13,7 @@ use http::HeaderMap;
 use reattempt::backoff::Randomness;
 use reattempt::{FoundPushback, ServerPushback};
 
+use crate::wall_clock;
 pub(crate) use rate_limit::remaining;
 use words::Word;
 
@@ -83,13 +84,8 @@ impl HttpPushback {
     /// With the system's clock for dates, all headers, no cap and no jitter.
     #[must_use]
     pub const fn new() -> Self {
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "an HTTP date is wall-clock time; `wall_clock` sets another clock"
-        )]
-        let wall_clock: fn() -> SystemTime = SystemTime::now;
         Self {
-            wall_clock,
+            wall_clock: wall_clock::SYSTEM,
             honoured: None,
             milliseconds: None,
             seconds: None,

@@ -1,6 +1,5 @@
 //! The settings of a MongoDB client, and the defaults with their sources.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +48,7 @@ use crate::{MongoClassifier, NestedRetries, RetryReads, RetryableReads};
 ///     .retry_writes(false);
 /// # let _ = layer;
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct MongoClientLayer {
     gate: RetryReads,
     throttle: ThrottleLayer,
@@ -166,18 +165,6 @@ impl MongoClientLayer {
 impl Default for MongoClientLayer {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for MongoClientLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MongoClientLayer")
-            .field("throttle", &self.throttle)
-            .field("deadline", &self.deadline)
-            .field("classifier", &self.classifier)
-            .field("strategy", &self.strategy)
-            .field("attempt", &self.attempt)
-            .finish_non_exhaustive()
     }
 }
 

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use super::seen::SeenCall;
 use super::step::{Step, Wait};
+use crate::http::Cancelled;
 use crate::http::desk::Desk;
-use crate::http::h2::{self, Head, Inbound, Reply, Stream, Then};
+use crate::http::h2::{self, Inbound, Reply, Stream, Then};
 use crate::http::perform::{begin, finish, perform};
 use crate::http::script::Next;
 use crate::http::step::field;
-use crate::http::{Cancelled, ErrorCode};
 use crate::pause::pause;
 
 /// What the client has sent so far.
@@ -40,10 +40,6 @@ pub(crate) async fn answer(
         mut ended,
     } = stream;
     let _open = desk.answers();
-    let Some(head) = Head::of(&head) else {
-        reply.reset(ErrorCode::PROTOCOL_ERROR).await;
-        return Then::Gone;
-    };
     if head.method != Method::POST || !is_grpc(&head.headers) {
         reply.headers(&[field(":status", "415")], true).await;
         return Then::Answered;

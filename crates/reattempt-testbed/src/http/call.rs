@@ -7,7 +7,7 @@ use http::Version;
 use tokio::time::Instant;
 
 use super::desk::Desk;
-use super::h2::{self, ErrorCode, Head, Inbound, Stream, Then};
+use super::h2::{self, Inbound, Stream, Then};
 use super::perform::perform;
 use super::script::Next;
 use super::seen::{Cancelled, SeenRequest};
@@ -27,10 +27,6 @@ pub(crate) async fn answer(
         mut ended,
     } = stream;
     let _open = desk.answers();
-    let Some(head) = Head::of(&head) else {
-        reply.reset(ErrorCode::PROTOCOL_ERROR).await;
-        return Then::Gone;
-    };
     let next = desk.next();
     let request = desk.log.push(|number| SeenRequest {
         number,

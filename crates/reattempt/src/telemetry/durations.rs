@@ -125,7 +125,8 @@ impl Durations {
             } else {
                 host
             };
-            let host = self.hosts.get_or(host, &self.other_host, Arc::clone);
+            let other = || Arc::clone(&self.other_host);
+            let host = self.hosts.get(host, other, Arc::clone);
             (host, operation.port)
         });
         Labelled {

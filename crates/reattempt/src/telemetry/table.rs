@@ -45,27 +45,6 @@ impl<K: Eq + Hash + Clone, V: Clone> Table<K, V> {
         self.insert(|| key.to_owned().into(), other, make)
     }
 
-    /// The same where all further keys share this entry, which is not in the table.
-    pub(super) fn get_or<Q>(&self, key: &Q, other: &V, make: impl Fn(&K) -> V) -> V
-    where
-        K: Borrow<Q>,
-        Q: Eq + Hash + ToOwned<Owned: Into<K>> + ?Sized,
-    {
-        {
-            let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(found) = rows.get(key) {
-                return found.clone();
-            }
-            if rows.len() >= self.most {
-                return other.clone();
-            }
-        }
-        let key = key.to_owned().into();
-        let made = make(&key);
-        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        rows.entry(key).or_insert(made).clone()
-    }
-
     #[cold]
     fn insert(
         &self,

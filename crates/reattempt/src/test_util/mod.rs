@@ -41,6 +41,11 @@ pub use script::{Readiness, Step, attempt, readiness};
 pub use service::{Payload, Probe, ProbeFuture, probe};
 
 use log::Note;
+#[cfg(test)]
+use {
+    crate::{Call, RetryInfo},
+    tower::{Layer, Service, ServiceExt},
+};
 
 /// `n` milliseconds.
 #[must_use]
@@ -96,6 +101,29 @@ pub const fn told(outcome: &Result<Answer, Fault>) -> Told {
         Err(Fault::Broken) => Told::Broken,
         Err(Fault::Elapsed(_)) => Told::Elapsed,
     }
+}
+
+/// Sends one request through the layer: its result, and what became of it.
+#[cfg(test)]
+pub(crate) async fn send<L>(layer: &L, probe: &Probe) -> (Told, RetryInfo)
+where
+    L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault>>,
+{
+    send_request(layer, probe, probe.request()).await
+}
+
+#[cfg(test)]
+pub(crate) async fn send_request<L>(
+    layer: &L,
+    probe: &Probe,
+    mut request: Call<Payload>,
+) -> (Told, RetryInfo)
+where
+    L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault>>,
+{
+    let watch = RetryInfo::track(&mut request);
+    let outcome = layer.layer(probe.inner()).oneshot(request).await;
+    (told(&outcome), watch.info())
 }
 
 /// The error of a deadline.

@@ -18,11 +18,10 @@ use super::super::exchange::Through;
 use super::super::http::HttpExchange;
 use super::super::load::Target;
 use super::super::stats::Side;
-use super::super::style::millis;
 use super::super::table::percent;
 use super::Scale;
 use super::load::{send, to};
-use super::sheet::Sheet;
+use super::sheet::{Seen, Sheet, latency, row, success};
 
 const RATE: u32 = 300;
 /// Calls before one backend falls silent.
@@ -66,11 +65,6 @@ impl Servers {
     }
 }
 
-struct Seen {
-    side: Side,
-    asked: usize,
-}
-
 async fn measure(
     scale: Scale,
     servers: &Servers,
@@ -82,7 +76,7 @@ async fn measure(
     let records = send(&target, BEFORE..calls(scale), RATE, progress).await?;
     Ok(Seen {
         side: Side::new(records),
-        asked: servers.asked.load(Ordering::Relaxed),
+        requests: servers.asked.load(Ordering::Relaxed),
     })
 }
 
@@ -110,39 +104,34 @@ pub(super) async fn run(scale: Scale, progress: &ProgressBar) -> Result<Sheet, D
 }
 
 fn sheet(sides: &[Seen; 2]) -> Sheet {
-    let each = |of: &dyn Fn(&Seen) -> String| sides.iter().map(of).collect();
-    let percentile = |share| each(&|seen: &Seen| millis(seen.side.percentile(share)));
+    let felt = |seen: &Seen| {
+        let felt = seen.side.latencies.iter().filter(|took| **took > FELT);
+        percent(felt.count() as f64 / seen.side.records.len().max(1) as f64)
+    };
+    let asked = |seen: &Seen| seen.requests.to_string();
     Sheet {
         name: "Backends with health",
         about: "one of three accepts requests and never answers; attempts of 100 ms",
         sides: vec!["in turn", "health"],
         rows: vec![
-            (
-                "success",
-                each(&|seen| percent(seen.side.total_success())),
-                "calls that got their answer",
-            ),
-            (
-                "latency p50",
-                percentile(0.5),
-                "half of the calls were faster",
-            ),
-            (
+            success(sides),
+            latency("latency p50", sides, 0.5, "half of the calls were faster"),
+            latency(
                 "latency p99",
-                percentile(0.99),
+                sides,
+                0.99,
                 "a call that meets it waits for 100 ms",
             ),
-            (
+            row(
                 "calls that felt it",
-                each(&|seen| {
-                    let felt = seen.side.latencies.iter().filter(|took| **took > FELT);
-                    percent(felt.count() as f64 / seen.side.records.len().max(1) as f64)
-                }),
+                sides,
+                felt,
                 "all since it fell silent",
             ),
-            (
+            row(
                 "requests sent to it",
-                each(&|seen| seen.asked.to_string()),
+                sides,
+                asked,
                 "as it counted them, probes included",
             ),
         ],

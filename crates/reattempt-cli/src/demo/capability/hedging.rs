@@ -13,12 +13,10 @@ use super::super::DemoError;
 use super::super::exchange::Through;
 use super::super::http::HttpExchange;
 use super::super::stats::Side;
-use super::super::style::millis;
-use super::super::table::percent;
 use super::super::trouble::roll;
 use super::Scale;
 use super::load::{send, to};
-use super::sheet::Sheet;
+use super::sheet::{Seen, Sheet, latency, row, success};
 
 const RATE: u32 = 1000;
 /// Calls before anything is counted: connections are opened, and the delay learns.
@@ -31,12 +29,6 @@ const PLAIN: &str = r#"{"default": {}}"#;
 
 pub(super) const fn calls(scale: Scale) -> usize {
     BEFORE + if scale.quick { 300 } else { 1500 }
-}
-
-/// What callers felt, and how many requests the server counted.
-struct Seen {
-    side: Side,
-    requests: usize,
 }
 
 async fn measure(scale: Scale, policy: &str, progress: &ProgressBar) -> Result<Seen, DemoError> {
@@ -75,39 +67,25 @@ pub(super) async fn run(scale: Scale, progress: &ProgressBar) -> Result<Sheet, D
 }
 
 fn sheet(sides: &[Seen; 2]) -> Sheet {
-    let each = |of: &dyn Fn(&Seen) -> String| sides.iter().map(of).collect();
-    let percentile = |share| each(&|seen: &Seen| millis(seen.side.percentile(share)));
+    let per_call = |seen: &Seen| format!("{:.3}", seen.per_call());
     Sheet {
         name: "Hedging that learns",
         about: "one server, 5 % of its answers take 150 ms; extraLoadPercent: 5",
         sides: vec!["without", "with"],
         rows: vec![
-            (
-                "success",
-                each(&|seen| percent(seen.side.total_success())),
-                "calls that got their answer",
-            ),
-            (
-                "latency p50",
-                percentile(0.5),
-                "half of the calls were faster",
-            ),
-            (
-                "latency p95",
-                percentile(0.95),
-                "where the slow answers begin",
-            ),
-            (
+            success(sides),
+            latency("latency p50", sides, 0.5, "half of the calls were faster"),
+            latency("latency p95", sides, 0.95, "where the slow answers begin"),
+            latency(
                 "latency p99",
-                percentile(0.99),
+                sides,
+                0.99,
                 "a second attempt overtakes a slow first one",
             ),
-            (
+            row(
                 "requests per call",
-                each(&|seen| {
-                    let calls = seen.side.records.len().max(1);
-                    format!("{:.3}", seen.requests as f64 / calls as f64)
-                }),
+                sides,
+                per_call,
                 "as the server counted them",
             ),
         ],

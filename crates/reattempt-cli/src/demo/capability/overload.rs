@@ -18,10 +18,9 @@ use super::super::DemoError;
 use super::super::exchange::Through;
 use super::super::http::HttpExchange;
 use super::super::stats::Side;
-use super::super::style::millis;
 use super::Scale;
 use super::load::{send, to};
-use super::sheet::Sheet;
+use super::sheet::{Seen, Sheet, latency, row};
 
 /// No retries, retries without a throttle, with the governor, and with admission above it.
 pub(super) const SIDES: usize = 4;
@@ -56,11 +55,6 @@ impl Worker {
         *busy_until = start + WORK;
         Step::status(200).after(wait + WORK)
     }
-}
-
-struct Seen {
-    side: Side,
-    requests: usize,
 }
 
 async fn measure(
@@ -108,40 +102,28 @@ pub(super) async fn run(scale: Scale, progress: &ProgressBar) -> Result<Sheet, D
 const NAMES: [&str; SIDES] = ["no retry", "retries", "governor", "admission"];
 
 fn sheet(scale: Scale, sides: &[Seen]) -> Sheet {
-    let each = |of: &dyn Fn(&Seen) -> String| sides.iter().map(of).collect();
     let seconds = calls(scale) as f64 / f64::from(OFFERED);
     let of_capacity = move |number: usize| {
         let share = number as f64 / seconds / f64::from(CAPACITY);
         format!("{share:.2} x")
     };
+    let arrived = |seen: &Seen| of_capacity(seen.requests);
+    let answered = |seen: &Seen| of_capacity(seen.side.latencies.len());
+    let per_call = |seen: &Seen| format!("{:.2}", seen.per_call());
     Sheet {
         name: "Overload",
         about: "one server is offered four times what it can serve, refuses the rest",
         sides: NAMES.to_vec(),
         rows: vec![
-            (
-                "requests arrived",
-                each(&|seen| of_capacity(seen.requests)),
-                "of what it can serve",
-            ),
-            (
-                "calls answered",
-                each(&|seen| of_capacity(seen.side.latencies.len())),
-                "refusals cost work too",
-            ),
-            (
+            row("requests arrived", sides, arrived, "of what it can serve"),
+            row("calls answered", sides, answered, "refusals cost work too"),
+            row(
                 "attempts per call",
-                each(&|seen| {
-                    let calls = seen.side.records.len().max(1);
-                    format!("{:.2}", seen.requests as f64 / calls as f64)
-                }),
+                sides,
+                per_call,
                 "below 1: not sent at all",
             ),
-            (
-                "latency p99",
-                each(&|seen| millis(seen.side.percentile(0.99))),
-                "of calls that were answered",
-            ),
+            latency("latency p99", sides, 0.99, "of calls that were answered"),
         ],
     }
 }

@@ -2,8 +2,51 @@
 
 use std::fmt::Write;
 
-use super::super::style::Style;
-use super::super::table::{self, LABEL};
+use super::super::stats::Side;
+use super::super::style::{Style, millis};
+use super::super::table::{self, LABEL, percent};
+
+/// What callers felt, and how many requests the server counted.
+pub(super) struct Seen {
+    pub(super) side: Side,
+    pub(super) requests: usize,
+}
+
+impl Seen {
+    /// Requests per call.
+    pub(super) fn per_call(&self) -> f64 {
+        self.requests as f64 / self.side.records.len().max(1) as f64
+    }
+}
+
+/// Label, the figure of each side, and what it means.
+type Row = (&'static str, Vec<String>, &'static str);
+
+/// A row with this figure of each side.
+pub(super) fn row(
+    label: &'static str,
+    sides: &[Seen],
+    figure: impl Fn(&Seen) -> String,
+    tells: &'static str,
+) -> Row {
+    (label, sides.iter().map(figure).collect(), tells)
+}
+
+/// The share of calls that succeeded.
+pub(super) fn success(sides: &[Seen]) -> Row {
+    let figure = |seen: &Seen| percent(seen.side.total_success());
+    row("success", sides, figure, "calls that got their answer")
+}
+
+/// This percentile of the latencies of calls that succeeded.
+pub(super) fn latency(label: &'static str, sides: &[Seen], share: f64, tells: &'static str) -> Row {
+    row(
+        label,
+        sides,
+        |seen| millis(seen.side.percentile(share)),
+        tells,
+    )
+}
 
 /// A column for each side, and a row for each figure.
 #[derive(Debug)]
@@ -11,8 +54,7 @@ pub(super) struct Sheet {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) sides: Vec<&'static str>,
-    /// Label, the figure of each side, and what it means.
-    pub(super) rows: Vec<(&'static str, Vec<String>, &'static str)>,
+    pub(super) rows: Vec<Row>,
 }
 
 impl Sheet {

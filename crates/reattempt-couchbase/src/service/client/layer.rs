@@ -1,6 +1,5 @@
 //! The settings of a client of an HTTP service, and the defaults with their sources.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ pub const SERVICE_TIMEOUT: Duration = Duration::from_secs(75);
 ///     .timeout(Duration::from_secs(300));
 /// # let _ = layer;
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ServiceClientLayer {
     service: HttpService,
     throttle: ThrottleLayer,
@@ -164,18 +163,6 @@ impl ServiceClientLayer {
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(with_observer(self.observer.take(), observer));
         self
-    }
-}
-
-impl fmt::Debug for ServiceClientLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceClientLayer")
-            .field("service", &self.service)
-            .field("throttle", &self.throttle)
-            .field("deadline", &self.deadline)
-            .field("strategy", &self.strategy)
-            .field("attempt", &self.attempt)
-            .finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 use super::ErrorCode;
 use super::flow::SendWindows;
 use super::frame;
-use super::hpack::{Decoder, Fields};
+use super::head::Head;
+use super::hpack::Decoder;
 use super::stream::{Ended, Inbound, Reply, Stream, Then};
 use crate::http::ending::Ending;
 
@@ -82,7 +83,7 @@ where
         None
     }
 
-    pub(super) fn open(&mut self, id: u32, head: Fields, end_stream: bool) {
+    pub(super) fn open(&mut self, id: u32, head: Head, end_stream: bool) {
         let (inbound, body) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(None);
         if end_stream {

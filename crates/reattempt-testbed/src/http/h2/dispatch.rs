@@ -5,6 +5,7 @@ use bytes::{BufMut, BytesMut};
 use super::ErrorCode;
 use super::connection::{Block, Connection};
 use super::frame::{self, Frame};
+use super::head::Head;
 use super::stream::{Ended, Inbound, Stream, Then};
 
 /// Maximum bytes of a header block, and of the decoded list.
@@ -187,7 +188,12 @@ where
                 .await;
             return Ok(());
         }
-        self.open(block.stream, fields, block.end_stream);
+        let Some(head) = Head::of(&fields) else {
+            self.write(frame::reset(block.stream, ErrorCode::PROTOCOL_ERROR))
+                .await;
+            return Ok(());
+        };
+        self.open(block.stream, head, block.end_stream);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Head {
 
 impl Head {
     /// Returns `None` when the request is malformed; its stream is then reset with PROTOCOL_ERROR.
-    pub(crate) fn of(fields: &Fields) -> Option<Self> {
+    pub(super) fn of(fields: &Fields) -> Option<Self> {
         let (mut method, mut path, mut headers) = (None, None, HeaderMap::new());
         for (name, value) in fields {
             match &name[..] {

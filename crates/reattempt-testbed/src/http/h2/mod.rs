@@ -16,7 +16,6 @@ use tokio::io::AsyncRead;
 pub(crate) use connection::Bounds;
 pub use error_code::ErrorCode;
 pub(crate) use frame::PREFACE;
-pub(crate) use head::Head;
 pub(crate) use serve::serve;
 pub(crate) use stream::{Ended, Inbound, Reply, Stream, Then, ended};
 

@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::{mpsc, watch};
 
 use super::flow::SendWindows;
-use super::hpack::{self, Fields};
+use super::head::Head;
+use super::hpack;
 use super::{ErrorCode, frame};
 use crate::http::ending::Ending;
 
@@ -47,7 +48,7 @@ pub(crate) enum Then {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) id: u32,
-    pub(crate) head: Fields,
+    pub(crate) head: Head,
     pub(crate) body: mpsc::UnboundedReceiver<Inbound>,
     pub(crate) reply: Reply,
     pub(crate) ended: watch::Receiver<Option<Ended>>,

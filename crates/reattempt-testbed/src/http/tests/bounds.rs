@@ -56,6 +56,24 @@ async fn a_body_beyond_the_bound_resets_its_stream_only() {
 }
 
 #[tokio::test]
+async fn a_malformed_head_resets_its_stream() {
+    let server = Server::start(Script::new()).await.unwrap();
+    let mut socket = TcpStream::connect(server.addr()).await.unwrap();
+    // GET over http, without a path.
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let request = b"\0\0\x02\x01\x05\0\0\0\x01\x82\x86";
+    let sent = [&preface[..], request].concat();
+    socket.write_all(&sent).await.unwrap();
+    let mut came = Vec::new();
+    let reset = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x01";
+    while !came.ends_with(reset) {
+        let read = timeout(SOON, socket.read_buf(&mut came)).await;
+        assert_ne!(read.unwrap().unwrap(), 0);
+    }
+    assert_eq!(server.seen_count(), 0);
+}
+
+#[tokio::test]
 async fn a_stream_beyond_the_bound_is_refused() {
     let options = Options::new().max_concurrent_streams(1);
     let server = Server::start_with(options, Step::hang()).await.unwrap();

@@ -10,7 +10,7 @@ use reattempt_clients::kv::feature::{
 use reattempt_clients::kv::frame::{DATATYPE_JSON, Frame};
 use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_clients::kv::{opcode, status};
-use reattempt_clients::scram::{ScramError, ScramServer, Stored};
+use reattempt_clients::scram::{Salted, ScramError, ScramServer, Stored};
 
 use super::shared::Shared;
 use super::step::Reply;
@@ -164,8 +164,8 @@ impl Session {
             let user = ScramServer::user(&frame.value)?;
             // The minimum that clients accept, because tests log in often.
             let iterations = rules.min_iterations;
-            let stored = Stored::derive(rules, &settings.password, &salt, iterations)?;
-            let server = ScramServer::new(&frame.value, &nonce, stored)?;
+            let salted = Salted::derive(rules, &settings.password, &salt, iterations)?;
+            let server = ScramServer::new(&frame.value, &nonce, Stored::of(&salted))?;
             Ok::<_, ScramError>((user, server))
         };
         match begin() {

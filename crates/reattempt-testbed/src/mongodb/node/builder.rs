@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use reattempt_clients::mongodb::scram::RULES;
 use reattempt_clients::mongodb::wire::DEFAULT_LIMIT;
-use reattempt_clients::scram::{ScramError, Stored};
+use reattempt_clients::scram::{Salted, ScramError, Stored};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -84,8 +84,8 @@ impl NodeBuilder {
     /// [`ScramError::Password`] for a password that is not printable ASCII.
     pub fn user(mut self, name: &str, password: &str) -> Result<Self, ScramError> {
         let salt: [u8; 16] = rand::random();
-        let stored = Stored::derive(RULES, password, &salt, RULES.min_iterations)?;
-        self.users.insert(name.to_owned(), stored);
+        let salted = Salted::derive(RULES, password, &salt, RULES.min_iterations)?;
+        self.users.insert(name.to_owned(), Stored::of(&salted));
         Ok(self)
     }
 

@@ -15,7 +15,8 @@ use tower::{Layer, ServiceExt};
 use super::*;
 use crate::clock;
 use crate::test_util::{
-    Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
+    Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, send,
+    send_request, told, verdict,
 };
 use crate::{AttemptKind, NextAttempt, Observer};
 
@@ -31,23 +32,6 @@ type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 /// Three attempts, ten milliseconds apart.
 fn three() -> HedgeLayer<Verdicts> {
     HedgeLayer::new(verdict, HedgePolicy::new(3, ms(10)).hedge_non_idempotent())
-}
-
-async fn send<C: Classify<Answer, Fault> + Clone>(
-    layer: &HedgeLayer<C>,
-    probe: &Probe,
-) -> (Told, RetryInfo) {
-    send_request(layer, probe, probe.request()).await
-}
-
-async fn send_request<C: Classify<Answer, Fault> + Clone>(
-    layer: &HedgeLayer<C>,
-    probe: &Probe,
-    mut request: Call<Payload>,
-) -> (Told, RetryInfo) {
-    let watch = RetryInfo::track(&mut request);
-    let outcome = layer.layer(probe.inner()).oneshot(request).await;
-    (told(&outcome), watch.info())
 }
 
 /// A request with a limited number of copies, of which those for some attempts are cut off.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rand::distr::{Distribution, StandardUniform};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -34,6 +35,16 @@ impl fmt::Debug for Drawn {
 #[derive(Clone, Debug)]
 pub struct Seeded(Arc<Mutex<SmallRng>>);
 
+impl Seeded {
+    fn draw<T>(&self) -> T
+    where
+        StandardUniform: Distribution<T>,
+    {
+        let mut generator = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        generator.random()
+    }
+}
+
 impl Randomness {
     /// A reproducible generator with this seed; clones share it.
     #[must_use]
@@ -53,10 +64,7 @@ impl Randomness {
     pub fn roll(&self) -> f64 {
         match self {
             Self::Thread => rand::rng().random(),
-            Self::Seeded(Seeded(generator)) => generator
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .random(),
+            Self::Seeded(seeded) => seeded.draw(),
             Self::Drawn(Drawn(draw)) => draw(),
             Self::Fixed(roll) => *roll,
         }
@@ -68,10 +76,7 @@ impl Randomness {
     pub fn bits(&self) -> u64 {
         match self {
             Self::Thread => rand::rng().random(),
-            Self::Seeded(Seeded(generator)) => generator
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .random(),
+            Self::Seeded(seeded) => seeded.draw(),
             // A double has 53 bits: two draws of 32 each.
             Self::Drawn(Drawn(draw)) => {
                 let half = || (draw() * 2.0_f64.powi(32)) as u64;

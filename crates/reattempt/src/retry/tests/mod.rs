@@ -13,7 +13,8 @@ use tower::{Layer, ServiceExt};
 
 use super::*;
 use crate::test_util::{
-    Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, told, verdict,
+    Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, send,
+    send_request, told, verdict,
 };
 
 mod decisions;
@@ -35,24 +36,6 @@ fn three() -> MaxAttempts {
 
 fn retry(strategy: impl crate::RetryStrategy + 'static) -> RetryLayer<Verdicts> {
     RetryLayer::new(verdict, strategy)
-}
-
-/// Sends one request through the layer, and returns the result and the info.
-async fn send<C: Classify<Answer, Fault> + Clone>(
-    layer: &RetryLayer<C>,
-    probe: &Probe,
-) -> (Told, RetryInfo) {
-    send_request(layer, probe, probe.request()).await
-}
-
-async fn send_request<C: Classify<Answer, Fault> + Clone>(
-    layer: &RetryLayer<C>,
-    probe: &Probe,
-    mut request: Call<Payload>,
-) -> (Told, RetryInfo) {
-    let watch = RetryInfo::track(&mut request);
-    let outcome = layer.layer(probe.inner()).oneshot(request).await;
-    (told(&outcome), watch.info())
 }
 
 fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {

@@ -10,7 +10,9 @@ use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::crypto::{
+    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
@@ -43,7 +45,7 @@ impl Tls {
             .map_err(|_| format!("no certificate can have the name {host:?}"))?;
         let provider = Arc::new(ring::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = if options.insecure {
-            Arc::new(AnyCertificate(Arc::clone(&provider)))
+            Arc::new(AnyCertificate(provider.signature_verification_algorithms))
         } else {
             let roots = match &options.ca {
                 Some(pem) => of_pem(pem)?,
@@ -125,7 +127,7 @@ fn of_system() -> Result<RootCertStore, String> {
 
 /// Accepts any certificate; the handshake's signatures are still checked.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct AnyCertificate(WebPkiSupportedAlgorithms);
 
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
@@ -142,34 +144,22 @@ impl ServerCertVerifier for AnyCertificate {
     fn verify_tls12_signature(
         &self,
         message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
+        of: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        tokio_rustls::rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            algorithms,
-        )
+        verify_tls12_signature(message, of, signed, &self.0)
     }
 
     fn verify_tls13_signature(
         &self,
         message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
+        of: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        tokio_rustls::rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            algorithms,
-        )
+        verify_tls13_signature(message, of, signed, &self.0)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.0.supported_schemes()
     }
 }

@@ -50,6 +50,21 @@ impl Service<Call<()>> for Stream {
     }
 }
 
+/// A service of such responses.
+trait Streams: Service<Call<()>, Response = AttemptReporter, Error = &'static str> + Clone {}
+
+impl<S> Streams for S where
+    S: Service<Call<()>, Response = AttemptReporter, Error = &'static str> + Clone
+{
+}
+
+/// Sends a call through the service, below a retry layer.
+async fn through(service: impl Streams, call: Call<()>) -> Ended {
+    let strategy = MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
+    let retries = RetryLayer::new(judge as Judges, strategy);
+    retries.layer(service).oneshot(call).await
+}
+
 fn one() -> Balanced<Stream, Judges> {
     let policy = policy().max_ejection_percent(100);
     Balanced::new([("one", Stream(Does::Follow))], policy, judge as Judges)
@@ -57,9 +72,7 @@ fn one() -> Balanced<Stream, Judges> {
 
 async fn call(balanced: &Balanced<Stream, Judges>, does: Does) -> Ended {
     balanced.insert("one", Stream(does));
-    let strategy = MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
-    let service = RetryLayer::new(judge as Judges, strategy).layer(balanced.clone());
-    service.oneshot(Call::new(())).await
+    through(balanced.clone(), Call::new(())).await
 }
 
 async fn fails(balanced: &Balanced<Stream, Judges>, times: usize) {
@@ -124,30 +137,24 @@ async fn a_response_that_no_layer_follows_is_a_success() {
     assert!(!is_ejected(&balanced));
 }
 
-/// Through this service, below a retry layer.
-async fn through<S>(service: S) -> Ended
-where
-    S: Service<Call<()>, Response = AttemptReporter, Error = &'static str> + Clone,
-{
-    let strategy = MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
-    let retries = RetryLayer::new(judge as Judges, strategy);
-    retries.layer(service).oneshot(Call::new(())).await
-}
-
-/// A layer in between follows a redirect from one to the other.
-#[tokio::test(start_paused = true)]
-async fn a_step_does_not_learn_from_the_end_of_the_next() {
-    let (first, second) = (one(), one());
-    let (of_first, of_second) = (first.clone(), second.clone());
-    let redirects = tower::service_fn(move |call: Call<()>| {
-        let (first, second) = (of_first.clone(), of_second.clone());
+/// A layer that follows a redirect from the first service to the second.
+fn redirect(first: &impl Streams, second: &impl Streams) -> impl Streams {
+    let (first, second) = (first.clone(), second.clone());
+    tower::service_fn(move |call: Call<()>| {
+        let (first, second) = (first.clone(), second.clone());
         async move {
             first.oneshot(call.clone()).await?;
             second.oneshot(call).await
         }
-    });
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_does_not_learn_from_the_end_of_the_next() {
+    let (first, second) = (one(), one());
     for _ in 0..5 {
-        let reporter = through(redirects.clone()).await.unwrap();
+        let service = redirect(&first, &second);
+        let reporter = through(service, Call::new(())).await.unwrap();
         reporter.finish(Err((&BUSY, true)));
     }
     assert!(!is_ejected(&first) && is_ejected(&second));
@@ -157,16 +164,9 @@ async fn a_step_does_not_learn_from_the_end_of_the_next() {
 #[tokio::test(start_paused = true)]
 async fn a_step_does_not_learn_from_an_end_elsewhere() {
     let first = one();
-    let of_first = first.clone();
-    let redirects = tower::service_fn(move |call: Call<()>| {
-        let first = of_first.clone();
-        async move {
-            first.oneshot(call.clone()).await?;
-            Stream(Does::Follow).oneshot(call).await
-        }
-    });
     for _ in 0..5 {
-        let reporter = through(redirects.clone()).await.unwrap();
+        let service = redirect(&first, &Stream(Does::Follow));
+        let reporter = through(service, Call::new(())).await.unwrap();
         reporter.finish(Err((&BUSY, true)));
     }
     assert!(!is_ejected(&first));
@@ -189,10 +189,7 @@ async fn a_late_end_of_a_step_is_not_the_end_of_the_next() {
     for _ in 0..5 {
         let mut call = Call::new(());
         let watch = RetryInfo::track(&mut call);
-        let strategy = MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
-        let retries = RetryLayer::new(judge as Judges, strategy);
-        let service = retries.layer(redirects.clone());
-        let reporter = service.oneshot(call).await.unwrap();
+        let reporter = through(redirects.clone(), call).await.unwrap();
         reporter.finish(Err((&BUSY, true)));
         let info = watch.info();
         assert_eq!(info.records().last().unwrap().failure, Some(BUSY));
@@ -203,19 +200,12 @@ async fn a_late_end_of_a_step_is_not_the_end_of_the_next() {
 #[tokio::test(start_paused = true)]
 async fn a_step_whose_response_is_left_has_answered() {
     let first = one();
-    let of_first = first.clone();
-    let redirects = tower::service_fn(move |call: Call<()>| {
-        let first = of_first.clone();
-        async move {
-            first.oneshot(call.clone()).await?;
-            Stream(Does::Follow).oneshot(call).await
-        }
-    });
     for _ in 0..3 {
         fails(&first, 4).await;
         assert!(!is_ejected(&first));
         first.insert("one", Stream(Does::Follow));
-        drop(through(redirects.clone()).await.unwrap());
+        let service = redirect(&first, &Stream(Does::Follow));
+        drop(through(service, Call::new(())).await.unwrap());
     }
 }
 
@@ -255,7 +245,7 @@ async fn calls_until_ejected(between: Between) -> Option<usize> {
         if is_ejected(&backends) {
             return Some(calls);
         }
-        assert!(through(layer.clone()).await.is_err());
+        assert!(through(layer.clone(), Call::new(())).await.is_err());
     }
     None
 }

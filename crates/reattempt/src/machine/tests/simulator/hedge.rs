@@ -86,18 +86,7 @@ impl<'a> HedgedCall<'a> {
             self.moved();
         }
         let end = end.unwrap_or(End::Stuck);
-        if end == End::TimedOut {
-            self.now = self
-                .call
-                .enforced()
-                .expect("only an enforced limit ends a call");
-        }
-        Story {
-            sent: self.sent,
-            end,
-            at: self.now - start(),
-            info: self.context.info(),
-        }
+        self.call.story(end, self.now, self.sent, &self.context)
     }
 
     fn moved(&mut self) {

@@ -128,6 +128,26 @@ impl Call {
         self
     }
 
+    /// What happened to a call that ended now, or at its limit.
+    fn story(
+        &self,
+        end: End,
+        now: Instant,
+        sent: Vec<(Duration, AttemptKind)>,
+        context: &CallContext,
+    ) -> Story {
+        let now = match end {
+            End::TimedOut => self.enforced().expect("only an enforced limit ends a call"),
+            End::Worked(_) | End::Failed(_) | End::Stuck => now,
+        };
+        Story {
+            sent,
+            end,
+            at: now - start(),
+            info: context.info(),
+        }
+    }
+
     /// When the `Deadline` layer ends the call.
     fn enforced(&self) -> Option<Instant> {
         self.limit

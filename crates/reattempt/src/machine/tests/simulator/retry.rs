@@ -48,18 +48,7 @@ impl<'a> RetryCall<'a> {
                 Err(end) => break end,
             }
         };
-        if end == End::TimedOut {
-            self.now = self
-                .call
-                .enforced()
-                .expect("only an enforced limit ends a call");
-        }
-        Story {
-            sent: self.sent,
-            end,
-            at: self.now - start(),
-            info: self.context.info(),
-        }
+        self.call.story(end, self.now, self.sent, &self.context)
     }
 
     /// Time passes until the attempt's outcome arrives; `Some` if the call ended.
