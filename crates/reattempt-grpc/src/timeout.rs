@@ -45,6 +45,8 @@ pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// At most eight digits (gRPC over HTTP/2, Timeout).
 const MOST: u64 = 99_999_999;
 const DIGITS: usize = 8;
+/// The digits of a time left that are sent: a thousandth is less than what timers differ by.
+const DIGITS_KEPT: u32 = 4;
 const UNITS: [(u8, u64); 6] = [
     (b'n', 1),
     (b'u', 1_000),
@@ -80,13 +82,17 @@ pub(crate) fn parse(value: &HeaderValue) -> Option<Duration> {
     })
 }
 
-/// The finest unit that needs at most eight digits, rounded up, so that the server never times out
-/// first. Never zero: the format requires a positive integer.
+/// Four digits in the finest unit that needs at most eight, rounded up, so that the server never
+/// times out first. Never zero: the format requires a positive integer.
 ///
-/// Marked as sensitive, so that HPACK does not index it: hardly any two calls have the same time
-/// left, and each entry would evict a header that later calls share.
+/// So the first attempts of calls with the same timeout have the same value, which HPACK indexes.
+/// A value of more than two digits is most likely a rest that no other call has: it is marked as
+/// sensitive and not indexed, because each entry evicts a header that later calls share.
 pub(crate) fn write(left: Duration) -> HeaderValue {
-    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let exact = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let step = 10_u64.pow(exact.ilog10().saturating_sub(DIGITS_KEPT - 1));
+    let kept = exact.div_ceil(step);
+    let nanos = kept.saturating_mul(step);
     let (unit, mut amount) = UNITS
         .iter()
         .map(|(unit, size)| (*unit, nanos.div_ceil(*size)))
@@ -101,7 +107,7 @@ pub(crate) fn write(left: Duration) -> HeaderValue {
     }
     let mut value =
         HeaderValue::from_bytes(&text[first..]).unwrap_or(HeaderValue::from_static("99999999H"));
-    value.set_sensitive(true);
+    value.set_sensitive(kept % 100 != 0);
     value
 }
 
@@ -215,7 +221,7 @@ mod tests {
     #[test]
     fn the_finest_unit_that_fits_is_written_rounded_up() {
         assert_eq!(write(Duration::from_millis(50)), "50000000n");
-        assert_eq!(write(Duration::from_nanos(100_000_001)), "100001u");
+        assert_eq!(write(Duration::from_nanos(100_000_001)), "100100u");
         assert_eq!(write(Duration::from_secs(100)), "100000m");
         assert_eq!(write(Duration::ZERO), "1n");
         assert_eq!(
@@ -223,11 +229,44 @@ mod tests {
             "5124096H"
         );
         assert_eq!(write(Duration::MAX), "5124096H", "all that 64 bits can say");
-        for nanos in [1, 9, 10, 99_999_999] {
+        for nanos in [1, 9, 10, 9_999, 99_990_000] {
             assert_eq!(
                 write(Duration::from_nanos(nanos)),
                 format!("{nanos}n").as_str()
             );
         }
+    }
+
+    #[test]
+    fn what_is_written_is_at_most_a_thousandth_more() {
+        for exact in (0..64).map(|bits| u64::MAX >> bits) {
+            let written = parse(&write(Duration::from_nanos(exact))).unwrap();
+            let written = written.as_nanos();
+            assert!(written >= u128::from(exact), "{exact}");
+            let hours = if exact > 99_999_999 * 60_000_000_000 {
+                UNITS[5].1
+            } else {
+                0
+            };
+            assert!(
+                written <= u128::from(exact + exact / 1_000 + hours),
+                "{exact}"
+            );
+        }
+    }
+
+    /// HPACK indexes a value that is not sensitive.
+    #[test]
+    fn first_attempts_with_the_same_timeout_send_the_same_value() {
+        let spent = Duration::from_micros(7);
+        for timeout in [100, 250, 1_000, 1_500, 5_000, 30_000, 600_000] {
+            let timeout = Duration::from_millis(timeout);
+            let value = write(timeout - spent);
+            assert_eq!(parse(&value), Some(timeout));
+            assert!(!value.is_sensitive(), "{timeout:?}");
+        }
+        let rest = write(Duration::from_micros(3_791_234));
+        assert_eq!(parse(&rest), Some(Duration::from_millis(3_792)));
+        assert!(rest.is_sensitive());
     }
 }
