@@ -35,11 +35,12 @@ use std::task::{Context, Poll, ready};
 
 use http::{HeaderName, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
-use reattempt::{CallContext, HasCallContext, StackCheck};
+use reattempt::{AttemptReporter, CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::metadata::{first_of_two, remove};
+use crate::GrpcPushback;
+use crate::metadata::{first, first_of_two};
 use crate::timeout::{GRPC_TIMEOUT, parse, renew};
 
 /// The header that carries the number of earlier attempts.
@@ -59,6 +60,7 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
     fn layer(&self, inner: S) -> Self::Service {
         PreviousAttempts {
             inner,
+            reads_pushback: false,
             order: StackCheck::default(),
         }
     }
@@ -68,7 +70,18 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
 #[derive(Clone, Debug)]
 pub struct PreviousAttempts<S> {
     inner: S,
+    /// As a `PushbackLayer` directly below does.
+    reads_pushback: bool,
     order: StackCheck,
+}
+
+#[cfg(feature = "tonic")]
+impl<S> PreviousAttempts<S> {
+    /// Reports the server's pushback too: one look at the head for both.
+    pub(crate) fn with_pushback(mut self) -> Self {
+        self.reads_pushback = true;
+        self
+    }
 }
 
 /// The number of earlier attempts, not counting transparent ones.
@@ -105,6 +118,8 @@ where
         }
         let previous = context.map_or(0, previous_attempts);
         let limit = context.and_then(CallContext::limit);
+        let reads_pushback = context.filter(|_| self.reads_pushback);
+        let reporter = reads_pushback.map(CallContext::reporter);
         let headers = request.headers_mut();
         // In one pass: few requests have either.
         let (of_user, timeout) = first_of_two(headers, &NAME, &TIMEOUT);
@@ -120,6 +135,7 @@ where
         PreviousAttemptsFuture {
             inner: self.inner.call(request),
             previous,
+            reporter,
         }
     }
 }
@@ -131,6 +147,8 @@ pin_project! {
         #[pin]
         inner: F,
         previous: u32,
+        // Of a layer that reads the server's pushback.
+        reporter: Option<AttemptReporter>,
     }
 }
 
@@ -144,12 +162,21 @@ where
         let this = self.project();
         let mut outcome = ready!(this.inner.poll(cx));
         if let Ok(response) = &mut outcome {
-            // The count is this client's own; a value from the server is removed.
             let headers = response.headers_mut();
-            if *this.previous == 0 {
-                remove(headers, &NAME);
+            let mut has_count = false;
+            if let Some(reporter) = this.reporter.take() {
+                let pushback = GrpcPushback::of_head(headers, |name| has_count |= *name == NAME);
+                if let Some(pushback) = pushback {
+                    reporter.pushback(pushback);
+                }
             } else {
+                has_count = first(headers, &NAME).is_some();
+            }
+            // The count is this client's own; a value from the server is removed.
+            if *this.previous > 0 {
                 headers.insert(PREVIOUS_ATTEMPTS, HeaderValue::from(*this.previous));
+            } else if has_count {
+                headers.remove(&NAME);
             }
         }
         Poll::Ready(outcome)

@@ -39,7 +39,6 @@ mod tonic_body;
 
 use reattempt::deadline::Deadline;
 use reattempt::hedge::HedgeUnclaimed;
-use reattempt::pushback::Pushback;
 use reattempt::retry::Retry;
 use reattempt_http::body::DeadlineBodyService;
 use reattempt_http::call::{ExtendContext, InlineContext, ReplayCallBody};
@@ -47,8 +46,8 @@ use tower_layer::Identity;
 
 use crate::message_limit::CallMessageLimit;
 use crate::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcPushback, GrpcTimeout, PreviousAttempts,
-    TonicStatus, WaitsForReady,
+    AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcTimeout, PreviousAttempts, TonicStatus,
+    WaitsForReady,
 };
 pub use layer::GrpcClientLayer;
 pub use service_builder::GrpcServiceBuilderExt;
@@ -67,6 +66,6 @@ type Recovery<S> =
     ReplayCallBody<Retry<HedgeUnclaimed<ExtendContext<S>, GrpcClassifier>, GrpcClassifier>>;
 /// What each attempt passes, down to the layers of telemetry.
 pub(crate) type PerAttempt<S, A> =
-    WaitsForReady<PreviousAttempts<Pushback<<A as tower_layer::Layer<S>>::Service, GrpcPushback>>>;
+    WaitsForReady<PreviousAttempts<<A as tower_layer::Layer<S>>::Service>>;
 /// Below the layers of telemetry: the end of the stream, and tonic's own body.
 pub(crate) type Innermost<S> = GrpcOutcome<TonicBody<S>>;
