@@ -39,6 +39,15 @@ pub(crate) fn first_of_two<'a>(
     found
 }
 
+/// Removes all values of this name, which hardly any headers have.
+#[cfg(feature = "tokio")]
+#[inline]
+pub(crate) fn remove(headers: &mut HeaderMap, name: &HeaderName) {
+    if first(headers, name).is_some() {
+        headers.remove(name);
+    }
+}
+
 /// Appends these values after existing values of the same names.
 #[cfg(feature = "tokio")]
 pub(crate) fn append(headers: &mut HeaderMap, more: HeaderMap) {

@@ -35,19 +35,18 @@ use std::task::{Context, Poll, ready};
 
 use http::{HeaderName, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
-use reattempt::{AttemptReporter, CallContext, HasCallContext, StackCheck};
+use reattempt::{CallContext, HasCallContext, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::GrpcPushback;
-use crate::metadata::{first, first_of_two};
+use crate::metadata::{first_of_two, remove};
 use crate::timeout::{GRPC_TIMEOUT, parse, renew};
 
 /// The header that carries the number of earlier attempts.
 pub const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
 
 // A reference to a constant makes a value of it each time.
-static NAME: HeaderName = PREVIOUS_ATTEMPTS;
+pub(crate) static NAME: HeaderName = PREVIOUS_ATTEMPTS;
 static TIMEOUT: HeaderName = GRPC_TIMEOUT;
 
 /// Sets `grpc-previous-rpc-attempts` and `grpc-timeout` of each attempt.
@@ -60,7 +59,6 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
     fn layer(&self, inner: S) -> Self::Service {
         PreviousAttempts {
             inner,
-            reads_pushback: false,
             order: StackCheck::default(),
         }
     }
@@ -69,19 +67,8 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
 /// The service that [`PreviousAttemptsLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct PreviousAttempts<S> {
-    inner: S,
-    /// As a `PushbackLayer` directly below does.
-    reads_pushback: bool,
+    pub(crate) inner: S,
     order: StackCheck,
-}
-
-#[cfg(feature = "tonic")]
-impl<S> PreviousAttempts<S> {
-    /// Reports the server's pushback too: one look at the head for both.
-    pub(crate) fn with_pushback(mut self) -> Self {
-        self.reads_pushback = true;
-        self
-    }
 }
 
 /// The number of earlier attempts, not counting transparent ones.
@@ -109,6 +96,23 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let (previous, _) = self.prepare(&mut request, |_| ());
+        PreviousAttemptsFuture {
+            inner: self.inner.call(request),
+            previous,
+        }
+    }
+}
+
+impl<S> PreviousAttempts<S> {
+    /// Sets the headers of an attempt. Returns the number of earlier attempts, and what is made of
+    /// the context, which is looked up once.
+    #[inline]
+    pub(crate) fn prepare<B, T>(
+        &self,
+        request: &mut Request<B>,
+        of_context: impl FnOnce(&CallContext) -> T,
+    ) -> (u32, Option<T>) {
         let context = request.context();
         if !context.is_some_and(CallContext::is_claimed) {
             self.order.warn(
@@ -118,8 +122,7 @@ where
         }
         let previous = context.map_or(0, previous_attempts);
         let limit = context.and_then(CallContext::limit);
-        let reads_pushback = context.filter(|_| self.reads_pushback);
-        let reporter = reads_pushback.map(CallContext::reporter);
+        let made = context.map(of_context);
         let headers = request.headers_mut();
         // In one pass: few requests have either.
         let (of_user, timeout) = first_of_two(headers, &NAME, &TIMEOUT);
@@ -132,11 +135,7 @@ where
         if let Some(limit) = limit {
             renew(headers, limit, timeout);
         }
-        PreviousAttemptsFuture {
-            inner: self.inner.call(request),
-            previous,
-            reporter,
-        }
+        (previous, made)
     }
 }
 
@@ -147,8 +146,6 @@ pin_project! {
         #[pin]
         inner: F,
         previous: u32,
-        // Of a layer that reads the server's pushback.
-        reporter: Option<AttemptReporter>,
     }
 }
 
@@ -162,21 +159,12 @@ where
         let this = self.project();
         let mut outcome = ready!(this.inner.poll(cx));
         if let Ok(response) = &mut outcome {
-            let headers = response.headers_mut();
-            let mut has_count = false;
-            if let Some(reporter) = this.reporter.take() {
-                let pushback = GrpcPushback::of_head(headers, |name| has_count |= *name == NAME);
-                if let Some(pushback) = pushback {
-                    reporter.pushback(pushback);
-                }
-            } else {
-                has_count = first(headers, &NAME).is_some();
-            }
             // The count is this client's own; a value from the server is removed.
-            if *this.previous > 0 {
+            let headers = response.headers_mut();
+            if *this.previous == 0 {
+                remove(headers, &NAME);
+            } else {
                 headers.insert(PREVIOUS_ATTEMPTS, HeaderValue::from(*this.previous));
-            } else if has_count {
-                headers.remove(&NAME);
             }
         }
         Poll::Ready(outcome)

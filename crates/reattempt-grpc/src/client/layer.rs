@@ -10,13 +10,13 @@ use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use tower_layer::{Identity, Layer, Stack};
 
-use super::{Innermost, PerAttempt, PerCall, TonicBody};
+use super::{AttemptHead, Innermost, PerAttempt, PerCall, TonicBody};
 use crate::message_limit::CallMessageLimitLayer;
 use crate::spans::{AttemptSpanLayer, CallSpanLayer};
 use crate::stats::{AttemptStatsLayer, CallStatsLayer, GrpcStats};
 use crate::{
     AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcTimeoutLayer, MessageLimitLayer,
-    PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
+    TonicStatusLayer, WaitForReadyLayer,
 };
 
 /// gRPC A6 for a tonic client: the policies of a service config.
@@ -204,8 +204,8 @@ where
             hedge = hedge.observer(Arc::clone(observer));
         }
         let attempt = GrpcOutcomeLayer::new().layer(TonicBody::new(inner));
-        let attempt = PreviousAttemptsLayer.layer(self.of_attempt.layer(attempt));
-        let attempt = ExtendContextLayer.layer(self.wait.layer(attempt.with_pushback()));
+        let attempt = AttemptHead::new(self.of_attempt.layer(attempt));
+        let attempt = ExtendContextLayer.layer(self.wait.layer(attempt));
         let call = self
             .replay
             .layer(retry.layer(hedge.unclaimed().layer(attempt)));
