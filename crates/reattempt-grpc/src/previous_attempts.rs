@@ -46,7 +46,7 @@ use crate::timeout::{GRPC_TIMEOUT, parse, renew};
 pub const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
 
 // A reference to a constant makes a value of it each time.
-static NAME: HeaderName = PREVIOUS_ATTEMPTS;
+pub(crate) static NAME: HeaderName = PREVIOUS_ATTEMPTS;
 static TIMEOUT: HeaderName = GRPC_TIMEOUT;
 
 /// Sets `grpc-previous-rpc-attempts` and `grpc-timeout` of each attempt.
@@ -67,7 +67,7 @@ impl<S> Layer<S> for PreviousAttemptsLayer {
 /// The service that [`PreviousAttemptsLayer`] creates.
 #[derive(Clone, Debug)]
 pub struct PreviousAttempts<S> {
-    inner: S,
+    pub(crate) inner: S,
     order: StackCheck,
 }
 
@@ -96,6 +96,23 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let (previous, _) = self.prepare(&mut request, |_| ());
+        PreviousAttemptsFuture {
+            inner: self.inner.call(request),
+            previous,
+        }
+    }
+}
+
+impl<S> PreviousAttempts<S> {
+    /// Sets the headers of an attempt. Returns the number of earlier attempts, and what is made of
+    /// the context, which is looked up once.
+    #[inline]
+    pub(crate) fn prepare<B, T>(
+        &self,
+        request: &mut Request<B>,
+        of_context: impl FnOnce(&CallContext) -> T,
+    ) -> (u32, Option<T>) {
         let context = request.context();
         if !context.is_some_and(CallContext::is_claimed) {
             self.order.warn(
@@ -105,6 +122,7 @@ where
         }
         let previous = context.map_or(0, previous_attempts);
         let limit = context.and_then(CallContext::limit);
+        let made = context.map(of_context);
         let headers = request.headers_mut();
         // In one pass: few requests have either.
         let (of_user, timeout) = first_of_two(headers, &NAME, &TIMEOUT);
@@ -117,10 +135,7 @@ where
         if let Some(limit) = limit {
             renew(headers, limit, timeout);
         }
-        PreviousAttemptsFuture {
-            inner: self.inner.call(request),
-            previous,
-        }
+        (previous, made)
     }
 }
 

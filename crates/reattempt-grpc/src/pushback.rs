@@ -53,12 +53,28 @@ impl GrpcPushback {
     /// The pushback in these trailers.
     #[must_use]
     pub fn of(trailers: &HeaderMap) -> Option<ServerPushback> {
-        Self::read(trailers).1
+        Self::read(trailers, |_| {}).1
+    }
+
+    /// The pushback of a response with this head. Names of others are shown to `other`.
+    #[inline]
+    pub(crate) fn of_head(
+        head: &HeaderMap,
+        other: impl FnMut(&HeaderName),
+    ) -> Option<ServerPushback> {
+        match Self::read(head, other) {
+            (None | Some(Code::Ok), _) => None,
+            (Some(_), pushback) => pushback,
+        }
     }
 
     /// The status and the pushback, in one pass: a look-up of each name hashes it, which costs more
     /// than the pass over the few trailers of a call.
-    fn read(trailers: &HeaderMap) -> (Option<Code>, Option<ServerPushback>) {
+    #[inline]
+    fn read(
+        trailers: &HeaderMap,
+        mut other: impl FnMut(&HeaderName),
+    ) -> (Option<Code>, Option<ServerPushback>) {
         let (mut status, mut pushback) = (None, None::<&HeaderValue>);
         let mut contradicts = false;
         for (name, value) in trailers {
@@ -67,6 +83,8 @@ impl GrpcPushback {
             } else if *name == PUSHBACK {
                 contradicts |= pushback.is_some_and(|first| first != value);
                 pushback = Some(value);
+            } else {
+                other(name);
             }
         }
         let pushback = pushback.map(|value| match contradicts {
@@ -79,10 +97,6 @@ impl GrpcPushback {
 
 impl<B, E> ReadPushback<http::Response<B>, E> for GrpcPushback {
     fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
-        let (status, pushback) = Self::read(outcome.ok()?.headers());
-        match status {
-            None | Some(Code::Ok) => None,
-            Some(_) => pushback,
-        }
+        Self::of_head(outcome.ok()?.headers(), |_| {})
     }
 }

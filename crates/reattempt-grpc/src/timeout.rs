@@ -28,6 +28,8 @@
 //! # Ok(()) }
 //! ```
 
+mod left;
+
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -38,21 +40,10 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::metadata::first;
+use left::Left;
 
 /// The header that carries the call's timeout.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
-
-/// At most eight digits (gRPC over HTTP/2, Timeout).
-const MOST: u64 = 99_999_999;
-const DIGITS: usize = 8;
-const UNITS: [(u8, u64); 6] = [
-    (b'n', 1),
-    (b'u', 1_000),
-    (b'm', 1_000_000),
-    (b'S', 1_000_000_000),
-    (b'M', 60 * 1_000_000_000),
-    (b'H', 3_600 * 1_000_000_000),
-];
 
 /// The timeout in these headers; `None` if it is absent or malformed.
 pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
@@ -80,31 +71,6 @@ pub(crate) fn parse(value: &HeaderValue) -> Option<Duration> {
     })
 }
 
-/// The finest unit that needs at most eight digits, rounded up, so that the server never times out
-/// first. Never zero: the format requires a positive integer.
-///
-/// Marked as sensitive, so that HPACK does not index it: hardly any two calls have the same time
-/// left, and each entry would evict a header that later calls share.
-pub(crate) fn write(left: Duration) -> HeaderValue {
-    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
-    let (unit, mut amount) = UNITS
-        .iter()
-        .map(|(unit, size)| (*unit, nanos.div_ceil(*size)))
-        .find(|(_, amount)| *amount <= MOST)
-        .unwrap_or((b'H', MOST));
-    let mut text = [unit; DIGITS + 1];
-    let mut first = DIGITS;
-    while first == DIGITS || amount > 0 {
-        first -= 1;
-        text[first] = b'0' + (amount % 10) as u8;
-        amount /= 10;
-    }
-    let mut value =
-        HeaderValue::from_bytes(&text[first..]).unwrap_or(HeaderValue::from_static("99999999H"));
-    value.set_sensitive(true);
-    value
-}
-
 /// Writes the call's remaining time, if it has a time limit, as the request's `grpc-timeout`,
 /// unless that is already shorter.
 ///
@@ -119,9 +85,9 @@ pub fn renew_timeout<B>(request: &mut Request<B>) {
 
 /// The same for a request with this limit and this timeout.
 pub(crate) fn renew(headers: &mut HeaderMap, limit: CallDeadline, own: Option<Duration>) {
-    let left = limit.left(tokio::time::Instant::now().into_std());
-    if own.is_none_or(|own| left < own) {
-        headers.insert(GRPC_TIMEOUT, write(left));
+    let left = Left::of(limit.left(tokio::time::Instant::now().into_std()));
+    if own.is_none_or(|own| left.duration() < own) {
+        headers.insert(GRPC_TIMEOUT, left.value());
     }
 }
 
@@ -212,22 +178,16 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_finest_unit_that_fits_is_written_rounded_up() {
-        assert_eq!(write(Duration::from_millis(50)), "50000000n");
-        assert_eq!(write(Duration::from_nanos(100_000_001)), "100001u");
-        assert_eq!(write(Duration::from_secs(100)), "100000m");
-        assert_eq!(write(Duration::ZERO), "1n");
-        assert_eq!(
-            write(Duration::from_secs(u64::MAX / 1_000_000_000)),
-            "5124096H"
-        );
-        assert_eq!(write(Duration::MAX), "5124096H", "all that 64 bits can say");
-        for nanos in [1, 9, 10, 99_999_999] {
-            assert_eq!(
-                write(Duration::from_nanos(nanos)),
-                format!("{nanos}n").as_str()
-            );
+    #[tokio::test(start_paused = true)]
+    async fn a_callers_own_value_is_not_rounded_up() {
+        let own = HeaderValue::from_static("5000400u");
+        for (left, sent) in [(5_000_300, "5000400u"), (4_990_001, "4991000u")] {
+            let mut headers = HeaderMap::new();
+            headers.insert(GRPC_TIMEOUT, own.clone());
+            let at = tokio::time::Instant::now() + Duration::from_micros(left);
+            let limit = CallDeadline::stamped(at.into_std());
+            renew(&mut headers, limit, parse(&own));
+            assert_eq!(headers[GRPC_TIMEOUT], sent);
         }
     }
 }

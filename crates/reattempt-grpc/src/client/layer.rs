@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::observe::with_observer;
-use reattempt::{DeadlineLayer, HedgeLayer, Observer, PushbackLayer, RetryLayer};
+use reattempt::{DeadlineLayer, HedgeLayer, Observer, RetryLayer};
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use tower_layer::{Identity, Layer, Stack};
 
-use super::{Innermost, PerAttempt, PerCall, TonicBody};
+use super::{AttemptHead, Innermost, PerAttempt, PerCall, TonicBody};
 use crate::message_limit::CallMessageLimitLayer;
 use crate::spans::{AttemptSpanLayer, CallSpanLayer};
 use crate::stats::{AttemptStatsLayer, CallStatsLayer, GrpcStats};
 use crate::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcPushback, GrpcTimeoutLayer,
-    MessageLimitLayer, PreviousAttemptsLayer, TonicStatusLayer, WaitForReadyLayer,
+    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcTimeoutLayer, MessageLimitLayer,
+    TonicStatusLayer, WaitForReadyLayer,
 };
 
 /// gRPC A6 for a tonic client: the policies of a service config.
@@ -204,9 +204,8 @@ where
             hedge = hedge.observer(Arc::clone(observer));
         }
         let attempt = GrpcOutcomeLayer::new().layer(TonicBody::new(inner));
-        let attempt = PushbackLayer::new(GrpcPushback).layer(self.of_attempt.layer(attempt));
-        let attempt = self.wait.layer(PreviousAttemptsLayer.layer(attempt));
-        let attempt = ExtendContextLayer.layer(attempt);
+        let attempt = AttemptHead::new(self.of_attempt.layer(attempt));
+        let attempt = ExtendContextLayer.layer(self.wait.layer(attempt));
         let call = self
             .replay
             .layer(retry.layer(hedge.unclaimed().layer(attempt)));

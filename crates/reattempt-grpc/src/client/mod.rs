@@ -32,6 +32,7 @@
 //! # Ok(()) }
 //! ```
 
+mod attempt_head;
 mod layer;
 mod overload;
 mod service_builder;
@@ -39,17 +40,14 @@ mod tonic_body;
 
 use reattempt::deadline::Deadline;
 use reattempt::hedge::HedgeUnclaimed;
-use reattempt::pushback::Pushback;
 use reattempt::retry::Retry;
 use reattempt_http::body::DeadlineBodyService;
 use reattempt_http::call::{ExtendContext, InlineContext, ReplayCallBody};
 use tower_layer::Identity;
 
 use crate::message_limit::CallMessageLimit;
-use crate::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcPushback, GrpcTimeout, PreviousAttempts,
-    TonicStatus, WaitsForReady,
-};
+use crate::{AsGrpcStatus, GrpcClassifier, GrpcOutcome, GrpcTimeout, TonicStatus, WaitsForReady};
+pub(crate) use attempt_head::AttemptHead;
 pub use layer::GrpcClientLayer;
 pub use service_builder::GrpcServiceBuilderExt;
 pub use tonic_body::TonicBody;
@@ -67,6 +65,6 @@ type Recovery<S> =
     ReplayCallBody<Retry<HedgeUnclaimed<ExtendContext<S>, GrpcClassifier>, GrpcClassifier>>;
 /// What each attempt passes, down to the layers of telemetry.
 pub(crate) type PerAttempt<S, A> =
-    WaitsForReady<PreviousAttempts<Pushback<<A as tower_layer::Layer<S>>::Service, GrpcPushback>>>;
+    WaitsForReady<AttemptHead<<A as tower_layer::Layer<S>>::Service>>;
 /// Below the layers of telemetry: the end of the stream, and tonic's own body.
 pub(crate) type Innermost<S> = GrpcOutcome<TonicBody<S>>;

@@ -7,6 +7,7 @@ use http::Response;
 use pin_project_lite::pin_project;
 use reattempt::{CallHandle, StopReason};
 
+use super::MessageTooLong;
 use super::link::CallSide;
 use super::prefixes::Sieve;
 use super::response::{LimitedResponseBody, Watched};
@@ -50,12 +51,19 @@ impl<F> fmt::Debug for MessageLimitFuture<F> {
 
 impl<F> MessageLimitFuture<F> {
     /// Ready with the failure if a message of the request is too long.
+    #[inline]
     fn poll_too_long<B>(
         self: Pin<&mut Self>,
         cx: &Context<'_>,
     ) -> Option<Response<LimitedResponseBody<B>>> {
+        let too_long = self.limited.as_ref()?.call.poll_too_long(cx)?;
+        Some(self.end(too_long))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end<B>(self: Pin<&mut Self>, too_long: MessageTooLong) -> Response<LimitedResponseBody<B>> {
         let mut this = self.project();
-        let too_long = this.limited.as_ref()?.call.poll_too_long(cx)?;
         // Dropped first, so that the cancelled attempts are recorded before the end of the call.
         this.inner.set(None);
         if let Some(limited) = this.limited.take() {
@@ -63,7 +71,7 @@ impl<F> MessageLimitFuture<F> {
         }
         let mut answer = trailers_only(Code::ResourceExhausted, &too_long.to_string());
         answer.extensions_mut().insert(too_long);
-        Some(answer)
+        answer
     }
 }
 

@@ -1,6 +1,8 @@
 //! Headers of attempts and responses (R70, R71, R80).
 
 use super::*;
+#[cfg(feature = "tonic")]
+use {crate::client::AttemptHead, reattempt::strategy::RetryOnce};
 
 /// R14: each attempt carries the time left.
 #[tokio::test(start_paused = true)]
@@ -45,4 +47,29 @@ async fn the_callers_shorter_timeout_stays_on_the_wire() {
         server.seen.lock().unwrap()[0].timeout.as_deref(),
         Some("5m")
     );
+}
+
+/// R71: the count is the client's own, also where the pushback is read with it.
+#[cfg(feature = "tonic")]
+#[tokio::test(start_paused = true)]
+async fn a_servers_own_count_is_removed_from_the_response() {
+    let began = Instant::now();
+    let sent = AtomicUsize::new(0);
+    let server = service_fn(|_: Request<()>| {
+        let first = sent.fetch_add(1, Ordering::Relaxed) == 0;
+        let answer = Response::builder()
+            .header(PREVIOUS_ATTEMPTS, "7")
+            .header(GRPC_STATUS, if first { 14 } else { 0 })
+            .header(RETRY_PUSHBACK_MS, 300);
+        async move { Ok::<_, Broken>(answer.body(()).unwrap()) }
+    });
+    let service = ServiceBuilder::new()
+        .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
+        .service(AttemptHead::new(server));
+    let one = service.clone().oneshot(Request::new(())).await.unwrap();
+    assert_eq!(one.headers()[PREVIOUS_ATTEMPTS], "1");
+    assert_eq!(began.elapsed().as_millis(), 300);
+    let other = service.oneshot(Request::new(())).await.unwrap();
+    assert!(!other.headers().contains_key(PREVIOUS_ATTEMPTS));
+    assert_eq!(began.elapsed().as_millis(), 300);
 }
