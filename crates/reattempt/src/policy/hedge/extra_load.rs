@@ -185,12 +185,13 @@ impl ExtraLoad {
         learned.effort.tried(won, lost, learned.wins_if_independent);
         let unusual = learned.is_unusual(self.bursts.lately() as f32, counted);
         let mut bursts = self.bursts.share();
+        let was_long = Survival::is_long(learned.known);
+        let long = was_long && learned.effort.was_calm();
         // Most often no curve is needed.
-        let calm = bursts < CALM && !unusual && !Survival::is_overdue(counted, learned.known);
+        let calm = bursts < CALM && !unusual && !Survival::is_overdue(counted, long);
         if calm && !learned.effort.judge(bursts, || false) {
             return;
         }
-        let was_long = Survival::is_long(learned.known);
         let (curve, changed) = self.times.estimate(&mut learned.past);
         learned.known = curve.attempts();
         if changed && learned.effort.changed() {
@@ -229,7 +230,7 @@ impl HedgeDelay for ExtraLoad {
         let mut wait = view.elapsed / 8;
         if self.account.allows(counted) {
             let now = self.nanos(view.now);
-            match self.window.take(now, counted, self.share, waited) {
+            match self.window.take(now, counted, self.account.rate(), waited) {
                 Ok(()) => {
                     self.account.spend();
                     return HedgeAdmission::Send;

@@ -195,10 +195,10 @@ impl Survival {
         counted % 512 == 0 || counted < 1024
     }
 
-    /// Whether it is, although nothing seems to have changed since the last, which was made from
-    /// this number of `known` attempts: more often while the past is short.
-    pub(super) fn is_overdue(counted: u64, known: f32) -> bool {
-        let every = if Self::is_long(known) { 8192 } else { 4096 };
+    /// Whether it is, although nothing seems to have changed since the last: less often where
+    /// little has changed for `long`.
+    pub(super) const fn is_overdue(counted: u64, long: bool) -> bool {
+        let every = if long { 8192 } else { 4096 };
         counted % every == 0 || counted < 8192
     }
 

@@ -42,9 +42,14 @@ impl Account {
         }
     }
 
+    /// What a call earns now.
+    pub(super) fn rate(&self) -> f32 {
+        f32::from_bits(self.rate.load(Ordering::Relaxed))
+    }
+
     /// What was not spent up to this number of calls; negative if more was.
     fn saved(&self, calls: u64) -> f32 {
-        let rate = f32::from_bits(self.rate.load(Ordering::Relaxed));
+        let rate = self.rate();
         let since = calls.saturating_sub(self.at.load(Ordering::Relaxed));
         let spent = self.spent.load(Ordering::Relaxed) as f64;
         let earned = self.earned.load(Ordering::Relaxed) as f64 / 1000.0;
@@ -57,8 +62,7 @@ impl Account {
 
     /// Whether one more may be spent, after this number of calls.
     pub(super) fn allows(&self, calls: u64) -> bool {
-        let rate = f32::from_bits(self.rate.load(Ordering::Relaxed));
-        self.saved(calls) > -self.ahead(rate) / 2.0
+        self.saved(calls) > -self.ahead(self.rate()) / 2.0
     }
 
     /// One hedge is sent.
