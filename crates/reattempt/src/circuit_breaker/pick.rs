@@ -11,7 +11,9 @@ pub trait PickBreaker<Req> {
     fn pick(&self, request: &Req) -> Option<Arc<CircuitBreaker>>;
 
     /// The breaker of all requests, if there is one. It is asked before the inner service is ready,
-    /// so that an open circuit refuses at once what would have to wait.
+    /// so that an open circuit refuses at once what would have to wait, and callers that wait are
+    /// woken and refused when the circuit opens. Callers of a breaker that is picked with the
+    /// request are not: they ask for it once the inner service is ready.
     fn of_all(&self) -> Option<&Arc<CircuitBreaker>> {
         None
     }

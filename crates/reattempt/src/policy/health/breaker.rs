@@ -1,6 +1,7 @@
 //! A circuit breaker: the health of one backend, for which there is no other.
 
-use std::sync::Arc;
+use std::mem::replace;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Outcome;
@@ -12,7 +13,9 @@ use super::pool::Pool;
 use super::send::Sent;
 #[cfg(feature = "tokio")]
 use super::waiting::{Waiting, Waits};
-use crate::sync::{AtomicBool, AtomicU8, Ordering};
+#[cfg(feature = "tokio")]
+use crate::sync::AtomicBool;
+use crate::sync::{AtomicU8, Mutex, Ordering};
 
 /// Whether requests are let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +27,9 @@ pub enum CircuitState {
     /// One is let through at a time, as a trial: a success closes the circuit, a failure opens it
     /// again, for longer if the policy's times grow. So does a trial that is dropped after a long
     /// silence. One that hangs for the time of the opening is not waited for: the next request is a
-    /// trial too.
+    /// trial too. A response that begins is a success here; if it fails at its end, that opens the
+    /// circuit again at once, with
+    /// [`consecutive_failures`](super::HealthPolicy::consecutive_failures) on.
     HalfOpen,
 }
 
@@ -43,8 +48,9 @@ const CLOSED: u8 = 2;
 pub struct CircuitBreaker {
     pool: Pool,
     switch: Arc<AtomicU8>,
-    /// What listeners were last told: so that of two threads that switch it one notifies.
-    is_known_open: Arc<AtomicBool>,
+    /// What listeners were last told. Locked while that is compared with what is true, so that the
+    /// last event is: of threads that switch it at once one notifies.
+    known_open: Arc<Mutex<bool>>,
     listeners: Arc<Listeners>,
     /// A layer has brought its observer.
     #[cfg(feature = "tokio")]
@@ -62,8 +68,8 @@ impl CircuitBreaker {
         let listeners = Arc::new(Listeners::default());
         listeners.add(HealthEvent::log);
         let (switched, notified) = (Arc::clone(&switch), Arc::clone(&listeners));
-        let is_known_open = Arc::new(AtomicBool::new(false));
-        let known = Arc::clone(&is_known_open);
+        let known_open = Arc::new(Mutex::new(false));
+        let known = Arc::clone(&known_open);
         #[cfg(feature = "tokio")]
         let waiting = Arc::<Waiting>::default();
         #[cfg(feature = "tokio")]
@@ -75,16 +81,23 @@ impl CircuitBreaker {
             if event.change == HealthChange::Opened {
                 wakes.wake_all();
             }
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             // By hand it is open or closed whatever it decides itself.
-            if switched.load(Ordering::Relaxed) == AUTOMATIC {
-                known.store(event.change == HealthChange::Opened, Ordering::Relaxed);
+            if switched.load(Ordering::Relaxed) != AUTOMATIC {
+                return;
+            }
+            let opened = event.change == HealthChange::Opened;
+            let was_open = replace(&mut *known, opened);
+            drop(known);
+            // It opens again after a failed trial.
+            if opened || was_open {
                 notified.notify(std::slice::from_ref(event));
             }
         });
         Self {
             pool,
             switch,
-            is_known_open,
+            known_open,
             listeners,
             #[cfg(feature = "tokio")]
             is_observed: AtomicBool::new(false),
@@ -132,15 +145,21 @@ impl CircuitBreaker {
     }
 
     fn switch(&self, to: u8) {
+        let mut known = self
+            .known_open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.switch.store(to, Ordering::Relaxed);
         let is_open = match to {
             AUTOMATIC => self.pool.is_ejected(),
             switched => switched == OPEN,
         };
+        let was_open = replace(&mut *known, is_open);
+        drop(known);
         // Also if it does not seem to be open: it may be opened at this instant.
         #[cfg(feature = "tokio")]
         self.waiting.wake_all();
-        if self.is_known_open.swap(is_open, Ordering::Relaxed) != is_open {
+        if was_open != is_open {
             let change = if is_open {
                 HealthChange::Opened
             } else {
@@ -153,6 +172,12 @@ impl CircuitBreaker {
                 ejected_for: None,
             }]);
         }
+    }
+
+    /// What listeners were last told.
+    #[cfg(all(test, reattempt_loom))]
+    pub(super) fn is_known_open(&self) -> bool {
+        *self.known_open.lock().unwrap()
     }
 
     /// The state now.

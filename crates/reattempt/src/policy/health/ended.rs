@@ -20,7 +20,7 @@ const UNANSWERED: u64 = 4;
 
 impl Pool {
     /// An attempt is over: `hold` is for how long the server asked not to be used.
-    // Always: see its use in `Balanced`.
+    // Always: see its use in `Backends`.
     #[inline(always)]
     pub fn ended(&self, sent: Sent, now: Instant, outcome: Outcome, hold: Option<Duration>) {
         let Some(member) = self.members.get(sent.at) else {

@@ -21,7 +21,8 @@ pub(crate) struct Open {
 impl Pool {
     /// The response of an attempt has begun, and its end will say whether it succeeded: `None` if
     /// the pool has no such backend. A probe or a trial has brought its backend back; a failure at
-    /// the end takes it away again, because a stream may last for hours.
+    /// the end takes it away again, while failures in a row eject, because a stream may last for
+    /// hours.
     pub(crate) fn begun(&self, sent: Sent, now: Instant, hold: Option<Duration>) -> Option<Open> {
         let member = Arc::clone(self.members.get(sent.at)?);
         let since = self.common.nanos(now);

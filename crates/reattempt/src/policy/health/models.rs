@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use loom::thread;
 
-use super::{Attempted, CircuitBreaker, HealthPolicy, Outcome, Pool, Sent};
+use super::{Attempted, CircuitBreaker, CircuitState, HealthPolicy, Outcome, Pool, Sent};
 use crate::policy::backoff::Randomness;
 
 fn pool(now: Instant, backends: usize) -> Arc<Pool> {
@@ -99,4 +99,60 @@ fn two_threads_that_open_a_circuit_are_one_event() {
         other.join().unwrap();
         assert_eq!(events.load(Ordering::Relaxed), 1);
     });
+}
+
+/// Two threads act on a circuit, which was prepared: what listeners know is its state then.
+fn known_as_it_is(
+    prepare: fn(&CircuitBreaker, Instant),
+    one: fn(&CircuitBreaker, Instant),
+    two: fn(&CircuitBreaker, Instant),
+) {
+    model(move || {
+        let now = Instant::now();
+        let policy = HealthPolicy::standard().consecutive_failures(1);
+        let breaker = Arc::new(CircuitBreaker::new(policy, now));
+        prepare(&breaker, now);
+        let own = Arc::clone(&breaker);
+        let other = thread::spawn(move || one(&own, now));
+        two(&breaker, now);
+        other.join().unwrap();
+        let is_open = breaker.state(now) != CircuitState::Closed;
+        assert_eq!(breaker.is_known_open(), is_open);
+    });
+}
+
+fn fail(breaker: &CircuitBreaker, now: Instant) {
+    let sent = breaker.admit(now).unwrap();
+    breaker.ended(sent, now, Outcome::Failure);
+}
+
+/// Long after the failure that opened it.
+fn succeed_later(breaker: &CircuitBreaker, now: Instant) {
+    let later = now + Duration::from_secs(3600);
+    if let Ok(sent) = breaker.admit(later) {
+        breaker.ended(sent, later, Outcome::Success);
+    }
+}
+
+#[test]
+fn a_circuit_left_to_itself_as_it_opens_is_known_to_be_open() {
+    known_as_it_is(
+        |breaker, _| breaker.close(),
+        |breaker, _| breaker.automatic(),
+        fail,
+    );
+}
+
+#[test]
+fn a_circuit_opened_by_hand_in_a_trial_is_known_to_be_open() {
+    known_as_it_is(fail, |breaker, _| breaker.open(), succeed_later);
+}
+
+#[test]
+fn a_circuit_that_two_threads_switch_is_known_as_it_is() {
+    known_as_it_is(
+        |_, _| {},
+        |breaker, _| breaker.open(),
+        |breaker, _| breaker.close(),
+    );
 }

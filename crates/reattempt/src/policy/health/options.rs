@@ -177,7 +177,8 @@ impl HealthPolicy {
     /// shares, if it lasted longer than four times what an answer usually takes; before the first
     /// answer, longer than the interval.
     ///
-    /// A backend that returns when its time is over is ejected again by its first failure.
+    /// While it is on, a backend that returns when its time is over is ejected again by its first
+    /// failure.
     #[must_use]
     pub fn consecutive_failures(mut self, failures: impl Into<Option<u32>>) -> Self {
         self.consecutive_failures = failures.into().map(|failures| failures.max(1));

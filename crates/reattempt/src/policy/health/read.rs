@@ -19,7 +19,8 @@ impl HealthPolicy {
         "probeInterval",
     ];
 
-    /// Reads a policy; what is absent is as in [`standard`](Self::standard):
+    /// Reads a policy; what is absent is as in [`standard`](Self::standard). All
+    /// members, each with an example:
     ///
     /// `{"interval": "1s", "baseEjectionTime": "4s", "maxEjectionTime": "4s",
     /// "maxEjectionPercent": 50, "successRateEjection": {"stdevFactor": 1900,
