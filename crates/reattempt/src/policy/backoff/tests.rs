@@ -232,3 +232,15 @@ fn a_backoff_from_zero_stays_zero() {
         assert_eq!(backoff.delay(retries, None), Duration::ZERO);
     }
 }
+
+#[test]
+fn bits_are_those_of_the_source() {
+    let drawn = Randomness::drawn(|| 0.5);
+    assert_eq!(drawn.bits(), 0x8000_0000_8000_0000);
+    assert_eq!(Randomness::Fixed(0.25).bits(), 1 << 62);
+    assert_ne!(Randomness::Thread.bits(), Randomness::Thread.bits());
+    let [one, same] = [Randomness::seeded(7), Randomness::seeded(7)];
+    let bits = one.bits();
+    assert_eq!(bits, same.bits());
+    assert_ne!(bits, one.clone().bits(), "clones share the generator");
+}
