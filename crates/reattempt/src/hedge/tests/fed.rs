@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use crate::backends::BackendLayer;
 use crate::policy::AttemptEnd::{self, Dropped, Failed, Lost, Succeeded};
 use crate::policy::{EndedAttempt, HedgeView};
 
@@ -93,25 +94,30 @@ async fn a_first_attempt_that_is_dropped_alone_is_fed_once() {
     assert_eq!(feed.0.lock().unwrap()[..], [(1, 6, Dropped)]);
 }
 
-/// Keeps the route that it was asked for.
+/// Keeps what it was asked for: route and backend, attempts so far, and the time.
 #[derive(Debug, Default)]
-struct Routes(Mutex<Vec<(String, u32, Duration)>>);
+struct Asked(Mutex<Vec<(String, u32, Duration)>>);
 
-impl HedgeDelay for Routes {
+impl HedgeDelay for Asked {
     fn delay(&self, view: &HedgeView<'_>) -> Option<Duration> {
-        let seen = (view.route().to_owned(), view.attempts, view.elapsed);
-        self.0.lock().unwrap().push(seen);
+        let backend = view.backend();
+        let at = backend.as_ref().map_or("none", |backend| backend.as_str());
+        let seen = format!("{} at {at}", view.route());
+        self.0
+            .lock()
+            .unwrap()
+            .push((seen, view.attempts, view.elapsed));
         Some(ms(10))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_sees_the_route_of_its_call() {
-    let (routes, late) = (
-        Arc::new(Routes::default()),
+async fn a_delay_sees_route_and_backend_of_its_call() {
+    let (asked, late) = (
+        Arc::new(Asked::default()),
         probe([attempt(1).hangs(), attempt(2)]),
     );
-    let policy = HedgePolicy::with_delay(3, routes.clone());
+    let policy = HedgePolicy::with_delay(3, asked.clone());
     let layer = HedgeLayer::new(verdict as Verdicts, policy);
     let mut request = late.request();
     request
@@ -119,9 +125,10 @@ async fn a_delay_sees_the_route_of_its_call() {
         .set_idempotency(Idempotency::Idempotent);
     let route = RoutePolicy::new("orders");
     request.context_mut().set_policy(Arc::new(route));
-    let _ = layer.layer(late.inner()).oneshot(request).await;
-    let seen = routes.0.lock().unwrap();
-    let orders = || "orders".to_owned();
+    let replica = BackendLayer::new("replica").layer(late.inner());
+    let _ = layer.layer(replica).oneshot(request).await;
+    let seen = asked.0.lock().unwrap();
+    let orders = || "orders at replica".to_owned();
     assert_eq!(
         seen[..],
         [(orders(), 1, Duration::ZERO), (orders(), 2, ms(10))]
