@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use reattempt::backends::{Backends, Balanced};
+use reattempt::backends::{Backends, RoundRobin};
 use reattempt::health::{Attempted, HealthPolicy, Outcome, Pool};
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
@@ -18,13 +18,13 @@ use crate::{Bare, drive};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
-fn in_turn() -> Backends<Bare> {
-    Backends::new(NAMES.map(|name| (name, Bare))).expect("three backends")
+fn in_turn() -> RoundRobin<Bare> {
+    RoundRobin::new(NAMES.map(|name| (name, Bare))).expect("three backends")
 }
 
-fn balanced() -> Balanced<Bare, AnyAnswer> {
+fn healthy() -> Backends<Bare, AnyAnswer> {
     let backends = NAMES.map(|name| (name, Bare));
-    Balanced::new(backends, HealthPolicy::standard(), AnyAnswer)
+    Backends::new(backends, HealthPolicy::standard(), AnyAnswer)
 }
 
 /// Its response is committed, and followed to its end.
@@ -65,7 +65,7 @@ fn streams() -> impl Service<Call<u64>, Response = u64, Error = BoxError> {
             0
         })
         .layer(RetryLayer::new(Begins, MaxAttempts::standard()))
-        .service(Balanced::new(backends, HealthPolicy::standard(), Begins))
+        .service(Backends::new(backends, HealthPolicy::standard(), Begins))
 }
 
 fn pool() -> (Pool, Instant) {
@@ -124,17 +124,17 @@ pub fn all() -> Vec<Case> {
             future: 0,
         },
         Case {
-            name: "backends",
+            name: "round-robin",
             run: |calls| drive(&mut in_turn(), calls, Call::new),
             future: future_of(in_turn, Call::new),
         },
         Case {
-            name: "balanced",
-            run: |calls| drive(&mut balanced(), calls, Call::new),
-            future: future_of(balanced, Call::new),
+            name: "backends",
+            run: |calls| drive(&mut healthy(), calls, Call::new),
+            future: future_of(healthy, Call::new),
         },
         Case {
-            name: "balanced-streams",
+            name: "backends-streams",
             run: |calls| drive(&mut streams(), calls, Call::new),
             future: future_of(streams, Call::new),
         },

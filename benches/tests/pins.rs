@@ -65,9 +65,9 @@ const BALANCE_PINS: [(&str, u64, usize); 6] = [
     ("instant", 0, 0),
     ("pick", 0, 0),
     ("pick+end", 0, 0),
-    ("backends", 0, 40),
-    ("balanced", 0, 112),
-    ("balanced-streams", 0, 216),
+    ("round-robin", 0, 40),
+    ("backends", 0, 112),
+    ("backends-streams", 0, 216),
 ];
 
 #[cfg(target_pointer_width = "64")]

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use reattempt::{Backends, RetryInfo, StopReason};
+use reattempt::{RetryInfo, RoundRobin, StopReason};
 use reattempt_grpc::GrpcClientLayer;
 use reattempt_grpc::service_config::{LiveServiceConfig, Options};
 use reattempt_grpc::stats::GrpcStats;
@@ -48,7 +48,7 @@ async fn main() -> Result<(), BoxError> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
         channels.push((name, endpoint.connect_lazy()));
     }
-    let backends = Backends::new(channels)?;
+    let backends = RoundRobin::new(channels)?;
 
     // The policies, which can be replaced while calls are running, and the statistics.
     let config = LiveServiceConfig::with_default(SERVICE_CONFIG, Options::new())?;

@@ -14,8 +14,8 @@
 //! | [`PushbackLayer`] | reads the server's pushback |
 //! | [`ConfigPollLayer`] | detects a stale configuration and fetches a newer one |
 //! | [`CircuitBreakerLayer`] | refuses attempts while their backend fails |
-//! | [`Backends`] | innermost: sends each attempt of a call to another backend |
-//! | [`Balanced`] | the same with health: a healthy one with little load, of a list that may change |
+//! | [`Backends`] | innermost: sends each attempt to a healthy backend with little load, of a list that may change |
+//! | [`RoundRobin`] | the same over a fixed list, in turn and without health |
 //! | [`CallLayer`], [`UncallLayer`] | wrap plain requests for such a stack, and unwrap them again |
 //!
 //! Code without a service retries a function: [`retry`](retry()).
@@ -171,7 +171,7 @@ pub use stack_check::StackCheck;
 #[cfg(feature = "tokio")]
 pub use admission::AdmissionLayer;
 #[cfg(feature = "tokio")]
-pub use backends::{Backends, Balanced};
+pub use backends::{Backends, RoundRobin};
 #[cfg(feature = "tokio")]
 pub use circuit_breaker::CircuitBreakerLayer;
 #[cfg(feature = "tokio")]

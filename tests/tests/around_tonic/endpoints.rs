@@ -10,16 +10,16 @@ use super::shop::cart_client::CartClient;
 use super::stack::{Stack, around, channel};
 use super::*;
 use reattempt::Backend;
-use reattempt::backends::{BackendLayer, Backends};
+use reattempt::backends::{BackendLayer, RoundRobin};
 use tonic::transport::{Channel, Endpoint};
 use tower::balance::p2c::Balance;
 use tower::discover::ServiceList;
 use tower::load::Constant;
 use tower::{BoxError, Layer, ServiceBuilder};
 
-fn backends(addresses: impl IntoIterator<Item = SocketAddr>) -> Backends<Channel> {
+fn backends(addresses: impl IntoIterator<Item = SocketAddr>) -> RoundRobin<Channel> {
     let named = |address: SocketAddr| (address.to_string(), channel(address));
-    Backends::new(addresses.into_iter().map(named)).expect("some")
+    RoundRobin::new(addresses.into_iter().map(named)).expect("some")
 }
 
 fn names(servers: &[Server]) -> Vec<Backend> {
@@ -238,7 +238,7 @@ async fn what_is_added_to_one_attempt_does_not_leak_into_the_next() {
             .service(channel(server.address()));
         (name, marked)
     });
-    let backends = Backends::new(all).expect("some");
+    let backends = RoundRobin::new(all).expect("some");
     let mut client = around(&retrying(3), backends);
     within(client.add(item("pie"))).await.expect("an answer");
     for server in &servers {

@@ -7,7 +7,7 @@ use super::shop::cart_client::CartClient;
 use super::stack::{Stack, channel};
 use super::*;
 use reattempt::admission::Admission;
-use reattempt::backends::Balanced;
+use reattempt::backends::Backends;
 use reattempt::health::{CircuitBreaker, CircuitState, HealthPolicy};
 use reattempt_grpc::GrpcClientLayer;
 use tower::Layer;
@@ -37,7 +37,7 @@ fn failing(status: &Status, times: usize) -> Vec<Step> {
     vec![Step::FailAfter(1, status.clone()); times]
 }
 
-fn ejected<S: Send + 'static, C, P>(backends: &Balanced<S, C, P>) -> usize {
+fn ejected<S: Send + 'static, C, P>(backends: &Backends<S, C, P>) -> usize {
     let all = backends.status();
     assert!(all.iter().all(|(_, status)| status.in_flight == 0));
     all.iter().filter(|(_, status)| status.is_ejected()).count()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reattempt::{Backends, RetryInfo, Stage, StopReason};
+use reattempt::{RetryInfo, RoundRobin, Stage, StopReason};
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use tonic::Request;
 use tonic::client::Grpc;
@@ -63,7 +63,7 @@ impl Client {
         let config = ServiceConfig::parse_with(SERVICE_CONFIG, &options).expect("a service config");
         let channels = ports.map(|port| (port.to_string(), channel(port, ATTEMPT)));
         Self {
-            stack: Stack::new(config, Backends::new(channels).expect("three")),
+            stack: Stack::new(config, RoundRobin::new(channels).expect("three")),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Request, Response};
-use reattempt::backends::{Backends, Balanced};
+use reattempt::backends::{Backends, RoundRobin};
 use reattempt::health::HealthPolicy;
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::{GrpcClassifier, GrpcPushback};
@@ -84,8 +84,8 @@ async fn few_reads_ask_a_stopped_member() {
     let ports = cluster.ports();
     let limit = Duration::from_millis(1500);
     let channels = || ports.map(|port| (port.to_string(), channel(port, limit)));
-    let in_turn = Backends::new(channels()).expect("three");
-    let healthy = Balanced::new(channels(), HealthPolicy::standard(), GrpcClassifier::new())
+    let in_turn = RoundRobin::new(channels()).expect("three");
+    let healthy = Backends::new(channels(), HealthPolicy::standard(), GrpcClassifier::new())
         .pushback(GrpcPushback);
     let stopped = (cluster.leader().await + 1) % 3;
     // Connections exist before the member is stopped.

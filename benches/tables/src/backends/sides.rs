@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::backends::{Backends, Balanced};
+use reattempt::backends::{Backends, RoundRobin};
 use reattempt::backoff::{Backoff, Randomness};
 use reattempt::health::HealthPolicy;
 use reattempt::strategy::MaxAttempts;
@@ -75,8 +75,8 @@ impl Side {
     pub(crate) fn client(self, servers: [Server; 3]) -> Client {
         let transports = servers.map(transport);
         let named = || ["0", "1", "2"].into_iter().zip(transports.clone());
-        let in_turn = || Backends::new(named()).expect("three");
-        let healthy = || Balanced::new(named(), health(), verdict as Classifier);
+        let in_turn = || RoundRobin::new(named()).expect("three");
+        let healthy = || Backends::new(named(), health(), verdict as Classifier);
         match self {
             Self::InTurn => attempts(in_turn()),
             Self::InTurnRetry => Client::new(retrying().service(attempts(in_turn()))),

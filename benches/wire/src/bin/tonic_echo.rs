@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::strategy::{MaxAttempts, RetryOnce};
-use reattempt::{Backends, DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RouteLayer};
+use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, RoundRobin, RouteLayer};
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 use reattempt_grpc::stats::GrpcStats;
@@ -208,9 +208,9 @@ macro_rules! measured {
     }};
 }
 
-fn backends(channel: impl Fn() -> Channel) -> Backends<Channel> {
+fn backends(channel: impl Fn() -> Channel) -> RoundRobin<Channel> {
     let all = ["one", "two", "three"].map(|name| (name, channel()));
-    Backends::new(all).expect("three")
+    RoundRobin::new(all).expect("three")
 }
 
 /// All contenders, each with its own connection.

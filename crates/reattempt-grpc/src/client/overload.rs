@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reattempt::admission::Admission;
-use reattempt::backends::Balanced;
+use reattempt::backends::Backends;
 use reattempt::health::{CircuitBreaker, LiveHealthPolicy};
 use reattempt::{AdmissionLayer, CircuitBreakerLayer};
 use tower_layer::{Identity, Stack};
@@ -80,8 +80,8 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
         &self,
         channels: impl IntoIterator<Item = (N, S)>,
         policy: impl Into<LiveHealthPolicy>,
-    ) -> Balanced<S, GrpcClassifier, GrpcPushback> {
-        let backends = Balanced::new(channels, policy, self.classifier).pushback(GrpcPushback);
+    ) -> Backends<S, GrpcClassifier, GrpcPushback> {
+        let backends = Backends::new(channels, policy, self.classifier).pushback(GrpcPushback);
         match &self.observer {
             Some(observer) => backends.observer(Arc::clone(observer)),
             None => backends,

@@ -30,8 +30,8 @@ use reattempt::backoff::{Backoff, Randomness};
 use reattempt::strategy::MaxAttempts;
 use reattempt::throttle::Settled;
 use reattempt::{
-    Backends, CallContext, DeadlineLayer, Failure, HasCallContext, HedgeLayer, OnDeadline,
-    PushbackLayer, ReadPushback, RetryInfo, RetryLayer, RetryThrottle, Route, RouteLayer,
+    CallContext, DeadlineLayer, Failure, HasCallContext, HedgeLayer, OnDeadline, PushbackLayer,
+    ReadPushback, RetryInfo, RetryLayer, RetryThrottle, RoundRobin, Route, RouteLayer,
     ServerPushback, Stage, StopReason,
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
@@ -276,7 +276,7 @@ async fn call_one_of(
     let names = (0..servers.len()).map(|n| n.to_string());
     let all = names.zip(servers.iter().map(Server::service));
     let began = servers[0].began;
-    call_through(config, began, Backends::new(all).unwrap(), request).await
+    call_through(config, began, RoundRobin::new(all).unwrap(), request).await
 }
 
 async fn call_through<R, S>(

@@ -7,9 +7,9 @@
 //! deadline or, as in gRPC, indefinitely if there is none. This uses up no attempt, no token and no
 //! retry. Any other failure, including a dropped call, is returned at once.
 //!
-//! Above [`Backends`](reattempt::Backends) the call tries each backend once before it waits, and
-//! continues with the one tried longest ago; each is then tried as often as if it were the only
-//! one.
+//! Above [`Backends`](reattempt::Backends) or [`RoundRobin`](reattempt::RoundRobin) the call tries
+//! each backend once before it waits, and continues with another, with `RoundRobin` the one tried
+//! longest ago; each is then tried as often as if it were the only one.
 //!
 //! [`WaitForReady`] in the request's extensions decides which calls wait, else the method's
 //! [`MethodPolicy`] (`waitForReady`); other calls pass unchanged. Place the layer directly below

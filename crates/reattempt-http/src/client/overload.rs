@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reattempt::CircuitBreakerLayer;
 use reattempt::ClientErrorLayer;
 use reattempt::admission::Admission;
-use reattempt::backends::Balanced;
+use reattempt::backends::Backends;
 use reattempt::health::LiveHealthPolicy;
 use tower_layer::Layer;
 
@@ -82,10 +82,10 @@ impl<R, B> HttpClientLayer<R, B> {
         &self,
         services: impl IntoIterator<Item = (N, S)>,
         policy: impl Into<LiveHealthPolicy>,
-    ) -> Balanced<S, HttpClassifier, HttpPushback> {
+    ) -> Backends<S, HttpClassifier, HttpPushback> {
         let classifier = self.settings.recovery.known_classifier();
         let backends =
-            Balanced::new(services, policy, classifier).pushback((*self.settings.pushback).clone());
+            Backends::new(services, policy, classifier).pushback((*self.settings.pushback).clone());
         match self.settings.recovery.known_observer() {
             Some(observer) => backends.observer(observer),
             None => backends,

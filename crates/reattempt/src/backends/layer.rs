@@ -6,7 +6,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 /// Reports that an attempt was sent to this backend. Put it around each service of a custom
-/// balancer; [`Backends`](super::Backends) reports on its own.
+/// balancer; [`RoundRobin`](super::RoundRobin) reports on its own.
 #[derive(Clone, Debug)]
 pub struct BackendLayer {
     backend: Backend,

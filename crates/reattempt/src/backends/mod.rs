@@ -1,51 +1,15 @@
-//! `Backends`: sends each attempt of a call to another backend (A6, Hedging Policy: distinct
-//! backends).
+//! `Backends`: sends each attempt of a call to a healthy backend with little load.
 //!
-//! A service over a fixed list of services, one per backend. Put it innermost, in place of a single
-//! transport. Calls use the backends in turn; a further attempt of a call, retry or hedge, is sent
-//! to a backend that the call has not tried yet, and once all were tried, to the least recently
-//! used. The record of each attempt shows its backend. If no connection could be made, the attempt
-//! moves to the next untried backend without counting, if the classifier allows it
-//! ([`Transparent::NextBackend`]).
+//! A service over a list of services, one per backend, which may change (feature `discover`: by
+//! tower's `Discover`). Put it innermost, in place of a single transport. A backend that fails is
+//! ejected for a time. Of two healthy ones drawn at random, the less loaded is used; a further
+//! attempt of a call, retry or hedge, is sent to a backend that the call has not tried (A6, Hedging
+//! Policy: distinct backends). The record of each attempt shows its backend. If no connection could
+//! be made, the attempt moves to another untried backend without counting, if the classifier allows
+//! it ([`Transparent::NextBackend`]).
 //!
 //! ```
-//! use std::convert::Infallible;
-//! use std::time::Duration;
 //! use reattempt::backends::Backends;
-//! use reattempt::{
-//!     Call, CallContext, HasCallContext, HedgeLayer, HedgePolicy, Idempotency, RetryInfo, Verdict,
-//!     classify_fn,
-//! };
-//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
-//!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let any_answer = classify_fn(|_: Result<&&str, &Infallible>, _: &CallContext| Verdict::Success);
-//! let replica = |name: &'static str, delay_ms| {
-//!     let serve = service_fn(move |_: Call<()>| async move {
-//!         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
-//!         Ok::<_, Infallible>(name)
-//!     });
-//!     (name, serve)
-//! };
-//! let service = ServiceBuilder::new()
-//!     .layer(HedgeLayer::new(any_answer, HedgePolicy::new(2, Duration::from_millis(20))))
-//!     .service(Backends::new([replica("slow", 1000), replica("quick", 1)])?);
-//!
-//! let mut get = Call::new(());
-//! get.context_mut().set_idempotency(Idempotency::Idempotent);
-//! let watch = RetryInfo::track(&mut get);
-//! assert_eq!(service.oneshot(get).await?, "quick");
-//! let went: Vec<_> = watch.info().records().filter_map(|record| record.backend.clone()).collect();
-//! assert_eq!(went.iter().map(|backend| backend.as_str()).collect::<Vec<_>>(), ["slow", "quick"]);
-//! # Ok(()) }
-//! ```
-//!
-//! [`Balanced`] takes its place where backends may fail or change: it ejects those that fail, sends
-//! to the less loaded of two, and its list may change (feature `discover`: by tower's `Discover`).
-//!
-//! ```
-//! use reattempt::backends::Balanced;
 //! use reattempt::health::HealthPolicy;
 //! use reattempt::strategy::MaxAttempts;
 //! use reattempt::{
@@ -66,7 +30,7 @@
 //!     };
 //!     (format!("replica {number}"), service_fn(serve))
 //! };
-//! let backends = Balanced::new((0..3).map(replica), HealthPolicy::standard(), classifier.clone());
+//! let backends = Backends::new((0..3).map(replica), HealthPolicy::standard(), classifier.clone());
 //! let mut service = ServiceBuilder::new()
 //!     .layer(RetryLayer::new(classifier, MaxAttempts::standard()))
 //!     .service(backends.clone());
@@ -78,127 +42,20 @@
 //! # }
 //! ```
 //!
+//! [`RoundRobin`] uses a fixed list in turn. It needs no classifier and knows no health: a backend
+//! that is down is asked by every n-th call.
+//!
 //! Another balancer, such as `tower::balance`, can take its place too: wrap each backend's service
 //! in a [`BackendLayer`], so that records show the backends, and use
 //! [`CallContext::backends_tried`] as the hint that A6 describes.
 
 mod balanced;
-mod future;
 mod layer;
-#[cfg(test)]
-mod tests;
+mod round_robin;
 
-use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-
-use crate::{Backend, CallContext, HasCallContext};
 #[cfg(doc)]
-use crate::{Stage, Transparent};
-use tower_service::Service;
+use crate::Transparent;
 
-pub use balanced::{Balanced, BalancedFuture, NoPushback};
-pub use future::BackendsFuture;
+pub use balanced::{Backends, BackendsFuture, NoPushback};
 pub use layer::{AtBackend, BackendLayer};
-
-/// The list of backends was empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the list of backends is empty")]
-pub struct NoBackends;
-
-/// A list of services, one per backend, from which each attempt uses one. Clones share the list and
-/// the position in it.
-///
-/// It is always ready: the attempt waits for the readiness of its backend, so that one backend that
-/// is not ready or has failed delays neither calls nor hedges to others.
-pub struct Backends<S> {
-    list: Arc<List<S>>,
-}
-
-struct List<S> {
-    /// The lock is held only to clone a service, so that it need not be `Sync`.
-    all: Box<[(Backend, Mutex<S>)]>,
-    turn: AtomicUsize,
-}
-
-impl<S> Backends<S> {
-    /// Uses these services in turn, each with the name (for example an address) that records show.
-    ///
-    /// # Errors
-    ///
-    /// If the list is empty.
-    pub fn new<N: Into<Arc<str>>>(
-        backends: impl IntoIterator<Item = (N, S)>,
-    ) -> Result<Self, NoBackends> {
-        let named = |(name, service): (N, S)| (Backend::new(name), Mutex::new(service));
-        let all: Box<[_]> = backends.into_iter().map(named).collect();
-        if all.is_empty() {
-            return Err(NoBackends);
-        }
-        let turn = AtomicUsize::new(0);
-        Ok(Self {
-            list: Arc::new(List { all, turn }),
-        })
-    }
-}
-
-impl<S> List<S> {
-    /// The index of the backend for an attempt of this call, and whether there is another that the
-    /// call has not tried.
-    fn pick(&self, context: Option<&CallContext>) -> (usize, bool) {
-        let len = self.all.len();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % len;
-        // Not derived from the attempt number: an attempt that waits for a connection is sent
-        // several times.
-        let tried = context.map_or_else(Vec::new, CallContext::backends_tried);
-        let place = |name: &Backend| self.all.iter().position(|(backend, _)| backend == name);
-        let mut untried = (0..len)
-            .map(|step| (turn + step) % len)
-            .filter(|at| !tried.contains(&self.all[*at].0));
-        if let Some(at) = untried.next() {
-            return (at, untried.next().is_some());
-        }
-        (tried.iter().find_map(place).unwrap_or(turn), false)
-    }
-}
-
-impl<S, Req> Service<Req> for Backends<S>
-where
-    S: Service<Req> + Clone,
-    Req: HasCallContext,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BackendsFuture<S, Req>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Req) -> Self::Future {
-        let (at, untried) = self.list.pick(request.context());
-        let (backend, service) = &self.list.all[at];
-        if let Some(context) = request.context() {
-            context.sent_to(backend, untried);
-        }
-        let service = service.lock().unwrap_or_else(PoisonError::into_inner);
-        BackendsFuture::new(service.clone(), request)
-    }
-}
-
-impl<S> Clone for Backends<S> {
-    fn clone(&self) -> Self {
-        Self {
-            list: Arc::clone(&self.list),
-        }
-    }
-}
-
-impl<S> fmt::Debug for Backends<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.list.all.iter().map(|(backend, _)| backend))
-            .finish()
-    }
-}
+pub use round_robin::{NoBackends, RoundRobin, RoundRobinFuture};

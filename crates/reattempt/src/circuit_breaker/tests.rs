@@ -12,7 +12,7 @@ use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, UNKNOWN};
 use crate::health::HealthPolicy;
 use crate::strategy::MaxAttempts;
 use crate::{
-    AttemptKind, Backends, Call, Failure, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer,
+    AttemptKind, Call, Failure, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer, RoundRobin,
     StopReason, Verdict,
 };
 
@@ -86,7 +86,7 @@ async fn any_request_moves_on_to_a_backend_whose_circuit_is_closed() {
         let answer = service_fn(|_: Call<()>| async { Outcome::Ok("answer") });
         (at.to_string(), layer(breaker).layer(answer))
     };
-    let backends = Backends::new(breakers.iter().enumerate().map(replica)).unwrap();
+    let backends = RoundRobin::new(breakers.iter().enumerate().map(replica)).unwrap();
     breakers[0].open();
     breakers[1].open();
     let (outcome, info) = send(retrying().layer(backends.clone())).await;
@@ -148,7 +148,7 @@ async fn a_refused_second_step_does_not_send_the_first_again() {
         ),
         ("1", tower::util::BoxCloneService::new(to_another)),
     ];
-    let backends = Backends::new(backends).unwrap();
+    let backends = RoundRobin::new(backends).unwrap();
     let (outcome, info) = send(retrying().layer(backends)).await;
     assert!(outcome.is_err());
     assert_eq!(sent.load(std::sync::atomic::Ordering::Relaxed), 1);

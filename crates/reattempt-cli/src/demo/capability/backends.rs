@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use reattempt::backends::Backends;
+use reattempt::backends::RoundRobin;
 use reattempt::backoff::Backoff;
 use reattempt::health::HealthPolicy;
 use reattempt::strategy::MaxAttempts;
@@ -91,7 +91,7 @@ pub(super) async fn run(scale: Scale, progress: &ProgressBar) -> Result<Sheet, D
 
     progress.set_message("backends, in turn");
     let servers = Servers::start().await?;
-    let in_turn = Backends::new(servers.all.iter().map(connect))?;
+    let in_turn = RoundRobin::new(servers.all.iter().map(connect))?;
     let target = Through::new(layer.layer(in_turn), HttpExchange(servers.all[0].addr()));
     let without = measure(scale, &servers, target, progress).await?;
 
@@ -110,7 +110,7 @@ fn sheet(sides: &[Seen; 2]) -> Sheet {
     };
     let asked = |seen: &Seen| seen.requests.to_string();
     Sheet {
-        name: "Backends with health",
+        name: "RoundRobin with health",
         about: "one of three accepts requests and never answers; attempts of 100 ms",
         sides: vec!["in turn", "health"],
         rows: vec![

@@ -93,7 +93,7 @@ async fn a_status_that_was_held_is_a_failure_of_its_backend() {
     let classifier = GrpcClassifier::new();
     let policy = HealthPolicy::standard().max_ejection_percent(100);
     let channel = service_fn(move |request: Request<()>| server.clone().attempt(request));
-    let backends = reattempt::backends::Balanced::new([("one", channel)], policy, classifier);
+    let backends = reattempt::backends::Backends::new([("one", channel)], policy, classifier);
     let client = ServiceBuilder::new()
         .layer(RetryLayer::new(classifier, reattempt::strategy::NeverRetry))
         .layer(GrpcOutcomeLayer::new())

@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use super::Judge;
 use super::list::List;
-use crate::backends::BackendsFuture;
+use crate::backends::RoundRobinFuture;
 use crate::call::AtEnd;
 use crate::clock;
 use crate::health::{Outcome, Sent};
@@ -61,7 +61,7 @@ pin_project! {
         S: Service<Req>,
     {
         #[pin]
-        inner: BackendsFuture<S, Req>,
+        inner: RoundRobinFuture<S, Req>,
         flight: Flight<S>,
         context: Option<CallContext>,
     }
@@ -87,7 +87,7 @@ where
         }
         let context = context.map(CallContext::share);
         Self {
-            inner: BackendsFuture::new(list.service(at), request),
+            inner: RoundRobinFuture::new(list.service(at), request),
             flight,
             context,
         }

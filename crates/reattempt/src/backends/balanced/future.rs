@@ -30,9 +30,9 @@ fn filled<S: Send + 'static>(mut changes: Changes<S>) -> Filled<S> {
 }
 
 pin_project! {
-    /// The future of [`Balanced`](super::Balanced): waits for a backend and for its readiness,
+    /// The future of [`Backends`](super::Backends): waits for a backend and for its readiness,
     /// sends the attempt, and learns from its outcome.
-    pub struct BalancedFuture<S, C, P, Req>
+    pub struct BackendsFuture<S, C, P, Req>
     where
         S: Service<Req>,
     {
@@ -56,7 +56,7 @@ pin_project! {
     }
 }
 
-impl<S: Service<Req>, C, P, Req> BalancedFuture<S, C, P, Req> {
+impl<S: Service<Req>, C, P, Req> BackendsFuture<S, C, P, Req> {
     #[inline(always)]
     pub(super) const fn sent(attempt: Attempt<S, Req>, judge: Arc<Judge<C, P>>) -> Self {
         let state = State::Sent { attempt };
@@ -64,7 +64,7 @@ impl<S: Service<Req>, C, P, Req> BalancedFuture<S, C, P, Req> {
     }
 }
 
-impl<S, C, P, Req> BalancedFuture<S, C, P, Req>
+impl<S, C, P, Req> BackendsFuture<S, C, P, Req>
 where
     S: Service<Req> + Send + 'static,
 {
@@ -85,7 +85,7 @@ impl<S: Service<Req> + Send + 'static, Req> State<S, Req> {
     }
 }
 
-impl<S, C, P, Req> Future for BalancedFuture<S, C, P, Req>
+impl<S, C, P, Req> Future for BackendsFuture<S, C, P, Req>
 where
     S: Service<Req> + Clone + Send + 'static,
     C: Classify<S::Response, S::Error>,
@@ -100,7 +100,7 @@ where
             let list = match this.state.as_mut().project() {
                 StateProj::Sent { attempt } => return attempt.poll(cx, this.judge),
                 StateProj::Waiting { filled, .. } => ready!(filled.as_mut().poll(cx)),
-                StateProj::Done => polled_after_completion("BalancedFuture"),
+                StateProj::Done => polled_after_completion("BackendsFuture"),
             };
             if let StateOwned::Waiting {
                 changes, request, ..
@@ -117,9 +117,9 @@ where
     }
 }
 
-impl<S: Service<Req>, C, P, Req> fmt::Debug for BalancedFuture<S, C, P, Req> {
+impl<S: Service<Req>, C, P, Req> fmt::Debug for BackendsFuture<S, C, P, Req> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BalancedFuture")
+        f.debug_struct("BackendsFuture")
             .field("is_sent", &matches!(self.state, State::Sent { .. }))
             .finish_non_exhaustive()
     }

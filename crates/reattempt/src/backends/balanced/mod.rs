@@ -17,7 +17,7 @@ use crate::health::{HealthEvent, LiveHealthPolicy, Status};
 use crate::{Backend, Classify, HasCallContext, Observer, ReadPushback, ServerPushback};
 
 use attempt::Attempt;
-pub use future::BalancedFuture;
+pub use future::BackendsFuture;
 use list::List;
 
 /// A list of services, one per backend, of which each attempt uses a healthy one with little load.
@@ -42,7 +42,7 @@ use list::List;
 /// [follows](crate::AttemptReporter::follow) it, and otherwise as an answer when its head arrives.
 /// If a layer in between makes a failure of it, that counts instead; if it sends a further step of
 /// the attempt, or an answer of its own, the response counts nowhere.
-pub struct Balanced<S, C, P = NoPushback> {
+pub struct Backends<S, C, P = NoPushback> {
     /// There once it was called: a clone that only changes the list keeps none, and no service that
     /// was removed.
     list: Option<Arc<List<S>>>,
@@ -69,7 +69,7 @@ impl<Res, Err> ReadPushback<Res, Err> for NoPushback {
     }
 }
 
-impl<S: Send + 'static, C> Balanced<S, C> {
+impl<S: Send + 'static, C> Backends<S, C> {
     /// Uses these services, each with the name (for example an address) by which records show it.
     /// The list may be empty at first.
     #[must_use]
@@ -94,11 +94,11 @@ impl<S: Send + 'static, C> Balanced<S, C> {
     /// Keeps load from a backend for as long as its pushback says, at most a minute, while there
     /// are others. A pushback that a layer of the backend's own has reported counts too.
     #[must_use]
-    pub fn pushback<P>(self, pushback: P) -> Balanced<S, C, P>
+    pub fn pushback<P>(self, pushback: P) -> Backends<S, C, P>
     where
         C: Clone,
     {
-        Balanced {
+        Backends {
             list: self.list,
             changes: self.changes,
             changed: self.changed,
@@ -110,7 +110,7 @@ impl<S: Send + 'static, C> Balanced<S, C> {
     }
 }
 
-impl<S: Send + 'static, C, P> Balanced<S, C, P> {
+impl<S: Send + 'static, C, P> Backends<S, C, P> {
     /// Notifies this observer of ejections and returns, for metrics; earlier ones stay. All clones
     /// share it.
     #[must_use]
@@ -172,7 +172,7 @@ impl<S: Send + 'static, C, P> Balanced<S, C, P> {
     /// ```
     /// use std::convert::Infallible;
     /// use std::future::{Ready, ready};
-    /// use reattempt::backends::Balanced;
+    /// use reattempt::backends::Backends;
     /// use reattempt::health::HealthPolicy;
     /// use reattempt::{Call, CallContext, Verdict, classify_fn};
     /// use tower::discover::ServiceList;
@@ -183,7 +183,7 @@ impl<S: Send + 'static, C, P> Balanced<S, C, P> {
     /// # async fn main() {
     /// let any_answer = classify_fn(|_: Result<&u32, &Infallible>, _: &CallContext| Verdict::Success);
     /// let none: [(&str, Replica); 0] = [];
-    /// let balanced = Balanced::new(none, HealthPolicy::standard(), any_answer);
+    /// let balanced = Backends::new(none, HealthPolicy::standard(), any_answer);
     ///
     /// let replica: Replica = service_fn(|_| ready(Ok(7)));
     /// let discovery = ServiceList::new::<Call<()>>([replica]);
@@ -227,7 +227,7 @@ impl<S: Send + 'static, C, P> Balanced<S, C, P> {
     }
 }
 
-impl<S, C, P, Req> Service<Req> for Balanced<S, C, P>
+impl<S, C, P, Req> Service<Req> for Backends<S, C, P>
 where
     S: Service<Req> + Clone + Send + 'static,
     C: Classify<S::Response, S::Error>,
@@ -236,7 +236,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = BalancedFuture<S, C, P, Req>;
+    type Future = BackendsFuture<S, C, P, Req>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
@@ -246,13 +246,13 @@ where
         let judge = Arc::clone(&self.judge);
         let list = self.list();
         match list.choose(request.context()) {
-            Some(sent) => BalancedFuture::sent(Attempt::send(list, sent, request), judge),
-            None => BalancedFuture::waiting(self.changed.clone(), request, judge),
+            Some(sent) => BackendsFuture::sent(Attempt::send(list, sent, request), judge),
+            None => BackendsFuture::waiting(self.changed.clone(), request, judge),
         }
     }
 }
 
-impl<S, C, P> Clone for Balanced<S, C, P> {
+impl<S, C, P> Clone for Backends<S, C, P> {
     fn clone(&self) -> Self {
         Self {
             list: None,
@@ -263,9 +263,9 @@ impl<S, C, P> Clone for Balanced<S, C, P> {
     }
 }
 
-impl<S, C, P> fmt::Debug for Balanced<S, C, P> {
+impl<S, C, P> fmt::Debug for Backends<S, C, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = Arc::clone(&self.changes.borrow());
-        f.debug_tuple("Balanced").field(&list).finish()
+        f.debug_tuple("Backends").field(&list).finish()
     }
 }

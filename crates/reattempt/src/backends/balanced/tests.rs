@@ -1,3 +1,5 @@
+#[cfg(feature = "discover")]
+mod discover;
 mod late;
 
 use std::future::Future;
@@ -67,7 +69,7 @@ impl Service<Call<()>> for Replica {
     }
 }
 
-type Three = Balanced<Replica, Classifier>;
+type Three = Backends<Replica, Classifier>;
 
 fn policy() -> HealthPolicy {
     HealthPolicy::standard().randomness(Randomness::seeded(3))
@@ -78,7 +80,7 @@ fn three() -> (Three, [Arc<Server>; 3]) {
     let replicas = servers.iter().cloned().enumerate();
     let named = replicas.map(|(at, server)| (at.to_string(), Replica(at, server)));
     (
-        Balanced::new(named, policy(), verdict as Classifier),
+        Backends::new(named, policy(), verdict as Classifier),
         servers,
     )
 }
@@ -274,7 +276,7 @@ async fn a_hedge_that_replaces_a_failed_attempt_is_no_probe() {
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_for_the_first_backend_and_follows_the_list() {
     let none: [(&str, Replica); 0] = [];
-    let balanced = Balanced::new(none, policy(), verdict as Classifier);
+    let balanced = Backends::new(none, policy(), verdict as Classifier);
     let service = retrying().layer(balanced.clone());
     let replica = |number| Replica(number, Arc::default());
     let (outcome, ()) = tokio::join!(send(&service), async {
@@ -288,7 +290,7 @@ async fn a_call_waits_for_the_first_backend_and_follows_the_list() {
     balanced.remove("9");
     assert_eq!(send(&service).await.0, Ok(10));
     assert_eq!(balanced.status().len(), 1);
-    assert_eq!(format!("{balanced:?}"), r#"Balanced(["10"])"#);
+    assert_eq!(format!("{balanced:?}"), r#"Backends(["10"])"#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -368,7 +370,7 @@ impl Service<Call<()>> for Fragile {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_a_clone_leaves_nothing_in_flight() {
-    let balanced = Balanced::new([("0", Fragile)], policy(), verdict as Classifier);
+    let balanced = Backends::new([("0", Fragile)], policy(), verdict as Classifier);
     let mut own = balanced.clone();
     own.ready().await.unwrap();
     let call = std::panic::AssertUnwindSafe(|| drop(own.call(Call::new(()))));
@@ -380,7 +382,7 @@ async fn a_panic_of_a_clone_leaves_nothing_in_flight() {
 #[tokio::test(start_paused = true)]
 async fn called_without_asking_for_readiness_it_waits_for_a_backend() {
     let none: [(&str, Replica); 0] = [];
-    let balanced = Balanced::new(none, policy(), verdict as Classifier);
+    let balanced = Backends::new(none, policy(), verdict as Classifier);
     let mut own = balanced.clone();
     let waiting = own.call(Call::new(()));
     let (outcome, ()) = tokio::join!(waiting, async {
@@ -434,7 +436,7 @@ impl std::fmt::Debug for Asks {
 
 impl Observer for Asks {
     fn health_changed(&self, _: &crate::health::HealthEvent) {
-        let all = self.balanced.get().map(Balanced::status);
+        let all = self.balanced.get().map(Backends::status);
         self.seen
             .fetch_add(all.map_or(0, |all| all.len()), Ordering::Relaxed);
     }

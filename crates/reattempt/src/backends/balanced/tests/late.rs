@@ -65,23 +65,23 @@ async fn through(service: impl Streams, call: Call<()>) -> Ended {
     retries.layer(service).oneshot(call).await
 }
 
-fn one() -> Balanced<Stream, Judges> {
+fn one() -> Backends<Stream, Judges> {
     let policy = policy().max_ejection_percent(100);
-    Balanced::new([("one", Stream(Does::Follow))], policy, judge as Judges)
+    Backends::new([("one", Stream(Does::Follow))], policy, judge as Judges)
 }
 
-async fn call(balanced: &Balanced<Stream, Judges>, does: Does) -> Ended {
+async fn call(balanced: &Backends<Stream, Judges>, does: Does) -> Ended {
     balanced.insert("one", Stream(does));
     through(balanced.clone(), Call::new(())).await
 }
 
-async fn fails(balanced: &Balanced<Stream, Judges>, times: usize) {
+async fn fails(balanced: &Backends<Stream, Judges>, times: usize) {
     for _ in 0..times {
         assert!(call(balanced, Does::Fail).await.is_err());
     }
 }
 
-fn is_ejected(balanced: &Balanced<Stream, Judges>) -> bool {
+fn is_ejected(balanced: &Backends<Stream, Judges>) -> bool {
     let status = balanced.status()[0].1;
     assert_eq!(status.in_flight, 0);
     status.is_ejected()

@@ -10,6 +10,7 @@ use crate::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::*;
+use crate::backends::BackendLayer;
 use crate::{HedgeLayer, RetryLayer};
 
 type Outcome = Result<&'static str, &'static str>;
@@ -78,14 +79,14 @@ impl Service<Call<()>> for Replica {
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
-fn three(does: [Does; 3]) -> Backends<Replica> {
+fn three(does: [Does; 3]) -> RoundRobin<Replica> {
     let all = NAMES.into_iter().zip(does);
-    Backends::new(all.map(|(name, does)| (name, Replica(name, does)))).unwrap()
+    RoundRobin::new(all.map(|(name, does)| (name, Replica(name, does)))).unwrap()
 }
 
 async fn send<S>(
-    layer: &impl Layer<Backends<Replica>, Service = S>,
-    to: &Backends<Replica>,
+    layer: &impl Layer<RoundRobin<Replica>, Service = S>,
+    to: &RoundRobin<Replica>,
 ) -> (Outcome, RetryInfo)
 where
     S: Service<Call<()>, Response = &'static str, Error = &'static str>,
@@ -110,7 +111,7 @@ fn went(info: &RetryInfo) -> Vec<String> {
 
 /// Other calls take their turns, so that by turn alone the next attempt would use the same backend
 /// again.
-fn others_take_turns(list: &Backends<Replica>) {
+fn others_take_turns(list: &RoundRobin<Replica>) {
     list.list.turn.fetch_add(NAMES.len() - 1, Ordering::Relaxed);
 }
 
@@ -150,7 +151,7 @@ async fn a_refused_connection_moves_on_uncounted() {
     .await;
     assert_eq!(outcome, Ok("three"));
 
-    let single = Backends::new([("one", Replica("one", Does::Fails))]).unwrap();
+    let single = RoundRobin::new([("one", Replica("one", Does::Fails))]).unwrap();
     let (_, info) = send(&layer, &single).await;
     assert_eq!(kinds(&info), [Initial, Retry]);
 }
@@ -242,7 +243,7 @@ async fn a_balancer_of_ones_own_reports_by_the_layer() {
 #[test]
 fn a_list_of_none_is_refused() {
     let none: [(&str, Replica); 0] = [];
-    assert_eq!(Backends::new(none).unwrap_err(), NoBackends);
+    assert_eq!(RoundRobin::new(none).unwrap_err(), NoBackends);
 }
 
 #[test]
@@ -253,5 +254,5 @@ fn services_need_not_be_sync() {
         cell.set(cell.get() + 1);
         std::future::ready(Ok::<_, ()>(()))
     });
-    is_send_and_sync(&Backends::new([("one", service)]).unwrap());
+    is_send_and_sync(&RoundRobin::new([("one", service)]).unwrap());
 }

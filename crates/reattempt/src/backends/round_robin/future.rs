@@ -9,13 +9,13 @@ use tower_service::Service;
 use crate::poll::polled_after_completion;
 
 pin_project! {
-    /// The future of [`Backends`](super::Backends): waits for the chosen backend to be ready, then
+    /// The future of [`RoundRobin`](super::RoundRobin): waits for the chosen backend to be ready, then
     /// sends the attempt.
     ///
     /// # Panics
     ///
     /// When it is polled after the backend failed to become ready.
-    pub struct BackendsFuture<S, Req>
+    pub struct RoundRobinFuture<S, Req>
     where
         S: Service<Req>,
     {
@@ -37,23 +37,23 @@ pin_project! {
     }
 }
 
-impl<S: Service<Req>, Req> BackendsFuture<S, Req> {
+impl<S: Service<Req>, Req> RoundRobinFuture<S, Req> {
     #[inline(always)]
-    pub(super) const fn new(service: S, request: Req) -> Self {
+    pub(in crate::backends) const fn new(service: S, request: Req) -> Self {
         let state = State::Waiting { service, request };
         Self { state }
     }
 }
 
-impl<S: Service<Req>, Req> fmt::Debug for BackendsFuture<S, Req> {
+impl<S: Service<Req>, Req> fmt::Debug for RoundRobinFuture<S, Req> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BackendsFuture")
+        f.debug_struct("RoundRobinFuture")
             .field("is_sent", &matches!(self.state, State::Sent { .. }))
             .finish_non_exhaustive()
     }
 }
 
-impl<S: Service<Req>, Req> Future for BackendsFuture<S, Req> {
+impl<S: Service<Req>, Req> Future for RoundRobinFuture<S, Req> {
     type Output = Result<S::Response, S::Error>;
 
     #[inline]
@@ -63,7 +63,7 @@ impl<S: Service<Req>, Req> Future for BackendsFuture<S, Req> {
             let ready = match state.as_mut().project() {
                 StateProj::Sent { flight } => return flight.poll(cx),
                 StateProj::Waiting { service, .. } => ready!(service.poll_ready(cx)),
-                StateProj::Done => polled_after_completion("BackendsFuture"),
+                StateProj::Done => polled_after_completion("RoundRobinFuture"),
             };
             let waited = state.as_mut().project_replace(State::Done);
             ready?;
