@@ -54,7 +54,7 @@ mod layer;
 mod round_robin;
 
 #[cfg(doc)]
-use crate::Transparent;
+use crate::{CallContext, Transparent};
 
 pub use balanced::{Backends, BackendsFuture, NoPushback};
 pub use layer::{AtBackend, BackendLayer};

@@ -4,8 +4,8 @@
 //! [`HealthPolicy`](crate::health::HealthPolicy) and by hand. An attempt that it refuses was never
 //! sent: below a recovery layer its reason is
 //! [`CIRCUIT_BREAKER_OPEN`](crate::reason::CIRCUIT_BREAKER_OPEN), whatever the classifier says of
-//! the outcome. Where each backend of a [`RoundRobin`](crate::RoundRobin) has a breaker, any request
-//! moves on to the next one, uncounted; without another one the call ends.
+//! the outcome. Where each backend of a [`RoundRobin`](crate::RoundRobin) has a breaker, any
+//! request moves on to the next one, uncounted; without another one the call ends.
 //!
 //! Put it directly around the transport of one backend, or around all transports of one route; or
 //! pick a breaker for each request ([`PickBreaker`]).

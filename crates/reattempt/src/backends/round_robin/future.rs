@@ -9,8 +9,8 @@ use tower_service::Service;
 use crate::poll::polled_after_completion;
 
 pin_project! {
-    /// The future of [`RoundRobin`](super::RoundRobin): waits for the chosen backend to be ready, then
-    /// sends the attempt.
+    /// The future of [`RoundRobin`](super::RoundRobin): waits for the chosen backend to be ready,
+    /// then sends the attempt.
     ///
     /// # Panics
     ///
