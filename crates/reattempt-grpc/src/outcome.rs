@@ -155,8 +155,13 @@ pub struct Open {
 }
 
 impl Follow for Open {
-    /// The recovery layer has classified the head.
-    fn closed(self, _: Code) {}
+    fn closed(self, code: Code) {
+        // The recovery layer classifies the head. Without one, what waits for the end of the
+        // response learns it here.
+        if self.reporter.attempt() == 0 {
+            self.ended(code);
+        }
+    }
 
     fn ended(self, code: Code) {
         if code == Code::Ok {

@@ -1,5 +1,7 @@
 //! The preset with a circuit breaker, and over backends with health.
 
+use reattempt::CircuitBreakerLayer;
+use reattempt::backends::Backends;
 use reattempt::health::{CircuitBreaker, CircuitState, HealthPolicy};
 
 use super::*;
@@ -86,6 +88,46 @@ async fn a_head_alone_is_a_failure_of_its_backend() {
     assert!(backends.status()[0].1.is_ejected());
 }
 
+/// Without a recovery layer too, where nothing above judges the head.
+#[tokio::test(start_paused = true)]
+async fn without_recovery_a_head_alone_counts_for_its_backend() {
+    let server = Server::new([HeadAlone]);
+    let channel = service_fn(move |request: Request<()>| server.clone().attempt(request));
+    let policy = HealthPolicy::standard().max_ejection_percent(100);
+    let backends = Backends::new([("one", channel)], policy, GrpcClassifier::new());
+    let client = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_secs(9)).on_elapsed(AsGrpcStatus))
+        .layer(GrpcOutcomeLayer::new())
+        .service(backends.clone());
+    for _ in 0..5 {
+        assert!(!backends.status()[0].1.is_ejected());
+        assert!(client.clone().oneshot(Request::new(())).await.is_ok());
+    }
+    assert!(backends.status()[0].1.is_ejected());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_that_gets_a_head_alone_opens_the_circuit_again() {
+    let server = Server::new([HeadAlone]);
+    let channel = service_fn(move |request: Request<()>| server.clone().attempt(request));
+    let (breaker, classifier) = (breaker(), GrpcClassifier::new());
+    let circuit = CircuitBreakerLayer::new(Arc::clone(&breaker), classifier);
+    let client = ServiceBuilder::new()
+        .layer(RetryLayer::new(classifier, reattempt::strategy::NeverRetry))
+        .layer(GrpcOutcomeLayer::new())
+        .layer(circuit.on_open(AsGrpcStatus))
+        .service(channel);
+    let state = || breaker.state(Instant::now().into_std());
+    for _ in 0..5 {
+        assert_eq!(state(), CircuitState::Closed);
+        assert!(client.clone().oneshot(Request::new(())).await.is_ok());
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(state(), CircuitState::HalfOpen);
+    assert!(client.clone().oneshot(Request::new(())).await.is_ok());
+    assert!(matches!(state(), CircuitState::Open(_)));
+}
+
 /// The same of a failure in trailers that is held until its layer knows it.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_was_held_is_a_failure_of_its_backend() {
@@ -93,7 +135,7 @@ async fn a_status_that_was_held_is_a_failure_of_its_backend() {
     let classifier = GrpcClassifier::new();
     let policy = HealthPolicy::standard().max_ejection_percent(100);
     let channel = service_fn(move |request: Request<()>| server.clone().attempt(request));
-    let backends = reattempt::backends::Backends::new([("one", channel)], policy, classifier);
+    let backends = Backends::new([("one", channel)], policy, classifier);
     let client = ServiceBuilder::new()
         .layer(RetryLayer::new(classifier, reattempt::strategy::NeverRetry))
         .layer(GrpcOutcomeLayer::new())
