@@ -106,7 +106,7 @@ async fn main() -> Result<(), BoxError> {
     ))?;
     let error = send("GET", "/report").await.unwrap_err();
     println!("GET /report: {error}");
-    let limit = error.elapsed().and_then(|elapsed| elapsed.limit);
+    let limit = error.elapsed().and_then(|elapsed| elapsed.timeout);
     assert_eq!(limit, Some(Duration::from_millis(100)));
     Ok(())
 }

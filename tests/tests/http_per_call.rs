@@ -109,7 +109,10 @@ async fn a_callers_deadline_ends_the_call_before_the_layers() {
     let server = always(Step::hang()).await;
     let soon = tokio::time::Instant::now() + Duration::from_millis(50);
     let limit = CallDeadline::stamped(soon.into_std());
-    let (answer, info) = call(&server, Method::POST, |context| context.stamp_limit(limit)).await;
+    let (answer, info) = call(&server, Method::POST, |context| {
+        context.stamp_deadline(limit)
+    })
+    .await;
     let error = answer.expect_err("no answer");
     assert!(error.elapsed().is_some_and(|elapsed| elapsed.ambiguous));
     assert_eq!(info.stopped(), Some(StopReason::Deadline));

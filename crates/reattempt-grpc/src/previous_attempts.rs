@@ -121,7 +121,7 @@ impl<S> PreviousAttempts<S> {
             );
         }
         let previous = context.map_or(0, previous_attempts);
-        let limit = context.and_then(CallContext::limit);
+        let deadline = context.and_then(CallContext::deadline);
         let made = context.map(of_context);
         let headers = request.headers_mut();
         // In one pass: few requests have either.
@@ -132,8 +132,8 @@ impl<S> PreviousAttempts<S> {
         } else if is_set {
             headers.remove(PREVIOUS_ATTEMPTS);
         }
-        if let Some(limit) = limit {
-            renew(headers, limit, timeout);
+        if let Some(deadline) = deadline {
+            renew(headers, deadline, timeout);
         }
         (previous, made)
     }

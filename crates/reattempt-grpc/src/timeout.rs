@@ -1,6 +1,6 @@
 //! `grpc-timeout`: the caller's deadline in gRPC's format.
 //!
-//! [`GrpcTimeoutLayer`] reads the caller's value and attaches it as the call's time limit, which a
+//! [`GrpcTimeoutLayer`] reads the caller's value and attaches it as the call's deadline, which a
 //! `DeadlineLayer` below enforces: the earlier of the caller's deadline and the service config's
 //! `timeout` applies. [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) writes the time left
 //! on each attempt.
@@ -71,27 +71,27 @@ pub(crate) fn parse(value: &HeaderValue) -> Option<Duration> {
     })
 }
 
-/// Writes the call's remaining time, if it has a time limit, as the request's `grpc-timeout`,
+/// Writes the call's remaining time, if it has a deadline, as the request's `grpc-timeout`,
 /// unless that is already shorter.
 ///
 /// [`PreviousAttemptsLayer`](crate::PreviousAttemptsLayer) does this when an attempt begins. A
 /// transport that delayed the request since then (Wait for Ready) calls this before it sends.
 pub fn renew_timeout<B>(request: &mut Request<B>) {
-    if let Some(limit) = request.context().and_then(CallContext::limit) {
+    if let Some(deadline) = request.context().and_then(CallContext::deadline) {
         let own = read(request.headers());
-        renew(request.headers_mut(), limit, own);
+        renew(request.headers_mut(), deadline, own);
     }
 }
 
-/// The same for a request with this limit and this timeout.
-pub(crate) fn renew(headers: &mut HeaderMap, limit: CallDeadline, own: Option<Duration>) {
-    let left = Left::of(limit.left(tokio::time::Instant::now().into_std()));
+/// The same for a request with this deadline and this timeout.
+pub(crate) fn renew(headers: &mut HeaderMap, deadline: CallDeadline, own: Option<Duration>) {
+    let left = Left::of(deadline.left(tokio::time::Instant::now().into_std()));
     if own.is_none_or(|own| left.duration() < own) {
         headers.insert(GRPC_TIMEOUT, left.value());
     }
 }
 
-/// Attaches the caller's `grpc-timeout` as the call's time limit. Place it above the
+/// Attaches the caller's `grpc-timeout` as the call's deadline. Place it above the
 /// `DeadlineLayer`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrpcTimeoutLayer;
@@ -134,13 +134,15 @@ where
             let now = tokio::time::Instant::now().into_std();
             if let Some(at) = now.checked_add(timeout) {
                 let context = request.context_mut();
-                if context.is_claimed() || context.limit().is_some_and(|limit| limit.enforced) {
+                if context.is_claimed()
+                    || context.deadline().is_some_and(|deadline| deadline.enforced)
+                {
                     self.order.warn(
                         "GrpcTimeoutLayer",
                         "is inside the DeadlineLayer, which does not see the caller's grpc-timeout: put it above",
                     );
                 }
-                context.stamp_limit(CallDeadline::stamped(at));
+                context.stamp_deadline(CallDeadline::stamped(at));
             }
         }
         self.inner.call(request)
@@ -185,8 +187,8 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(GRPC_TIMEOUT, own.clone());
             let at = tokio::time::Instant::now() + Duration::from_micros(left);
-            let limit = CallDeadline::stamped(at.into_std());
-            renew(&mut headers, limit, parse(&own));
+            let deadline = CallDeadline::stamped(at.into_std());
+            renew(&mut headers, deadline, parse(&own));
             assert_eq!(headers[GRPC_TIMEOUT], sent);
         }
     }

@@ -121,7 +121,7 @@ impl RetryableReads {
                 return Some(max);
             }
         }
-        let no_limit = self.until_deadline && view.limit.is_some();
+        let no_limit = self.until_deadline && view.deadline.is_some();
         (!no_limit).then_some(1)
     }
 

@@ -12,7 +12,7 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-pub(crate) use crate::limit::later as after;
+pub(crate) use crate::call_deadline::later as after;
 
 /// Polls a timer outside of tokio's cooperative budget: the guarded future may use up the budget at
 /// every poll, and the limit would never be polled.

@@ -83,6 +83,7 @@
 // The layers alone write what these two hold.
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub mod call;
+mod call_deadline;
 mod classify;
 #[cfg(feature = "config")]
 pub mod config;
@@ -92,7 +93,6 @@ mod effects;
 pub mod failure;
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 mod info;
-mod limit;
 pub mod machine;
 pub mod observe;
 pub mod policy;
@@ -146,6 +146,7 @@ pub use call::{
     AttemptReporter, Call, CallContext, CallHandle, CallSubject, ConfigWaiter, HasCallContext,
     MethodName, NextAttempt, Replay, RetryInfoHandle,
 };
+pub use call_deadline::{CallDeadline, DeadlineScope, Elapsed, OnDeadline};
 pub use classify::{Classify, ClassifyFn, OrElse, Override, classify_fn};
 pub use failure::{
     Failure, Idempotency, ReasonDef, RetryReason, ServerPushback, Stage, Transparent, Verdict,
@@ -155,7 +156,6 @@ pub use info::{
     AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, Backend, MOST_RECORDS, RetryInfo,
     StopReason,
 };
-pub use limit::{CallDeadline, DeadlineScope, Elapsed, OnDeadline};
 pub use observe::Observer;
 pub use policy::{
     HedgeDelay, HedgePolicy, Recovery, Route, RoutePolicy, Routes, backoff, health,

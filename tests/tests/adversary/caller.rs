@@ -91,7 +91,7 @@ impl Caller<'_> {
         }
         if let Some(limit) = plan.limit {
             let at = (Instant::now() + ms(limit)).into_std();
-            context.stamp_limit(CallDeadline::stamped(at));
+            context.stamp_deadline(CallDeadline::stamped(at));
         }
         if let Some(strategy) = &plan.strategy {
             context.set_strategy(strategy.make(self.world));

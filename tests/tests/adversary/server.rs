@@ -130,7 +130,7 @@ impl<R> Attempt<R> {
             world.keeps(&name);
             reporter.backend(Backend::new(name));
         }
-        let limit = context.limit().map(|limit| Instant::from_std(limit.at));
+        let limit = context.deadline().map(|limit| Instant::from_std(limit.at));
         let (number, kind) = match context.attempt() {
             // No recovery layer acts.
             0 => (0, AttemptKind::Initial),

@@ -65,7 +65,7 @@ impl Plan {
     }
 
     /// The earlier of the caller's time limit and the method's (R80).
-    fn limit(&self) -> Option<u64> {
+    fn deadline(&self) -> Option<u64> {
         match (self.timeout_ms, self.method.timeout_ms) {
             (Some(own), Some(configs)) => Some(own.min(configs)),
             (own, configs) => own.or(configs),
@@ -105,7 +105,7 @@ impl Caller {
     pub(crate) async fn call(&self, id: u32, rng: &mut SmallRng) {
         let plan = Plan::draw(rng);
         let limit = plan
-            .limit()
+            .deadline()
             .map(|ms| Instant::now() + Duration::from_millis(ms));
         let chances = Chances {
             somebody_ends_it: limit.is_some() || plan.leaves_after.is_some(),

@@ -65,7 +65,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             Turn::LeftOut => return None,
             Turn::Wait => {}
         }
-        let deadline = hedging.call.deadline();
+        let deadline = hedging.call.ends_by();
         let next = hedging.next().into_iter().chain(deadline).min()?;
         if hedging.call.now >= deadline.unwrap_or(u64::MAX) {
             let out: Vec<_> = hedging.out().copied().collect();
@@ -226,11 +226,11 @@ impl<'a> Hedging<'a> {
     }
 
     fn ready(&mut self, kind: AttemptKind, breaks: bool) -> Turn {
-        let (now, limit) = (self.call.instant(), self.call.limit());
+        let (now, deadline) = (self.call.instant(), self.call.deadline());
         let permitted = if breaks {
             Err(StopReason::Fatal)
         } else {
-            self.machine.permit(now, limit)
+            self.machine.permit(now, deadline)
         };
         let asks = kind == AttemptKind::Hedge;
         let stopped = match permitted {
@@ -252,7 +252,7 @@ impl<'a> Hedging<'a> {
             attempt,
             stopped,
             expire,
-        } = self.machine.withdrawn(stopped, limit)
+        } = self.machine.withdrawn(stopped, deadline)
         {
             self.call.log.amend(attempt, stopped);
             if stopped == StopReason::Throttled {

@@ -91,7 +91,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             call.log.amend(number, StopReason::Fatal);
             return call.told(kept.unwrap_or(Told::Broken));
         }
-        match Resume::at(call.instant(), call.limit()) {
+        match Resume::at(call.instant(), call.deadline()) {
             Resume::Send => {}
             Resume::Return => {
                 call.log.amend(number, StopReason::Deadline);

@@ -73,14 +73,14 @@ impl<'a> Simulation<'a> {
         u64::try_from(nanos.div_ceil(1_000_000)).expect("no such delay here")
     }
 
-    pub(crate) fn limit(&self) -> Option<CallDeadline> {
+    pub(crate) fn deadline(&self) -> Option<CallDeadline> {
         let (after, enforced) = self.script.limit?;
         let at = self.base + ms(after);
         Some(CallDeadline { at, enforced })
     }
 
     /// When a layer ends the call.
-    pub(crate) fn deadline(&self) -> Option<u64> {
+    pub(crate) fn ends_by(&self) -> Option<u64> {
         self.script
             .limit
             .filter(|(_, enforced)| *enforced)
@@ -89,7 +89,7 @@ impl<'a> Simulation<'a> {
 
     /// True if the deadline ends the call before this time.
     pub(crate) fn too_late(&self, at: u64) -> bool {
-        self.deadline().is_some_and(|deadline| at > deadline)
+        self.ends_by().is_some_and(|deadline| at > deadline)
     }
 
     /// Sends an attempt, or `None` at the end of the script.
@@ -116,7 +116,7 @@ impl<'a> Simulation<'a> {
         facts.cut_off = step.cut_off && !step.as_answer;
         facts.transparent = self.script.transparent;
         facts.idempotent = self.script.idempotent;
-        facts.limit = self.limit();
+        facts.deadline = self.deadline();
         facts
     }
 
@@ -187,7 +187,9 @@ impl<'a> Simulation<'a> {
 
     /// The deadline ends the call, while an attempt may have left the client or not.
     pub(crate) fn elapsed(mut self, may_have_left: bool) -> Option<Trace> {
-        self.now = self.deadline().expect("only an enforced limit ends calls");
+        self.now = self
+            .ends_by()
+            .expect("only an enforced deadline ends calls");
         self.log.stopped = Some(StopReason::Deadline);
         let ambiguous = !self.script.idempotent && may_have_left;
         let mut trace = self.told(Told::Elapsed)?;

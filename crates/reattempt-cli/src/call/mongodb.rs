@@ -204,7 +204,7 @@ async fn exchange(
             };
         }
         _ => {
-            let limit = story.limit();
+            let limit = story.deadline();
             // Each `getMore` is a call of its own, which its policy runs once.
             let mut more = ServiceBuilder::new()
                 .map_request(move |request: MongoRequest| {
@@ -213,7 +213,7 @@ async fn exchange(
                     // not used again.
                     call.context_mut().set_idempotency(Idempotency::Idempotent);
                     if let Some(limit) = limit {
-                        call.context_mut().stamp_limit(limit);
+                        call.context_mut().stamp_deadline(limit);
                     }
                     call
                 })

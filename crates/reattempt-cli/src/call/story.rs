@@ -27,7 +27,7 @@ impl Story {
             .and_then(|timeout| Instant::now().checked_add(timeout));
         let limit = end.map(|end| CallDeadline::stamped(end.into_std()));
         if let Some(limit) = limit {
-            request.context_mut().stamp_limit(limit);
+            request.context_mut().stamp_deadline(limit);
         }
         Self {
             watch,
@@ -36,7 +36,7 @@ impl Story {
         }
     }
 
-    pub(crate) const fn limit(&self) -> Option<CallDeadline> {
+    pub(crate) const fn deadline(&self) -> Option<CallDeadline> {
         self.limit
     }
 

@@ -19,15 +19,15 @@ use crate::{Code, GRPC_STATUS};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Until {
     pub(super) at_most: Duration,
-    pub(super) limit: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
 }
 
 impl Until {
     /// `None` if there is no time to wait.
     fn sleep(self) -> Option<Pin<Box<Sleep>>> {
         let now = tokio::time::Instant::now();
-        let left = self.limit.map_or(Duration::MAX, |limit| {
-            limit.saturating_duration_since(now.into_std())
+        let left = self.deadline.map_or(Duration::MAX, |deadline| {
+            deadline.saturating_duration_since(now.into_std())
         });
         let time = self.at_most.min(left);
         (!time.is_zero()).then(|| Box::pin(tokio::time::sleep(time)))

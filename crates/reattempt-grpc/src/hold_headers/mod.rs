@@ -10,7 +10,7 @@
 //!
 //! The layer does nothing by default: calls are marked by [`Unary`] in the request's extensions or
 //! by their [methods](HoldHeadersLayer::methods). It waits at most 100 ms by default, and never
-//! past the call's time limit; the caller of a unary method waits for the message anyway. It keeps
+//! past the call's deadline; the caller of a unary method waits for the message anyway. It keeps
 //! one frame. Place it below the recovery layer and below
 //! [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer), around the transport. It changes the response
 //! type: `Response<B>` becomes `Response<HeldBody<B>>`; `B` must be `Unpin`.
@@ -169,10 +169,10 @@ where
             .inside_recovery("HoldHeadersLayer", request.context());
         let until = self.config.holds(&request).then(|| Until {
             at_most: self.config.at_most,
-            limit: request
+            deadline: request
                 .context()
-                .and_then(CallContext::limit)
-                .map(|limit| limit.at),
+                .and_then(CallContext::deadline)
+                .map(|deadline| deadline.at),
         });
         HoldHeadersFuture::new(self.inner.call(request), until)
     }

@@ -108,7 +108,7 @@ where
             "transparent-retry" =
                 context.is_some_and(|context| context.kind() == AttemptKind::Transparent),
         );
-        let open = OpenSpan::new(span, context.and_then(CallContext::limit));
+        let open = OpenSpan::new(span, context.and_then(CallContext::deadline));
         let inner = open.span.in_scope(|| self.inner.call(request));
         FollowedFuture::new(inner, Some(open), layer.errors.clone())
     }

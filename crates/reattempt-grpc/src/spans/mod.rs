@@ -60,16 +60,16 @@ fn dotted(path: &str) -> String {
 #[derive(Debug)]
 pub struct OpenSpan {
     span: Span,
-    limit: Option<CallDeadline>,
+    deadline: Option<CallDeadline>,
     told: bool,
 }
 
 impl OpenSpan {
-    fn new(span: Span, limit: Option<CallDeadline>) -> Self {
+    fn new(span: Span, deadline: Option<CallDeadline>) -> Self {
         Self {
             told: span.is_disabled(),
             span,
-            limit,
+            deadline,
         }
     }
 
@@ -101,7 +101,7 @@ impl Follow for OpenSpan {
 impl Drop for OpenSpan {
     fn drop(&mut self) {
         if !self.told {
-            self.tell(code_of_dropped(self.limit));
+            self.tell(code_of_dropped(self.deadline));
         }
     }
 }

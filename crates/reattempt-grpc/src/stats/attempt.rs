@@ -80,7 +80,7 @@ impl<C, R> AttemptStatsLayer<C, R> {
             progress,
             method,
             kind: context.map_or(AttemptKind::Initial, CallContext::kind),
-            limit: context.and_then(CallContext::limit),
+            deadline: context.and_then(CallContext::deadline),
             began,
             sent,
             received: 0,
@@ -152,7 +152,7 @@ struct Attempt {
     progress: Option<Arc<Progress>>,
     method: Arc<Method>,
     kind: AttemptKind,
-    limit: Option<CallDeadline>,
+    deadline: Option<CallDeadline>,
     began: Instant,
     sent: Arc<AtomicU64>,
     received: u64,
@@ -222,7 +222,7 @@ impl Drop for OpenAttempt {
         let Some(attempt) = self.0.take() else {
             return;
         };
-        let code = code_of_dropped(attempt.limit);
+        let code = code_of_dropped(attempt.deadline);
         attempt.over(code);
         if attempt.is_open && code == Code::DeadlineExceeded {
             stream_failed(&attempt.method, attempt.kind);

@@ -244,7 +244,7 @@ async fn methods_can_be_named_and_a_limit_that_is_only_stamped_counts() {
         if let Some(limit) = limit {
             let at = Instant::now() + limit;
             let limit = CallDeadline::stamped(at.into_std());
-            request.context_mut().stamp_limit(limit);
+            request.context_mut().stamp_deadline(limit);
         }
         let call = held(layer.clone(), request, body);
         let polled = tokio_poll(call).await;

@@ -207,7 +207,7 @@ async fn a_limit_that_is_only_stamped_ends_the_wait_too() {
     request.extensions_mut().insert(WaitForReady(true));
     let at = Instant::now() + Duration::from_millis(350);
     let context = request.context_mut();
-    context.stamp_limit(CallDeadline::stamped(at.into_std()));
+    context.stamp_deadline(CallDeadline::stamped(at.into_std()));
     let began = Instant::now();
     let error = service.oneshot(request).await.unwrap_err();
     assert_eq!(error.0, TransportFault::ConnectFailed);

@@ -47,7 +47,10 @@ impl<S, B> Waiting<S, B> {
     fn wait(&mut self) -> bool {
         let delay = self.delay().max(LEAST);
         let until = tokio::time::Instant::now() + delay;
-        let limit = self.template.context().and_then(|context| context.limit());
+        let limit = self
+            .template
+            .context()
+            .and_then(|context| context.deadline());
         if limit.is_some_and(|limit| !limit.enforced && until.into_std() >= limit.at) {
             // The previous try was not sent either.
             if self.reporter.is_some() {

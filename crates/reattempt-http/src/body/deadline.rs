@@ -117,7 +117,7 @@ pub struct DeadlineBodyService<S, M = AsBodyError> {
 /// True for a call with a deadline that no `DeadlineLayer` above enforces.
 fn is_above_deadline(context: &CallContext) -> bool {
     !context.is_claimed()
-        && match context.limit() {
+        && match context.deadline() {
             Some(limit) => !limit.enforced,
             None => context
                 .policy()

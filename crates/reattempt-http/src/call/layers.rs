@@ -80,7 +80,8 @@ where
         if let Some(policy) = policy {
             let context = call.context_mut();
             self.order.outside_recovery("InlineContextLayer", context);
-            if policy.timeout().is_some() && context.limit().is_some_and(|limit| limit.enforced) {
+            if policy.timeout().is_some() && context.deadline().is_some_and(|limit| limit.enforced)
+            {
                 self.below_deadline.warn(
                     "InlineContextLayer",
                     "is below the DeadlineLayer, which cannot see the policy's time limit: \

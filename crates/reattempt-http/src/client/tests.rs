@@ -157,7 +157,7 @@ async fn by_default_the_head_has_thirty_seconds() {
     let outcome = client.oneshot(request("POST")).await;
     let elapsed = outcome.err().and_then(|error| error.elapsed().cloned());
     let elapsed = elapsed.expect("a timeout");
-    assert_eq!(elapsed.limit, Some(Duration::from_secs(30)));
+    assert_eq!(elapsed.timeout, Some(Duration::from_secs(30)));
     assert!(elapsed.ambiguous, "the POST may have been carried out");
 }
 
@@ -260,7 +260,7 @@ async fn a_body_is_unlimited_unless_asked() {
     assert_eq!(read_for(Duration::from_millis(15_400), &mut body).await, 15);
     let error = body.frame().await.unwrap().unwrap_err();
     let DeadlineBodyError::Elapsed(elapsed) = error;
-    assert_eq!(elapsed.limit, Some(Duration::from_millis(15_500)));
+    assert_eq!(elapsed.timeout, Some(Duration::from_millis(15_500)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -162,10 +162,10 @@ impl AttemptHeadersLayer {
                 set_retry_reason(headers, reason.as_deref().unwrap_or_default());
             }
         }
-        let left = |limit: CallDeadline| limit.left(Instant::now().into_std());
+        let left = |deadline: CallDeadline| deadline.left(Instant::now().into_std());
         let left = context
-            .limit()
-            .map(|limit| left(limit).saturating_sub(self.reserve));
+            .deadline()
+            .map(|deadline| left(deadline).saturating_sub(self.reserve));
         match left {
             Some(left) => set_expected_timeout(headers, left),
             // A time limit announced by another hop has no meaning any more.

@@ -24,7 +24,7 @@ struct Served {
     attempt: Option<u32>,
     max_attempts: Option<u32>,
     reason: Option<String>,
-    limit: Option<Instant>,
+    deadline: Option<Instant>,
     gave_up: OnceLock<StopReason>,
 }
 
@@ -50,7 +50,7 @@ impl Hop {
             attempt: attempt_count(headers).or(amz.attempt),
             max_attempts: amz.max,
             reason: retry_reason(headers).map(str::to_owned),
-            limit: left
+            deadline: left
                 .filter(|left| *left < FAR)
                 .and_then(|left| now.checked_add(left)),
             gave_up: OnceLock::new(),
@@ -77,8 +77,8 @@ impl Hop {
 
     /// When the caller stops waiting, if it was given.
     #[must_use]
-    pub fn limit(&self) -> Option<Instant> {
-        self.0.limit
+    pub fn deadline(&self) -> Option<Instant> {
+        self.0.deadline
     }
 
     /// Marks `request` as sent on behalf of this hop: it gets the hop's deadline, and reports to
@@ -91,10 +91,10 @@ impl Hop {
     /// [`pass_on`](Self::pass_on) in the extensions of a request under construction:
     /// `hop.pass_on_in(request.extensions_mut())` on a `tonic::Request`.
     pub fn pass_on_in(&self, extensions: &mut Extensions) {
-        if let Some(at) = self.limit() {
+        if let Some(at) = self.deadline() {
             extensions
                 .context_mut()
-                .stamp_limit(CallDeadline::stamped(at));
+                .stamp_deadline(CallDeadline::stamped(at));
         }
         extensions.insert(self.clone());
     }

@@ -137,12 +137,14 @@ where
         let now = tokio::time::Instant::now().into_std();
         let hop = Hop::read(request.headers(), now, wall_clock(), skew);
         let grpc = is_grpc(request.headers());
-        let limit = hop.limit();
-        let inner = if limit.is_some_and(|at| at <= now) {
+        let deadline = hop.deadline();
+        let inner = if deadline.is_some_and(|at| at <= now) {
             None
         } else {
-            if let Some(at) = limit {
-                request.context_mut().stamp_limit(CallDeadline::stamped(at));
+            if let Some(at) = deadline {
+                request
+                    .context_mut()
+                    .stamp_deadline(CallDeadline::stamped(at));
             }
             request.extensions_mut().insert(hop.clone());
             Some(self.inner.call(request))
@@ -150,7 +152,7 @@ where
         ServeHopFuture {
             inner,
             sleep: None,
-            ends: limit.filter(|_| !finishes),
+            ends: deadline.filter(|_| !finishes),
             hop,
             grpc,
             envoy,

@@ -365,10 +365,10 @@ async fn a_server_sees_what_the_hop_before_said() {
             assert_eq!(hop.attempt(), attempt, "{headers:?}");
             assert_eq!(hop.max_attempts(), max);
             assert_eq!(hop.reason(), reason);
-            let limit = hop.limit().map(|at| at - began.into_std());
-            assert_eq!(limit, left.map(ms));
-            let stamped = request.context().and_then(CallContext::limit);
-            assert_eq!(stamped.map(|limit| limit.at), hop.limit());
+            let deadline = hop.deadline().map(|at| at - began.into_std());
+            assert_eq!(deadline, left.map(ms));
+            let stamped = request.context().and_then(CallContext::deadline);
+            assert_eq!(stamped.map(|deadline| deadline.at), hop.deadline());
             ready(status(200))
         })
         .await;

@@ -12,7 +12,7 @@ use reattempt::{
 use super::traffic::Recorded;
 use crate::policy::Clock;
 
-pub(super) fn limit(recorded: &Recorded, clock: &Clock) -> Option<CallDeadline> {
+pub(super) fn deadline(recorded: &Recorded, clock: &Clock) -> Option<CallDeadline> {
     recorded.deadline.map(|deadline| CallDeadline {
         at: clock.at(deadline),
         enforced: recorded.enforced,
@@ -20,10 +20,14 @@ pub(super) fn limit(recorded: &Recorded, clock: &Clock) -> Option<CallDeadline> 
 }
 
 /// What the transport and the request contributed, as far as the record shows it.
-pub(super) fn facts(entry: &Entry, now: std::time::Instant, limit: Option<CallDeadline>) -> Facts {
+pub(super) fn facts(
+    entry: &Entry,
+    now: std::time::Instant,
+    deadline: Option<CallDeadline>,
+) -> Facts {
     let mut facts = Facts::new(now, entry.number.into(), entry.kind);
     facts.idempotent = entry.idempotent;
-    facts.limit = limit;
+    facts.deadline = deadline;
     facts.cut_off = entry.cut_off;
     facts.replayable = entry.stopped != Some(StopReason::NotReplayable);
     facts.report.pushback = entry.pushback;

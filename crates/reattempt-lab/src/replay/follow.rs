@@ -12,7 +12,7 @@ use reattempt::{
     AttemptKind, AttemptOutcome, Failure, HedgePolicy, Idempotency, RetryThrottle, StopReason,
 };
 
-use super::facts::{facts, limit, same_delay, says, verdict};
+use super::facts::{deadline, facts, same_delay, says, verdict};
 use super::fitting::{Fitting, Roll};
 use super::traffic::{Happened, Recorded, Traffic};
 use super::{Decisions, Difference};
@@ -201,10 +201,10 @@ impl<'a> Follower<'a> {
         let timed = &self.recording.entries[at];
         let entry = &timed.entry;
         let (now, reasons) = (self.clock.at(timed.at), &self.recording.reasons);
-        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let deadline = deadline(&self.traffic.calls[call], &self.clock);
         let on_deadline = self.on_deadline;
         let (of, route) = self.of(call);
-        let mut facts = facts(entry, now, limit);
+        let mut facts = facts(entry, now, deadline);
         let mut verdict = verdict(entry, reasons);
         if let Some(classes) = &route.classes {
             verdict = classes.verdict(entry, verdict);

@@ -6,7 +6,7 @@ use reattempt::driver::HedgeDriver;
 use reattempt::machine::{Due, Resume};
 use reattempt::{AttemptKind, HedgePolicy, StopReason};
 
-use super::facts::{limit, says_refused};
+use super::facts::{deadline, says_refused};
 use super::follow::{Follower, Progress, RouteWay};
 use super::traffic::nanos;
 
@@ -21,7 +21,7 @@ impl Follower<'_> {
         let sent = timed.at.saturating_sub(nanos(entry.took));
         self.clock.set(sent);
         let (now, own) = (self.clock.at(sent), self.own);
-        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let deadline = deadline(&self.traffic.calls[call], &self.clock);
         let (of, route) = self.of(call);
         let throttle = route.throttle.as_deref();
         let tested = match (&mut of.progress, &route.way) {
@@ -29,7 +29,7 @@ impl Follower<'_> {
                 let kind = next.take();
                 if kind != Some(entry.kind) {
                     Err(format!("no {} is sent", entry.kind.name()))
-                } else if Resume::at(now, limit) == Resume::Send {
+                } else if Resume::at(now, deadline) == Resume::Send {
                     driver.sent();
                     Ok(())
                 } else {
@@ -41,7 +41,7 @@ impl Follower<'_> {
                 match due(driver, now, policy, own) {
                     Err(tested) => Err(tested),
                     Ok(kind) if kind != entry.kind => Err(format!("{} is due", kind.name())),
-                    Ok(kind) => match driver.permit(now, kind, limit, throttle) {
+                    Ok(kind) => match driver.permit(now, kind, deadline, throttle) {
                         Ok(_) => Ok(()),
                         Err(refused) => Err(says_refused(Some(refused.stopped))),
                     },
@@ -57,7 +57,7 @@ impl Follower<'_> {
         let timed = &self.recording.entries[at];
         let stopped = timed.entry.stopped;
         let (now, own) = (self.clock.at(timed.at), self.own);
-        let limit = limit(&self.traffic.calls[call], &self.clock);
+        let deadline = deadline(&self.traffic.calls[call], &self.clock);
         let (of, route) = self.of(call);
         let throttle = route.throttle.as_deref();
         let tested = match (&mut of.progress, &route.way) {
@@ -70,10 +70,10 @@ impl Follower<'_> {
                         let refused = match stopped {
                             // The transport's and the request's doing.
                             Some(by @ (StopReason::NotReplayable | StopReason::Fatal)) => {
-                                Some(driver.withdrawn(by, limit).stopped)
+                                Some(driver.withdrawn(by, deadline).stopped)
                             }
                             _ => {
-                                let permit = driver.permit(now, kind, limit, throttle);
+                                let permit = driver.permit(now, kind, deadline, throttle);
                                 permit.err().map(|refused| refused.stopped)
                             }
                         };

@@ -84,7 +84,7 @@ impl Traffic {
             let deadline = |limit| arrived.saturating_add(nanos(limit));
             traffic.calls.push(Recorded {
                 arrived,
-                deadline: timed.entry.limit.map(deadline),
+                deadline: timed.entry.timeout.map(deadline),
                 enforced: timed.entry.enforced,
                 idempotent: timed.entry.idempotent,
                 route: timed.entry.route,

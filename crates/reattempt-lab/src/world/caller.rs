@@ -170,7 +170,7 @@ impl World<'_> {
         call.marked = marked && self.tiers[usize::from(call.tier)].text.hop_marks;
         let mut facts = Facts::new(now, number, kind);
         facts.idempotent = table.idempotent;
-        facts.limit = limit(base, call.deadline);
+        facts.deadline = deadline(base, call.deadline);
         facts.on_deadline = table.on_deadline;
         facts.report.pushback = table.pushback(outcome);
         facts.report.untried_backend = untried;
@@ -234,7 +234,7 @@ impl World<'_> {
             return;
         };
         let (driver, next) = (&mut failing.driver, failing.next);
-        let resume = Resume::at(now, limit(base, call.deadline));
+        let resume = Resume::at(now, deadline(base, call.deadline));
         if resume == Resume::Send {
             driver.sent();
             return self.send(id, next);
@@ -296,7 +296,7 @@ pub(super) fn split<'c, 't>(
     Some((call, table, own))
 }
 
-pub(super) fn limit(base: std::time::Instant, deadline: u64) -> Option<CallDeadline> {
+pub(super) fn deadline(base: std::time::Instant, deadline: u64) -> Option<CallDeadline> {
     let at = || base + std::time::Duration::from_nanos(deadline);
     (deadline != u64::MAX).then(|| CallDeadline::enforced(at()))
 }

@@ -5,7 +5,7 @@ use reattempt::{RetryThrottle, StopReason};
 
 use super::World;
 use super::call::{Call, Progress};
-use super::caller::{limit, split};
+use super::caller::{deadline, split};
 use super::events::What;
 use crate::policy::Way;
 use crate::report::Gate;
@@ -55,11 +55,11 @@ impl World<'_> {
                 let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
                     return;
                 };
-                let (limit, throttle) = (limit(base, call.deadline), own.throttle.as_deref());
+                let (deadline, throttle) = (deadline(base, call.deadline), own.throttle.as_deref());
                 let Progress::Hedge(hedging) = &mut call.progress else {
                     return;
                 };
-                let Err(refused) = hedging.driver.permit(now, kind, limit, throttle) else {
+                let Err(refused) = hedging.driver.permit(now, kind, deadline, throttle) else {
                     self.send(id, kind);
                     continue;
                 };

@@ -202,7 +202,9 @@ fn what_the_transport_knows_of_the_second_attempt_decides() {
 fn it_retries_until_the_deadline_and_raises_the_last_sent() {
     let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());
     let limit = read.now + Duration::from_secs(1);
-    read.call.context.stamp_limit(CallDeadline::stamped(limit));
+    read.call
+        .context
+        .stamp_deadline(CallDeadline::stamped(limit));
     for kind in [STEPPED_DOWN, Kind::network_in_flight()] {
         assert!(matches!(
             read.fails(kind),
@@ -261,7 +263,7 @@ impl Read {
 
     fn limited(mut self, to: Duration) -> Self {
         let at = self.now + to;
-        self.call.context.stamp_limit(CallDeadline::enforced(at));
+        self.call.context.stamp_deadline(CallDeadline::enforced(at));
         self
     }
 }

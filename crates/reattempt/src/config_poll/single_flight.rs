@@ -15,9 +15,9 @@ use crate::{ConfigWaiter, clock};
 ///   work when it is polled, as every `async` block does: the guard drops those that it does not
 ///   need without polling them.
 /// - It runs in a task of its own, so it ends also if its call does not wait for it any longer. A
-///   fetch that takes longer than the [limit](Self::limit), or panics, ends with `false`; the next
-///   call that notices starts another. So it does if the runtime of that task is not driven: the
-///   limit is also held by those that wait, on their own runtimes.
+///   fetch that takes longer than the [timeout](Self::timeout), or panics, ends with `false`; the
+///   next call that notices starts another. So it does if the runtime of that task is not driven:
+///   the timeout is also held by those that wait, on their own runtimes.
 /// - A call that was sent before the last fetch began, and fails after it has ended, does not fetch
 ///   again: it gets that result. Its failure is most likely of the configuration that the fetch has
 ///   replaced, and if not, its next attempt starts a fetch.
@@ -89,7 +89,7 @@ use crate::{ConfigWaiter, clock};
 #[derive(Clone, Debug)]
 pub struct SingleFlight<P> {
     inner: P,
-    limit: Duration,
+    timeout: Duration,
     flights: Arc<Mutex<Flights>>,
 }
 
@@ -142,22 +142,22 @@ pub struct FlightNote<N> {
 
 impl<P> SingleFlight<P> {
     /// How long a fetch may take by default.
-    pub const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
     /// Guards this implementation.
     #[must_use]
     pub fn new(inner: P) -> Self {
         Self {
             inner,
-            limit: Self::DEFAULT_LIMIT,
+            timeout: Self::DEFAULT_TIMEOUT,
             flights: Arc::default(),
         }
     }
 
     /// Ends a fetch that takes longer than this.
     #[must_use]
-    pub const fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -175,14 +175,14 @@ impl<P> SingleFlight<P> {
             return flight.clone();
         }
         let (sender, result) = watch::channel(None);
-        let limit = self.limit;
-        let until = clock::after(clock::now(), limit);
+        let timeout = self.timeout;
+        let until = clock::after(clock::now(), timeout);
         let flight = Flight { result, until };
         flights.begun += 1;
         flights.latest = Some(flight.clone());
         drop(flights);
         tokio::spawn(async move {
-            let moved = tokio::time::timeout(limit, fetch).await;
+            let moved = tokio::time::timeout(timeout, fetch).await;
             sender.send_replace(Some(moved.unwrap_or(false)));
         });
         flight

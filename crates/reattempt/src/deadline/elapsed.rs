@@ -93,7 +93,7 @@ impl Armed {
         }
         let elapsed = Elapsed {
             scope: self.scope,
-            limit: self.limit,
+            timeout: self.timeout,
             ambiguous,
             info: Box::new(self.handle.info()),
         };

@@ -56,7 +56,7 @@ impl<M> DeadlineLayer<M> {
     ///     .layer(DeadlineLayer::new(Duration::from_secs(5)).unless_policy())
     ///     .service_fn(|_: Call<()>| std::future::pending::<Result<(), BoxError>>());
     /// let elapsed = service.oneshot(Call::new(())).await.unwrap_err().downcast::<Elapsed>()?;
-    /// assert_eq!(elapsed.limit, Some(Duration::from_secs(60)));
+    /// assert_eq!(elapsed.timeout, Some(Duration::from_secs(60)));
     /// # Ok(()) }
     /// ```
     #[must_use]

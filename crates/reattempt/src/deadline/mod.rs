@@ -1,4 +1,4 @@
-//! `DeadlineLayer`: attaches the time limit of a call and enforces it.
+//! `DeadlineLayer`: attaches the deadline of a call and enforces it.
 //!
 //! Above the recovery layer it bounds the whole call; below it, each attempt, where
 //! [`AttemptDeadlineLayer`] is the name for it: it is the only per-attempt timeout. A response at
@@ -18,7 +18,7 @@
 //!     .service_fn(|_: Call<()>| async { std::future::pending::<Result<(), BoxError>>().await });
 //! let error = service.oneshot(Call::new(())).await.unwrap_err();
 //! let elapsed = error.downcast::<Elapsed>()?;
-//! assert_eq!(elapsed.limit, Some(Duration::from_millis(50)));
+//! assert_eq!(elapsed.timeout, Some(Duration::from_millis(50)));
 //! # Ok(()) }
 //! ```
 
@@ -45,12 +45,12 @@ use crate::clock;
 pub use elapsed::{AsError, OnElapsed};
 pub use layer::{AttemptDeadlineLayer, DeadlineLayer};
 
-/// Ends calls (or attempts) at their time limit. Made by [`DeadlineLayer`].
+/// Ends calls (or attempts) at their deadline. Made by [`DeadlineLayer`].
 #[derive(Clone, Debug)]
 pub struct Deadline<S, M = AsError> {
     inner: S,
     timeout: Option<Duration>,
-    /// Whether a policy's limit replaces `timeout` instead of shortening it.
+    /// Whether a policy's timeout replaces `timeout` instead of shortening it.
     unless_policy: bool,
     on_elapsed: M,
     /// Of an [`AttemptDeadlineLayer`].
@@ -93,7 +93,7 @@ where
 }
 
 impl<S, M> Deadline<S, M> {
-    /// Attaches the limit; `None` if there is nothing to enforce here.
+    /// Attaches the deadline; `None` if there is nothing to enforce here.
     #[inline(always)]
     fn arm(&self, context: &mut CallContext, natural: Idempotency) -> Option<(Instant, Armed)> {
         let scope = if context.is_claimed() {
@@ -117,18 +117,18 @@ impl<S, M> Deadline<S, M> {
             self.timeout
         };
         let own = timeout.map(|timeout| clock::after(clock::now(), timeout));
-        let (at, is_own, late) = match (own, context.limit()) {
+        let (at, is_own, late) = match (own, context.deadline()) {
             (Some(own), None) => (own, true, false),
             (own, outer) => between(own, outer)?,
         };
-        context.enforce_limit(at);
+        context.enforce_deadline(at);
         let idempotency = match context.idempotency() {
             Idempotency::Unknown => natural,
             said => said,
         };
         let armed = Armed {
             scope,
-            limit: timeout.filter(|_| is_own),
+            timeout: timeout.filter(|_| is_own),
             idempotent: idempotency.is_idempotent(),
             handle: context.begin(),
             late,
@@ -149,12 +149,13 @@ impl<S, M> Deadline<S, M> {
     }
 }
 
-/// The instant to enforce, from the layer's own limit and one that is already attached; whether it
-/// is the layer's own, and whether it has passed. The layer's own never has, since it starts now.
+/// The instant to enforce, from the layer's own timeout and a deadline that is already attached;
+/// whether it is the layer's own, and whether it has passed. The layer's own never has, since it
+/// starts now.
 #[inline(never)]
 fn between(own: Option<Instant>, stamped: Option<CallDeadline>) -> Option<(Instant, bool, bool)> {
     let outer = match (own, stamped) {
-        // An outer layer enforces an earlier limit: nothing to do here.
+        // An outer layer enforces an earlier one: nothing to do here.
         (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => {
             return None;
         }
@@ -166,14 +167,14 @@ fn between(own: Option<Instant>, stamped: Option<CallDeadline>) -> Option<(Insta
     Some((outer.at, false, outer.passed(clock::now())))
 }
 
-/// A limit that this layer enforces.
+/// A deadline that this layer enforces.
 #[derive(Debug)]
 struct Armed {
     scope: DeadlineScope,
-    limit: Option<Duration>,
+    timeout: Option<Duration>,
     idempotent: bool,
     handle: CallHandle,
-    /// The limit had passed before anything was sent.
+    /// It had passed before anything was sent.
     late: bool,
 }
 
@@ -189,7 +190,7 @@ pin_project! {
         // Dropped first: the state of the call is left to the next one by its last handle, and the
         // options that a layer below attached may be in the state that `inner` has.
         armed: Option<Armed>,
-        // When the limit ends the call; `None` once the call has its outcome.
+        // When the deadline ends the call; `None` once the call has its outcome.
         at: Option<Instant>,
         #[pin]
         inner: Option<F>,

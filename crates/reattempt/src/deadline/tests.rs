@@ -66,7 +66,7 @@ async fn past_the_deadline_the_call_is_dropped_and_the_error_returned() {
     let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
     let story = elapsed(service.oneshot(probe.request()).await);
     assert_eq!(
-        (story.scope, story.limit),
+        (story.scope, story.timeout),
         (DeadlineScope::Call, Some(ms(50)))
     );
     assert!(story.ambiguous, "it is not marked as idempotent");
@@ -308,7 +308,7 @@ async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
     let (outcome, info) = send(service, probe.request()).await;
     let story = elapsed(outcome);
     assert_eq!(
-        (story.scope, story.limit),
+        (story.scope, story.timeout),
         (DeadlineScope::Attempt, Some(ms(50)))
     );
     assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
@@ -326,7 +326,7 @@ async fn an_earlier_limit_further_out_is_left_to_that_layer() {
         let (outcome, info) = send(service, probe.request()).await;
         let story = elapsed(outcome);
         assert_eq!(
-            (story.scope, story.limit),
+            (story.scope, story.timeout),
             (DeadlineScope::Call, Some(ms(50)))
         );
         assert!(story.ambiguous, "the attempt was still out");
@@ -350,12 +350,12 @@ async fn of_several_limits_the_earliest_counts() {
         let context = request.context_mut();
         context.set_policy(policy());
         if let Some(stamped) = stamped {
-            context.stamp_limit(CallDeadline::stamped(clock::now() + ms(stamped)));
+            context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(stamped)));
         }
         let service = DeadlineLayer::new(ms(layer)).layer(probe.inner());
         let story = elapsed(service.oneshot(request).await);
         assert_eq!(probe.log().now(), ends);
-        assert_eq!(story.limit, stamped.is_none().then(|| ms(ends)));
+        assert_eq!(story.timeout, stamped.is_none().then(|| ms(ends)));
     }
 }
 
@@ -378,12 +378,12 @@ async fn a_default_limit_gives_way_to_the_policys() {
             None => policy,
         }));
         if let Some(stamped) = stamped {
-            context.stamp_limit(CallDeadline::stamped(clock::now() + ms(stamped)));
+            context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(stamped)));
         }
         let layer = DeadlineLayer::new(ms(30)).unless_policy();
         let story = elapsed(layer.layer(probe.inner()).oneshot(request).await);
         assert_eq!(probe.log().now(), ends);
-        assert_eq!(story.limit, (stamped != Some(ends)).then(|| ms(ends)));
+        assert_eq!(story.timeout, (stamped != Some(ends)).then(|| ms(ends)));
     }
 }
 
@@ -394,7 +394,7 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     let policy = RoutePolicy::new("p").with_attempt_timeout(ms(7));
     let context = request.context_mut();
     context.set_policy(Arc::new(policy));
-    context.stamp_limit(CallDeadline::stamped(clock::now() + ms(20)));
+    context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(20)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::unlimited())
         .layer(retry(every(10)))
@@ -444,14 +444,14 @@ async fn a_limit_that_has_passed_already_sends_nothing() {
         request
             .context_mut()
             .set_idempotency(Idempotency::NotIdempotent)
-            .stamp_limit(CallDeadline::stamped(clock::now()));
+            .stamp_deadline(CallDeadline::stamped(clock::now()));
         let service = ServiceBuilder::new()
             .layer(layer)
             .layer(retry(every(10)))
             .service(probe.inner());
         let (outcome, info) = send(service, request).await;
         let story = elapsed(outcome);
-        assert_eq!((story.limit, probe.log().now()), (None, 0));
+        assert_eq!((story.timeout, probe.log().now()), (None, 0));
         assert!(!story.ambiguous, "nothing was sent");
         assert_eq!(
             (info.attempts(), info.stopped()),
@@ -509,7 +509,7 @@ async fn a_busy_inner_future_is_ended_in_time() {
     }));
     let probe = probe([]);
     assert_eq!(
-        elapsed(service.oneshot(probe.request()).await).limit,
+        elapsed(service.oneshot(probe.request()).await).timeout,
         Some(ms(50))
     );
 }

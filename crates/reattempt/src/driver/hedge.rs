@@ -55,11 +55,11 @@ impl HedgeDriver {
         &mut self,
         now: Instant,
         kind: AttemptKind,
-        limit: Option<CallDeadline>,
+        deadline: Option<CallDeadline>,
         throttle: Option<&dyn RetryThrottle>,
     ) -> Result<u32, Refused> {
         let asked = throttle.filter(|_| kind == AttemptKind::Hedge);
-        let mut permitted = self.machine.permit(now, limit);
+        let mut permitted = self.machine.permit(now, deadline);
         if permitted.is_ok()
             && asked.is_some_and(|asked| !(asked.allows(None) && asked.spend(None)))
         {
@@ -67,13 +67,13 @@ impl HedgeDriver {
         }
         match permitted {
             Ok(()) => Ok(self.machine.sent(kind)),
-            Err(stopped) => Err(self.withdrawn(stopped, limit)),
+            Err(stopped) => Err(self.withdrawn(stopped, deadline)),
         }
     }
 
     /// A planned attempt is not sent.
-    pub fn withdrawn(&mut self, stopped: StopReason, limit: Option<CallDeadline>) -> Refused {
-        let then = self.machine.withdrawn(stopped, limit);
+    pub fn withdrawn(&mut self, stopped: StopReason, deadline: Option<CallDeadline>) -> Refused {
+        let then = self.machine.withdrawn(stopped, deadline);
         Refused { stopped, then }
     }
 }

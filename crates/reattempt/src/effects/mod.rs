@@ -30,7 +30,7 @@ impl<'a> Effects<'a> {
             report: self.context.end_attempt(),
             transparent: self.transparent,
             idempotent: self.context.idempotency().is_idempotent(),
-            limit: self.context.limit(),
+            deadline: self.context.deadline(),
             ..Facts::new(now, self.context.attempt(), self.context.kind())
         }
     }
@@ -61,8 +61,8 @@ impl<'a> Effects<'a> {
 
     /// Why a call is dropped at this instant: by the deadline, or else by its caller.
     pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
-        match self.context.limit() {
-            Some(limit) if limit.enforced && limit.passed(now) => StopReason::Deadline,
+        match self.context.deadline() {
+            Some(deadline) if deadline.enforced && deadline.passed(now) => StopReason::Deadline,
             _ => StopReason::Cancelled,
         }
     }

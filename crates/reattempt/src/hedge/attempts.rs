@@ -38,7 +38,7 @@ where
                     let outcome = ready!(future.poll(cx));
                     return Poll::Ready(self.passed(outcome));
                 }
-                // The `Deadline` that enforces the limit polls its timer next, in this same poll.
+                // The `Deadline` layer above polls its timer next, in this same poll.
                 StateProj::Expired => return Poll::Pending,
                 StateProj::Done => polled_after_completion("HedgeFuture"),
             }

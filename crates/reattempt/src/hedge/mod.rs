@@ -152,7 +152,7 @@ where
         if context.has_policy() {
             let limits = context.policy().is_some_and(|p| p.timeout().is_some());
             let warnings = &self.config.settings.warnings;
-            warnings.if_unlimited(context.limit().is_some(), limits);
+            warnings.if_unlimited(context.deadline().is_some(), limits);
         }
         context.claim_first();
         if self.config.settings.sees_sent {

@@ -66,7 +66,7 @@ where
                 // recorded when the first hedge is missed.
                 (Due::Plan(_), Source::Last(context)) => {
                     let stopped = StopReason::NotReplayable;
-                    let refused = hedging.driver.withdrawn(stopped, context.limit());
+                    let refused = hedging.driver.withdrawn(stopped, context.deadline());
                     self.config.settings.effects(context).refused(refused);
                     break;
                 }
@@ -120,11 +120,11 @@ where
         let context = source.context_mut();
         let effects = config.settings.effects(context);
         let driver = &mut hedging.driver;
-        let (now, limit) = (clock::now(), context.limit());
+        let (now, deadline) = (clock::now(), context.deadline());
         let permit = match (&ready, &copy) {
-            (Ok(()), Some(_)) => driver.permit(now, kind, limit, effects.throttle()),
-            (Ok(()), None) => Err(driver.withdrawn(StopReason::NotReplayable, limit)),
-            (Err(_), _) => Err(driver.withdrawn(StopReason::Fatal, limit)),
+            (Ok(()), Some(_)) => driver.permit(now, kind, deadline, effects.throttle()),
+            (Ok(()), None) => Err(driver.withdrawn(StopReason::NotReplayable, deadline)),
+            (Err(_), _) => Err(driver.withdrawn(StopReason::Fatal, deadline)),
         };
         match (permit, copy) {
             (Ok(number), Some(mut request)) => {

@@ -47,7 +47,7 @@ pub struct Facts {
     /// The request may take effect twice.
     pub idempotent: bool,
     /// The call's deadline.
-    pub limit: Option<CallDeadline>,
+    pub deadline: Option<CallDeadline>,
     /// What the protocol does with a delay that does not fit before the deadline, for a strategy
     /// that leaves it open ([`Classify::on_deadline`](crate::Classify::on_deadline)).
     pub on_deadline: OnDeadline,
@@ -69,7 +69,7 @@ impl Facts {
             config_moved: false,
             transparent: true,
             idempotent: true,
-            limit: None,
+            deadline: None,
             on_deadline: OnDeadline::GiveUp,
         }
     }
@@ -177,7 +177,7 @@ impl FailedAttempt {
     pub(super) fn use_transparent(&mut self, left: &mut TransparentRetries) {
         let facts = &self.facts;
         if facts.transparent && facts.replayable && !self.is_stop() {
-            self.transparent = left.next(self.failure.transparent, facts.limit.is_some());
+            self.transparent = left.next(self.failure.transparent, facts.deadline.is_some());
             if self.transparent.is_some() {
                 self.record.outcome = AttemptOutcome::Retry;
             }
@@ -229,7 +229,7 @@ impl FailedAttempt {
             // Without a deadline a server could make the call wait for years. With one the delay is
             // held against the deadline, as any other.
             Some(ServerPushback::After(delay)) => {
-                delay > LONGEST_PUSHBACK && self.facts.limit.is_none()
+                delay > LONGEST_PUSHBACK && self.facts.deadline.is_none()
             }
             None => false,
         }

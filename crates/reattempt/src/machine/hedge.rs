@@ -124,11 +124,13 @@ impl HedgeMachine {
     /// # Errors
     ///
     /// Why not. [`HedgeMachine::withdrawn`] follows.
-    pub fn permit(&self, now: Instant, limit: Option<CallDeadline>) -> Result<(), StopReason> {
+    pub fn permit(&self, now: Instant, deadline: Option<CallDeadline>) -> Result<(), StopReason> {
         match self.frozen {
             // Decided while the service became ready: no new hedge after a "do not retry".
             Some(stopped) => Err(stopped),
-            None if limit.is_some_and(|limit| limit.passed(now)) => Err(StopReason::Deadline),
+            None if deadline.is_some_and(|deadline| deadline.passed(now)) => {
+                Err(StopReason::Deadline)
+            }
             None => Ok(()),
         }
     }
@@ -151,7 +153,7 @@ impl HedgeMachine {
     /// A planned attempt is not sent, and is used up: the throttle or [`HedgeMachine::permit`]
     /// refused it, its service failed ([`StopReason::Fatal`]), or the request cannot be copied
     /// ([`StopReason::NotReplayable`]).
-    pub fn withdrawn(&mut self, stopped: StopReason, limit: Option<CallDeadline>) -> Withdrawn {
+    pub fn withdrawn(&mut self, stopped: StopReason, deadline: Option<CallDeadline>) -> Withdrawn {
         self.readying = self.readying.saturating_sub(1);
         self.throttled |= stopped == StopReason::Throttled;
         match stopped {
@@ -167,7 +169,7 @@ impl HedgeMachine {
             return Withdrawn::OthersGoOn;
         }
         let stopped = self.frozen.unwrap_or(stopped);
-        let enforced = limit.is_some_and(|limit| limit.enforced);
+        let enforced = deadline.is_some_and(|deadline| deadline.enforced);
         Withdrawn::Over {
             attempt: self.last_failed,
             stopped,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::failed_attempt::{FailedAttempt, MOST_NUDGED};
 use super::transparent::TransparentRetries;
-use crate::limit::later;
+use crate::call_deadline::later;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{CallView, Deferred, StrategyError};
 use crate::{
@@ -85,10 +85,10 @@ pub enum Resume {
 impl Resume {
     /// Whether the attempt that was waited for may be sent at `now`.
     #[must_use]
-    pub fn at(now: Instant, limit: Option<CallDeadline>) -> Self {
-        match limit {
-            Some(limit) if limit.passed(now) && limit.enforced => Self::Expire,
-            Some(limit) if limit.passed(now) => Self::Return,
+    pub fn at(now: Instant, deadline: Option<CallDeadline>) -> Self {
+        match deadline {
+            Some(deadline) if deadline.passed(now) && deadline.enforced => Self::Expire,
+            Some(deadline) if deadline.passed(now) => Self::Return,
             _ => Self::Send,
         }
     }
@@ -212,7 +212,7 @@ impl RetryMachine {
             previous_delay: self.previous_delay,
             backend: backend.as_ref(),
             idempotent: facts.idempotent,
-            limit: facts.limit,
+            deadline: facts.deadline,
             call,
         });
         match decision {
@@ -296,13 +296,13 @@ impl RetryMachine {
         failed: &mut FailedAttempt,
         strategy: &dyn RetryStrategy,
     ) -> Action {
-        let limit = failed.facts.limit;
+        let deadline = failed.facts.deadline;
         let until = (!delay.is_zero()).then(|| later(failed.facts.now, delay));
         let at = until.unwrap_or(failed.facts.now);
-        if let Some(limit) = limit.filter(|limit| at >= limit.at) {
+        if let Some(deadline) = deadline.filter(|deadline| at >= deadline.at) {
             let usual = failed.facts.on_deadline;
             let gives_up = strategy.on_deadline().unwrap_or(usual) == OnDeadline::GiveUp;
-            if gives_up || !limit.enforced {
+            if gives_up || !deadline.enforced {
                 return self.stop(StopReason::Deadline, failed, strategy);
             }
             failed.decided(Some(delay), Some(StopReason::Deadline));
@@ -312,7 +312,7 @@ impl RetryMachine {
             .then(|| self.surface(&failed.failure, strategy));
         let keep = if strategy.holds() {
             self.hold(&failed.failure, strategy)
-        } else if limit.is_some_and(|limit| !limit.enforced) {
+        } else if deadline.is_some_and(|deadline| !deadline.enforced) {
             Keep::New
         } else {
             Keep::Error

@@ -178,9 +178,9 @@ impl Observer for LogObserver {
         let now = clock::now();
         // A call that does not give up before its delay has that delay in its record.
         let waits = last.is_some_and(|last| last.delay.is_some());
-        let until = match (info.stopped(), context.limit()) {
-            (Some(StopReason::Deadline), Some(limit)) if waits && limit.enforced => {
-                limit.at.max(now)
+        let until = match (info.stopped(), context.deadline()) {
+            (Some(StopReason::Deadline), Some(deadline)) if waits && deadline.enforced => {
+                deadline.at.max(now)
             }
             _ => now,
         };
@@ -218,7 +218,7 @@ pub(crate) fn deadline_alone(call: &CallHandle, elapsed: &Elapsed) {
     if !call.is_claimed() && !call.is_copied() {
         tracing::warn!(
             target: "reattempt::call",
-            took = elapsed.limit.map(debug),
+            took = elapsed.timeout.map(debug),
             stopped = StopReason::Deadline.name(),
             ambiguous = elapsed.ambiguous.then_some(true),
             route = call.route(),

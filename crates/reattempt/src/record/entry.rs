@@ -38,7 +38,7 @@ pub struct Entry {
     /// How long it took.
     pub took: Duration,
     /// Of a first attempt: the time from its sending to the deadline of the call.
-    pub limit: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// Of a hedge: how many entries were written between its sending and this one.
     pub since_sent: u64,
     /// The delay chosen before the next attempt.
@@ -121,7 +121,7 @@ impl Entry {
             outcome: AttemptOutcome::Success,
             stopped: None,
             took: Duration::ZERO,
-            limit: None,
+            timeout: None,
             since_sent: 0,
             delay: None,
             pushback: None,
@@ -183,7 +183,7 @@ impl Entry {
             _ => None,
         };
         let beside = match self.kind {
-            AttemptKind::Initial => scaled(self.limit, 40, FINE),
+            AttemptKind::Initial => scaled(self.timeout, 40, FINE),
             _ => self.since_sent.min((1 << 40) - 1),
         };
         let mut out = [0; LENGTH];
@@ -230,7 +230,7 @@ impl Entry {
             outcome,
             stopped,
             took: unscaled(number(&bytes[17..22]), 40, FINE)?,
-            limit: unscaled(beside, 40, FINE).filter(|_| is_first),
+            timeout: unscaled(beside, 40, FINE).filter(|_| is_first),
             since_sent: if is_first { 0 } else { beside },
             delay,
             pushback: match pushback {

@@ -169,7 +169,7 @@ pub(super) struct Note {
 #[derive(Debug)]
 pub(super) enum Event {
     Sent {
-        limit: Option<CallDeadline>,
+        deadline: Option<CallDeadline>,
         idempotent: bool,
         route: Option<Arc<RoutePolicy>>,
     },
@@ -273,7 +273,7 @@ impl Recorder {
 impl Observer for Recorder {
     fn attempt_sent(&self, context: &CallContext) {
         let event = Event::Sent {
-            limit: context.limit(),
+            deadline: context.deadline(),
             idempotent: context.idempotency().is_idempotent(),
             route: context.policy().cloned(),
         };

@@ -195,7 +195,7 @@ proptest! {
         let mut entry = Entry::new(What::Attempt, call, at);
         (entry.number, entry.took) = (number, Duration::from_nanos(took));
         entry.delay = delay.map(Duration::from_nanos);
-        entry.limit = limit.map(Duration::from_nanos);
+        entry.timeout = limit.map(Duration::from_nanos);
         (entry.code, entry.reason, entry.route) = (code, reason, route);
         [entry.safe, entry.no_effect, entry.idempotent, entry.enforced, entry.unreadable, entry.cut_off] = flags;
         entry.stage = Some(Stage::InFlight);

@@ -26,7 +26,7 @@ struct Call {
     id: u32,
     route: u16,
     idempotent: bool,
-    limit: Option<CallDeadline>,
+    deadline: Option<CallDeadline>,
     /// Attempts in flight: the number, when it was sent, and after how many entries.
     sent: Vec<(u32, Instant, u64)>,
 }
@@ -93,7 +93,7 @@ impl Writer {
         let key = note.call;
         match note.event {
             Event::Sent {
-                limit,
+                deadline,
                 idempotent,
                 route,
             } => {
@@ -109,7 +109,7 @@ impl Writer {
                         id,
                         route,
                         idempotent,
-                        limit,
+                        deadline,
                         sent: Vec::new(),
                     };
                     self.calls.insert(key, call);
@@ -176,10 +176,10 @@ impl Writer {
             let (_, sent, before) = call.sent.swap_remove(place);
             entry.took = ended.saturating_duration_since(sent);
             entry.since_sent = entries - before;
-            if let (Some(limit), AttemptKind::Initial) = (call.limit, record.kind) {
-                entry.limit = Some(limit.left(sent));
+            if let (Some(deadline), AttemptKind::Initial) = (call.deadline, record.kind) {
+                entry.timeout = Some(deadline.left(sent));
             }
-            entry.enforced = call.limit.is_some_and(|limit| limit.enforced);
+            entry.enforced = call.deadline.is_some_and(|deadline| deadline.enforced);
         }
         entry.number = u16::try_from(record.number).unwrap_or(u16::MAX);
         (entry.kind, entry.outcome) = (record.kind, record.outcome);

@@ -180,9 +180,9 @@ where
         let effects = this.config.settings.effects(context);
         // If nothing was waited for, the instant counts at which the failure was read, and by which
         // it was decided.
-        let resume = match (failing.next, context.limit()) {
+        let resume = match (failing.next, context.deadline()) {
             (Next::AtOnce, _) | (_, None) => Resume::Send,
-            (_, limit) => Resume::at(clock::now(), limit),
+            (_, deadline) => Resume::at(clock::now(), deadline),
         };
         if resume != Resume::Send {
             effects.unsent(failing.as_mut().driver(), StopReason::Deadline);

@@ -259,7 +259,7 @@ where
                         }
                     }
                 },
-                // The `Deadline` that enforces the limit polls its timer next, in this same poll.
+                // The `Deadline` layer above polls its timer next, in this same poll.
                 StateProj::Expired => return Poll::Pending,
                 StateProj::Done => polled_after_completion("RetryFuture"),
             };

@@ -254,8 +254,13 @@ impl<C> Config<C> {
             };
         }
         let may_force = self.settings.classifier.may_force();
-        let has_limit = context.limit().is_some();
-        let first = self.first(context.policy(), context.strategy(), has_limit, may_force);
+        let has_deadline = context.deadline().is_some();
+        let first = self.first(
+            context.policy(),
+            context.strategy(),
+            has_deadline,
+            may_force,
+        );
         if matches!(first, First::Left) {
             return First::Left;
         }
@@ -274,14 +279,14 @@ impl<C> Config<C> {
         &self,
         policy: Option<&Arc<RoutePolicy>>,
         own: Option<&Arc<dyn RetryStrategy>>,
-        has_limit: bool,
+        has_deadline: bool,
         may_force: bool,
     ) -> First {
         let Some(strategy) = self.choose(policy, own) else {
             return First::Left;
         };
         let limits = policy.is_some_and(|policy| policy.timeout().is_some());
-        self.settings.warnings.if_unlimited(has_limit, limits);
+        self.settings.warnings.if_unlimited(has_deadline, limits);
         First::Sent {
             may_follow: may_force || may_follow(strategy),
             // A policy's limit of one attempt is enforced by a layer below: after the attempt it

@@ -19,7 +19,7 @@ impl Attempt {
     /// [`timeout`](crate::RetryFn::timeout). For requests that carry the time their client waits.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
-        Some(self.0.limit()?.left(clock::now()))
+        Some(self.0.deadline()?.left(clock::now()))
     }
 
     /// Reports what is observed of this attempt: the server's pushback, how far the request came,

@@ -67,10 +67,12 @@ where
         };
         let context = request.context_mut();
         self.order.outside_recovery("RouteLayer", context);
-        if policy.timeout().is_some() && context.limit().is_some_and(|limit| limit.enforced) {
+        if policy.timeout().is_some()
+            && context.deadline().is_some_and(|deadline| deadline.enforced)
+        {
             self.below_deadline.warn(
                 "RouteLayer",
-                "is below the DeadlineLayer, which cannot see the policy's time limit: \
+                "is below the DeadlineLayer, which cannot see the policy's time deadline: \
                  put it above DeadlineLayer",
             );
         }

@@ -142,8 +142,8 @@ impl Drop for Open {
             return;
         }
         let now = clock::now();
-        let error = match self.context.limit() {
-            Some(limit) if limit.enforced && limit.passed(now) => ErrorType::Timeout,
+        let error = match self.context.deadline() {
+            Some(deadline) if deadline.enforced && deadline.passed(now) => ErrorType::Timeout,
             _ => ErrorType::Cancelled,
         };
         self.over(None, Some(error), now);

@@ -227,7 +227,7 @@ async fn a_throttle_pays_only_for_retries_that_are_sent() {
     use crate::policy::strategy::MaxAttempts;
 
     let second = Duration::from_secs(1);
-    let run = async |limit: Option<Duration>, patience: Duration| {
+    let run = async |deadline: Option<Duration>, patience: Duration| {
         let throttle = Arc::new(Priced::default());
         let fails = |n| attempt(n).fails(KV_TEMPORARY_FAILURE).code(1);
         let probe = probe([fails(1), attempt(2).hangs()]);
@@ -239,9 +239,11 @@ async fn a_throttle_pays_only_for_retries_that_are_sent() {
             ))
             .service(probe.inner());
         let mut request = probe.request();
-        if let Some(limit) = limit {
-            let at = tokio::time::Instant::now().into_std() + limit;
-            request.context_mut().stamp_limit(CallDeadline::stamped(at));
+        if let Some(deadline) = deadline {
+            let at = tokio::time::Instant::now().into_std() + deadline;
+            request
+                .context_mut()
+                .stamp_deadline(CallDeadline::stamped(at));
         }
         let outcome = tokio::time::timeout(patience, service.oneshot(request)).await;
         drop(outcome);

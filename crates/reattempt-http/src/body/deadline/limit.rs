@@ -35,7 +35,7 @@ impl Limit {
             return Some(Self::AfterHead(timeout));
         }
         match layer {
-            BodyLimit::Call => context.and_then(|context| Some(Self::At(context.limit()?.at))),
+            BodyLimit::Call => context.and_then(|context| Some(Self::At(context.deadline()?.at))),
             BodyLimit::AfterHead(_) => None,
         }
     }
@@ -53,7 +53,7 @@ pub(super) struct Pending {
 impl Pending {
     pub(super) fn head_has_arrived(self) -> Armed {
         const FAR: Duration = Duration::from_secs(1_000_000_000);
-        let (at, limit) = match self.limit {
+        let (at, timeout) = match self.limit {
             // The usual case reads no clock.
             Limit::At(at) => (at, None),
             Limit::AfterHead(timeout) => {
@@ -64,7 +64,7 @@ impl Pending {
         };
         Armed {
             at,
-            limit,
+            timeout,
             scope: self.scope,
             ambiguous: self.ambiguous,
             handle: self.handle,
@@ -77,7 +77,7 @@ impl Pending {
 pub(super) struct Armed {
     pub(super) at: Instant,
     /// The time that was configured for the body.
-    limit: Option<Duration>,
+    timeout: Option<Duration>,
     scope: DeadlineScope,
     ambiguous: bool,
     handle: CallHandle,
@@ -90,7 +90,7 @@ impl Armed {
         }
         Elapsed {
             scope: self.scope,
-            limit: self.limit,
+            timeout: self.timeout,
             ambiguous: self.ambiguous,
             info: Box::new(self.handle.info()),
         }

@@ -35,15 +35,15 @@ async fn a_routes_timeout_replaces_the_presets() {
         let from_table = format!(r#"{{"default": {{"timeout": "{limit}s"}}}}"#);
         let from_table = HttpClientLayer::policies(table(&from_table));
         let (elapsed, took) = ends(&from_table, request("GET")).await;
-        assert_eq!((elapsed.limit, took), (Some(secs(limit)), secs(limit)));
+        assert_eq!((elapsed.timeout, took), (Some(secs(limit)), secs(limit)));
         for layer in [of_route(limit), of_route(limit).timeout(secs(10))] {
             let (elapsed, took) = ends(&layer, request("GET")).await;
-            assert_eq!((elapsed.limit, took), (Some(secs(limit)), secs(limit)));
+            assert_eq!((elapsed.timeout, took), (Some(secs(limit)), secs(limit)));
         }
     }
     let unset = HttpClientLayer::standard().route(Arc::new(RoutePolicy::new("r")));
     let (elapsed, _) = ends(&unset, request("GET")).await;
-    assert_eq!(elapsed.limit, Some(secs(30)));
+    assert_eq!(elapsed.timeout, Some(secs(30)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,7 +54,7 @@ async fn a_limit_of_the_caller_only_shortens_a_routes() {
         let mut limited = request("GET");
         let at = (Instant::now() + secs(own)).into_std();
         let context = limited.context_mut();
-        context.stamp_limit(CallDeadline::stamped(at));
+        context.stamp_deadline(CallDeadline::stamped(at));
         let (_, took) = ends(&layer, limited).await;
         assert_eq!(took, secs(expected), "the caller's {own} s");
     }
@@ -73,7 +73,7 @@ async fn a_routes_attempt_timeout_replaces_the_presets() {
         let policy = RoutePolicy::new("r").with_attempt_timeout(secs(limit));
         let client = layer.clone().route(Arc::new(policy.no_recovery()));
         let (elapsed, took) = ends(&client, request("GET")).await;
-        assert_eq!((elapsed.limit, took), (Some(secs(limit)), secs(limit)));
+        assert_eq!((elapsed.timeout, took), (Some(secs(limit)), secs(limit)));
     }
 }
 

@@ -44,12 +44,12 @@ impl CallContext {
         self
     }
 
-    /// Attaches a time limit, unless an earlier one is present.
+    /// Attaches a deadline, unless an earlier one is present.
     #[inline]
-    pub fn stamp_limit(&mut self, limit: CallDeadline) -> &mut Self {
-        let limit = limit.earlier(self.limit());
-        self.limit = Some(limit.at);
-        self.attempt.marks.put(ENFORCED, limit.enforced);
+    pub fn stamp_deadline(&mut self, deadline: CallDeadline) -> &mut Self {
+        let deadline = deadline.earlier(self.deadline());
+        self.deadline = Some(deadline.at);
+        self.attempt.marks.put(ENFORCED, deadline.enforced);
         self
     }
 

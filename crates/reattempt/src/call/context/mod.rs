@@ -24,18 +24,18 @@ pub use info_handle::RetryInfoHandle;
 pub(crate) use info_handle::Watch;
 pub use reporter::AttemptReporter;
 
-/// The context of a call: its attempt, limits, idempotency, policy, throttle, and user data.
+/// The context of a call: its attempt, deadline, idempotency, policy, throttle, and user data.
 ///
 /// What a caller sets is a template. A clone of a context on which no recovery layer acts yet
 /// begins a call of its own, so that a request which is cloned above or between the layers never
 /// shares a call. Below the recovery layer all clones of one attempt's context belong to it.
 ///
-/// The caller's settings override the policy's, and the policy's override the layer's; of two time
-/// limits the earlier applies.
+/// The caller's settings override the policy's, and the policy's override the layer's; of two
+/// deadlines the earlier applies.
 #[derive(Debug, Default)]
 pub struct CallContext {
     attempt: Attempt,
-    limit: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 impl Clone for CallContext {
@@ -47,7 +47,7 @@ impl Clone for CallContext {
             } else {
                 self.attempt.copy()
             },
-            limit: self.limit,
+            deadline: self.deadline,
         }
     }
 }
@@ -160,11 +160,11 @@ impl CallContext {
         self.attempt.marks.idempotency()
     }
 
-    /// The time limit that applies here.
+    /// The deadline that applies here.
     #[must_use]
     #[inline]
-    pub const fn limit(&self) -> Option<CallDeadline> {
-        match self.limit {
+    pub const fn deadline(&self) -> Option<CallDeadline> {
+        match self.deadline {
             Some(at) => Some(CallDeadline {
                 at,
                 enforced: self.attempt.marks.has(ENFORCED),
@@ -173,10 +173,10 @@ impl CallContext {
         }
     }
 
-    /// For layers: sets the limit that applies from here on, which the layer enforces.
+    /// For layers: sets the deadline that applies from here on, which the layer enforces.
     #[inline(always)]
-    pub(crate) const fn enforce_limit(&mut self, at: Instant) {
-        self.limit = Some(at);
+    pub(crate) const fn enforce_deadline(&mut self, at: Instant) {
+        self.deadline = Some(at);
         self.attempt.marks.set(ENFORCED);
     }
 
@@ -213,7 +213,7 @@ impl CallContext {
     pub(crate) fn share(&self) -> Self {
         Self {
             attempt: self.attempt.share(),
-            limit: self.limit,
+            deadline: self.deadline,
         }
     }
 

@@ -140,7 +140,7 @@ impl CallContext {
     pub(crate) fn follow(&mut self, of: &Self) {
         match (&self.attempt.state, &of.attempt.state) {
             (Some(own), Some(other)) if Arc::ptr_eq(own, other) => {
-                (self.attempt.marks, self.limit) = (of.attempt.marks, of.limit);
+                (self.attempt.marks, self.deadline) = (of.attempt.marks, of.deadline);
             }
             _ => *self = of.clone(),
         }

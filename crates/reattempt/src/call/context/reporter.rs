@@ -35,7 +35,7 @@ impl AttemptReporter {
     pub(crate) fn context(&self) -> CallContext {
         CallContext {
             attempt: self.0.share(),
-            limit: None,
+            deadline: None,
         }
     }
 

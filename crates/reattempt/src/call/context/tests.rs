@@ -148,7 +148,7 @@ fn a_policy_of_an_earlier_call_is_not_the_next_ones() {
 }
 
 #[test]
-fn of_two_limits_the_earlier_counts() {
+fn of_two_deadlines_the_earlier_counts() {
     #[allow(
         clippy::disallowed_methods,
         reason = "a base for arithmetic; no time passes here"
@@ -157,11 +157,11 @@ fn of_two_limits_the_earlier_counts() {
     let later = now + std::time::Duration::from_secs(1);
     let mut context = CallContext::default();
     context
-        .stamp_limit(CallDeadline::enforced(later))
-        .stamp_limit(CallDeadline::stamped(now));
-    assert_eq!(context.limit(), Some(CallDeadline::stamped(now)));
-    context.stamp_limit(CallDeadline::enforced(now));
-    assert_eq!(context.limit(), Some(CallDeadline::enforced(now)));
+        .stamp_deadline(CallDeadline::enforced(later))
+        .stamp_deadline(CallDeadline::stamped(now));
+    assert_eq!(context.deadline(), Some(CallDeadline::stamped(now)));
+    context.stamp_deadline(CallDeadline::enforced(now));
+    assert_eq!(context.deadline(), Some(CallDeadline::enforced(now)));
 }
 
 #[test]

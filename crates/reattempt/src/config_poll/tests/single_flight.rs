@@ -141,7 +141,7 @@ async fn a_fetch_that_hangs_ends_at_the_limit() {
     let fetches = Fetches::of(Kind::Hangs);
     let guard = SingleFlight::new(fetches.clone());
     assert_eq!(wait(send_and_fail(&guard)).await, (false, 10_000));
-    let short = guard.limit(Duration::from_millis(30));
+    let short = guard.timeout(Duration::from_millis(30));
     assert_eq!(wait(send_and_fail(&short)).await, (false, 30));
     assert_eq!(fetches.begun(), 2);
 }

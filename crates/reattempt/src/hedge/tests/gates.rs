@@ -61,7 +61,9 @@ async fn a_pushback_past_a_stamped_limit_returns_the_failure_now() {
     let probe = probe([attempt(1).fails(KV_LOCKED).pushback(pushback)]);
     let mut request = probe.request();
     let at = clock::now() + ms(30);
-    request.context_mut().stamp_limit(CallDeadline::stamped(at));
+    request
+        .context_mut()
+        .stamp_deadline(CallDeadline::stamped(at));
     let (told, info) = send_request(&three(), &probe, request).await;
     assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
     assert_eq!(info.stopped(), Some(StopReason::Deadline));

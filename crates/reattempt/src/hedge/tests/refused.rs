@@ -79,7 +79,9 @@ async fn a_hedge_due_after_an_unenforced_limit_is_reported() {
     let probe = probe([attempt(1).after(ms(50))]);
     let mut request = probe.request();
     let at = clock::now() + ms(5);
-    request.context_mut().stamp_limit(CallDeadline::stamped(at));
+    request
+        .context_mut()
+        .stamp_deadline(CallDeadline::stamped(at));
     let (said, info) = held_back(&probe, request).await;
     assert_eq!(said, ["sent 1", "refused: deadline", "ended: success"]);
     assert_eq!(refusals(&info), [(StopReason::Deadline, 1)]);

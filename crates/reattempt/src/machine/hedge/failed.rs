@@ -69,9 +69,9 @@ impl HedgeMachine {
     }
 
     fn after_failure(&mut self, failed: &mut FailedAttempt, policy: &HedgePolicy) -> HedgeAction {
-        let (now, limit) = (failed.facts.now, failed.facts.limit);
+        let (now, deadline) = (failed.facts.now, failed.facts.deadline);
         if self.in_flight > 0 || self.readying > 0 {
-            let in_time = |at: &Instant| limit.is_none_or(|limit| *at < limit.at);
+            let in_time = |at: &Instant| deadline.is_none_or(|deadline| *at < deadline.at);
             let delay = self.wake().filter(in_time);
             let delay = delay.map(|at| at.saturating_duration_since(now));
             failed.decided(delay, self.frozen);
@@ -88,10 +88,10 @@ impl HedgeMachine {
             return HedgeAction::Return(stopped);
         };
         let delay = at.saturating_duration_since(now);
-        match limit {
-            Some(limit) if at >= limit.at => {
+        match deadline {
+            Some(deadline) if at >= deadline.at => {
                 self.freeze(StopReason::Deadline);
-                if limit.enforced && policy.deadline_choice() == OnDeadline::Cap {
+                if deadline.enforced && policy.deadline_choice() == OnDeadline::Cap {
                     failed.decided(Some(delay), Some(StopReason::Deadline));
                     HedgeAction::Expire
                 } else {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::super::failed_attempt::{FailedAttempt, MOST_NUDGED};
 use super::{Due, HedgeMachine};
 use crate::AttemptKind;
-use crate::limit::later;
+use crate::call_deadline::later;
 use crate::policy::{HedgeAdmission, HedgePolicy, HedgeView};
 
 /// A retry of an attempt whose failure does not count (transparent or always-retry).

@@ -221,10 +221,10 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
 /// A failure is kept only while it might still be returned.
 #[test]
 fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
-    let within = |limit: Option<CallDeadline>| {
+    let within = |deadline: Option<CallDeadline>| {
         let (mut context, mut machine) = (first_attempt(), RetryDriver::default());
-        if let Some(limit) = limit {
-            context.stamp_limit(limit);
+        if let Some(deadline) = deadline {
+            context.stamp_deadline(deadline);
         }
         let env = effects(&context);
         let verdict = Verdict::Retry(failure());
@@ -288,10 +288,10 @@ fn a_dropped_call_is_recorded() {
 /// R14 R15
 #[test]
 fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
-    let why = |limit: Option<CallDeadline>, at| {
+    let why = |deadline: Option<CallDeadline>, at| {
         let mut context = first_attempt();
-        limit.into_iter().for_each(|limit| {
-            context.stamp_limit(limit);
+        deadline.into_iter().for_each(|deadline| {
+            context.stamp_deadline(deadline);
         });
         effects(&context).why_dropped(start() + ms(at))
     };
@@ -373,18 +373,18 @@ fn a_call_without_a_recovery_layer_is_counted_too() {
 /// R14: at the instant of the deadline no further attempt is sent.
 #[test]
 fn a_wait_that_ends_with_the_deadline_sends_nothing() {
-    for (limit, resume) in [
+    for (deadline, resume) in [
         (CallDeadline::enforced as fn(_) -> _, Resume::Expire),
         (CallDeadline::stamped, Resume::Return),
     ] {
         let (mut context, mut machine) = (first_attempt(), RetryDriver::default());
-        context.stamp_limit(limit(start() + ms(50)));
+        context.stamp_deadline(deadline(start() + ms(50)));
         let env = effects(&context);
         let verdict = Verdict::Retry(failure());
         fails(&mut machine, none(), &verdict, &attempts(3), &env);
-        let limit = context.limit();
-        assert_eq!(Resume::at(start() + ms(49), limit), Resume::Send);
-        assert_eq!(Resume::at(start() + ms(50), limit), resume);
+        let deadline = context.deadline();
+        assert_eq!(Resume::at(start() + ms(49), deadline), Resume::Send);
+        assert_eq!(Resume::at(start() + ms(50), deadline), resume);
         env.unsent(&mut machine, StopReason::Deadline);
         assert_eq!(recorded(&context).1, Some(StopReason::Deadline));
     }

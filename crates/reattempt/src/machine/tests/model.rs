@@ -97,11 +97,11 @@ pub(super) fn any_limit() -> impl Strategy<Value = Option<(u64, bool)>> {
     prop::option::weighted(0.7, (1_u64..120, any::<bool>()))
 }
 
-pub(super) fn limited(limit: Option<(u64, bool)>) -> Call {
-    match limit {
+pub(super) fn limited(deadline: Option<(u64, bool)>) -> Call {
+    match deadline {
         None => call(),
-        Some((limit, true)) => call().within(ms(limit)),
-        Some((limit, false)) => call().asked_within(ms(limit)),
+        Some((deadline, true)) => call().within(ms(deadline)),
+        Some((deadline, false)) => call().asked_within(ms(deadline)),
     }
 }
 

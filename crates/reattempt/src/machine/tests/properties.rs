@@ -63,9 +63,9 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn never_more_attempts_than_the_maximum(
-        script in any_script(), limit in any_limit(), max in 1_u32..7, delay in 0_u64..20,
+        script in any_script(), deadline in any_limit(), max in 1_u32..7, delay in 0_u64..20,
     ) {
-        let [retried, hedged] = both(&limited(limit), &script, max, delay);
+        let [retried, hedged] = both(&limited(deadline), &script, max, delay);
         let aside = retried.count(AttemptKind::Transparent) + forced(&retried, &script);
         prop_assert!(retried.sent.len() as u32 <= max + aside, "{retried:?}");
         prop_assert!(hedged.count(AttemptKind::Hedge) < max, "{hedged:?}");
@@ -76,11 +76,11 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn nothing_is_sent_at_the_deadline_or_after_it(
-        script in any_script(), limit in 1_u64..100, enforced: bool, max in 1_u32..7, delay in 0_u64..20,
+        script in any_script(), deadline in 1_u64..100, enforced: bool, max in 1_u32..7, delay in 0_u64..20,
     ) {
-        for story in both(&limited(Some((limit, enforced))), &script, max, delay) {
-            prop_assert!(story.sent.iter().all(|(at, _)| *at < ms(limit)), "{story:?}");
-            prop_assert!(!enforced || story.at <= ms(limit), "{story:?}");
+        for story in both(&limited(Some((deadline, enforced))), &script, max, delay) {
+            prop_assert!(story.sent.iter().all(|(at, _)| *at < ms(deadline)), "{story:?}");
+            prop_assert!(!enforced || story.at <= ms(deadline), "{story:?}");
         }
     }
 
@@ -88,9 +88,9 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn nothing_is_sent_after_a_stop(
-        script in any_script(), limit in any_limit(), max in 1_u32..7, delay in 0_u64..20,
+        script in any_script(), deadline in any_limit(), max in 1_u32..7, delay in 0_u64..20,
     ) {
-        for story in both(&limited(limit), &script, max, delay) {
+        for story in both(&limited(deadline), &script, max, delay) {
             if let Some(stopped) = stopped_at(&story, &script) {
                 prop_assert!(story.sent.iter().all(|(at, _)| *at <= stopped), "{story:?}");
             }
@@ -101,24 +101,24 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn a_reason_that_always_retries_ends_with_the_deadline(
-        limit in 1_u64..3000, takes in 0_u64..50, hedged: bool,
+        deadline in 1_u64..3000, takes in 0_u64..50, hedged: bool,
     ) {
         let script = [every_attempt_from(1).fails(KV_NOT_MY_VBUCKET).after(ms(takes))];
-        let call = call().not_idempotent().within(ms(limit));
+        let call = call().not_idempotent().within(ms(deadline));
         let story = if hedged {
             call.hedged(&HedgePolicy::new(3, ms(20)), &script)
         } else {
             call.retried(NeverRetry, &script)
         };
-        prop_assert_eq!((story.end, story.at), (End::TimedOut, ms(limit)));
+        prop_assert_eq!((story.end, story.at), (End::TimedOut, ms(deadline)));
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn the_same_inputs_lead_to_the_same_actions(
-        script in any_script(), limit in any_limit(), max in 1_u32..7, delay in 0_u64..20, seed: u64,
+        script in any_script(), deadline in any_limit(), max in 1_u32..7, delay in 0_u64..20, seed: u64,
     ) {
-        let call = || limited(limit).throttled_by(&Arc::new(TokenBucket::new(8, 100).unwrap()));
+        let call = || limited(deadline).throttled_by(&Arc::new(TokenBucket::new(8, 100).unwrap()));
         let policy = HedgePolicy::new(max, ms(delay));
         prop_assert_eq!(call().hedged(&policy, &script), call().hedged(&policy, &script));
         let retried = || call().retried(jittered(max, seed), &script);
@@ -129,11 +129,11 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn no_hedge_is_sent_without_a_permit(
-        script in any_script(), limit in any_limit(), max in 1_u32..7, delay in 0_u64..20,
+        script in any_script(), deadline in any_limit(), max in 1_u32..7, delay in 0_u64..20,
         answers in prop::collection::vec(any::<bool>(), 0..8),
     ) {
         let throttle = Arc::new(Listed::new(answers));
-        let call = limited(limit).throttled_by(&throttle);
+        let call = limited(deadline).throttled_by(&throttle);
         let story = call.hedged(&HedgePolicy::new(max, ms(delay)), &script);
         prop_assert_eq!(story.count(AttemptKind::Hedge), throttle.granted());
     }
@@ -179,10 +179,10 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow: `.ci/miri` runs it")]
     fn every_call_ends_unless_an_attempt_never_answers(
-        script in any_script(), limit in any_limit(), delay in 0_u64..20,
+        script in any_script(), deadline in any_limit(), delay in 0_u64..20,
     ) {
         let silent = script.iter().any(|line| line.verdict.is_none());
-        let call = limited(limit);
+        let call = limited(deadline);
         let retried = call.retried(BestEffort::new().on_deadline(OnDeadline::GiveUp), &script);
         let hedged = call.hedged(&HedgePolicy::new(4, ms(delay)), &script);
         for story in [retried, hedged] {

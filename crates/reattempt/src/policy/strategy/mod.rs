@@ -158,8 +158,8 @@ pub struct RetryView<'a> {
     pub backend: Option<&'a Backend>,
     /// Whether the request may take effect twice.
     pub idempotent: bool,
-    /// The time limit of the call.
-    pub limit: Option<CallDeadline>,
+    /// The deadline of the call.
+    pub deadline: Option<CallDeadline>,
     /// The call's history and its user data: see [`info`](Self::info) and [`data`](Self::data).
     pub call: &'a dyn CallView,
 }

@@ -19,7 +19,7 @@ use crate::{CallDeadline, Failure};
 /// assert!(matches!(BestEffort::new().decide(&view), Decision::After(d) if d.as_millis() == 8));
 /// ```
 impl<'a> RetryView<'a> {
-    /// The first failure of a call, at `now`, with no retry made yet, no time limit, and neither
+    /// The first failure of a call, at `now`, with no retry made yet, no deadline, and neither
     /// history nor user data.
     #[must_use]
     pub const fn new(failure: &'a Failure, now: Instant) -> Self {
@@ -34,7 +34,7 @@ impl<'a> RetryView<'a> {
             previous_delay: None,
             backend: None,
             idempotent: false,
-            limit: None,
+            deadline: None,
             call: &(),
         }
     }
@@ -91,10 +91,10 @@ impl<'a> RetryView<'a> {
         self
     }
 
-    /// Sets the time limit of the call.
+    /// Sets the deadline of the call.
     #[must_use]
-    pub const fn limit(mut self, limit: CallDeadline) -> Self {
-        self.limit = Some(limit);
+    pub const fn deadline(mut self, deadline: CallDeadline) -> Self {
+        self.deadline = Some(deadline);
         self
     }
 

@@ -120,7 +120,9 @@ async fn a_delay_past_an_unenforced_limit_returns_the_failure_now() {
     let probe = probe([attempt(1).fails(KV_LOCKED)]);
     let mut request = probe.request();
     let at = crate::clock::now() + ms(10);
-    request.context_mut().stamp_limit(CallDeadline::stamped(at));
+    request
+        .context_mut()
+        .stamp_deadline(CallDeadline::stamped(at));
     let (told, info) = send_request(&retry(three()), &probe, request).await;
     assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
     assert_eq!(info.stopped(), Some(StopReason::Deadline));
@@ -129,11 +131,11 @@ async fn a_delay_past_an_unenforced_limit_returns_the_failure_now() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
     let answer = || attempt(1).fails(KV_LOCKED).as_answer();
-    let limit = || CallDeadline::stamped(crate::clock::now() + ms(15));
+    let deadline = || CallDeadline::stamped(crate::clock::now() + ms(15));
 
     let in_time = probe([answer(), attempt(2)]);
     let mut request = in_time.request();
-    request.context_mut().stamp_limit(limit());
+    request.context_mut().stamp_deadline(deadline());
     assert_eq!(
         send_request(&retry(three()), &in_time, request).await.0,
         Told::Answer(2)
@@ -142,7 +144,7 @@ async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
 
     let too_late = probe([answer()]).ready([readiness(2).after(ms(5))]);
     let mut request = too_late.request();
-    request.context_mut().stamp_limit(limit());
+    request.context_mut().stamp_deadline(deadline());
     let (told, info) = send_request(&retry(three()), &too_late, request).await;
     assert_eq!((told, too_late.log().now()), (Told::Answer(1), 15));
     assert_eq!(
@@ -164,7 +166,7 @@ async fn without_recovery_the_layers_strategy_decides_at_the_deadline() {
         let mut request = probe.request();
         let context = request.context_mut();
         context.stamp_policy(Arc::new(RoutePolicy::new("none").no_recovery()));
-        context.stamp_limit(CallDeadline::enforced(crate::clock::now() + ms(4)));
+        context.stamp_deadline(CallDeadline::enforced(crate::clock::now() + ms(4)));
         let call = retry(strategy).layer(probe.inner()).oneshot(request);
         // No layer enforces the limit, so a call that leaves its end to the deadline never ends.
         let ended = tokio::time::timeout(ms(100), call).await.ok();

@@ -26,7 +26,7 @@ enum Stack {
 
 impl Stack {
     /// Sends a request with this time limit.
-    async fn send(&self, probe: &Probe, limit: u64) -> (Told, RetryInfo) {
+    async fn send(&self, probe: &Probe, deadline: u64) -> (Told, RetryInfo) {
         let mut request = probe.request();
         let policy = match self {
             Self::Retry | Self::BothRetry => hedging(),
@@ -35,7 +35,7 @@ impl Stack {
         request.context_mut().set_policy(policy);
         let watch = RetryInfo::track(&mut request);
         let hedge = || HedgeLayer::new(verdict, HedgePolicy::new(2, ms(100)));
-        let deadline = ServiceBuilder::new().layer(DeadlineLayer::new(ms(limit)));
+        let deadline = ServiceBuilder::new().layer(DeadlineLayer::new(ms(deadline)));
         let outcome = match self {
             Self::Retry => {
                 let stack = deadline.layer(retry(three())).service(probe.inner());

@@ -57,10 +57,10 @@ async fn a_service_that_is_ready_after_the_deadline_gets_nothing() {
         let ready = [readiness(2).after(ms(late))];
         let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]).ready(ready);
         let mut request = probe.request();
-        let limit = tokio::time::Instant::now().into_std() + ms(50);
+        let deadline = tokio::time::Instant::now().into_std() + ms(50);
         request
             .context_mut()
-            .stamp_limit(CallDeadline::stamped(limit));
+            .stamp_deadline(CallDeadline::stamped(deadline));
         let at_once = MaxAttempts::new(3, Backoff::constant(ms(0)));
         let (told, info) = send_request(&retry(at_once), &probe, request).await;
         assert_eq!(probe.log().times(), sent);

@@ -142,7 +142,7 @@ async fn the_deadline_ends_attempts_and_delays() {
     let (outcome, info) = call.strategy(strategy).timeout(ms(25)).with_info().await;
     // Two attempts of 5 ms, each with a delay of 10 ms, of which the second does not fit.
     let elapsed = outcome.unwrap_err().elapsed().cloned().unwrap();
-    assert_eq!((began.elapsed(), elapsed.limit), (ms(25), Some(ms(25))));
+    assert_eq!((began.elapsed(), elapsed.timeout), (ms(25), Some(ms(25))));
     assert_eq!((elapsed.info.attempts(), info.attempts()), (2, 2));
     assert!(!elapsed.ambiguous, "the function is idempotent");
 }

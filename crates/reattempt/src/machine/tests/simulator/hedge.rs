@@ -77,7 +77,7 @@ impl<'a> HedgedCall<'a> {
                 end = Some(self.call.enforced().map_or(End::Stuck, |_| End::TimedOut));
                 break;
             };
-            if self.call.enforced().is_some_and(|limit| next > limit) {
+            if self.call.enforced().is_some_and(|deadline| next > deadline) {
                 end = Some(End::TimedOut);
                 break;
             }
@@ -163,11 +163,11 @@ impl<'a> HedgedCall<'a> {
         {
             let (_, kind) = self.readying.remove(at);
             let effects = self.call.effects(&self.context);
-            let limit = self.context.limit();
+            let deadline = self.context.deadline();
             let permit = if self.call.replayable {
-                self.driver.permit(now, kind, limit, effects.throttle())
+                self.driver.permit(now, kind, deadline, effects.throttle())
             } else {
-                Err(self.driver.withdrawn(StopReason::NotReplayable, limit))
+                Err(self.driver.withdrawn(StopReason::NotReplayable, deadline))
             };
             match permit {
                 Ok(number) => self.send(number, kind, script),

@@ -63,7 +63,7 @@ pub(in crate::machine) fn start() -> Instant {
 #[derive(Clone, Debug)]
 pub(in crate::machine::tests) struct Call {
     context: CallContext,
-    limit: Option<CallDeadline>,
+    deadline: Option<CallDeadline>,
     replayable: bool,
     transparent: bool,
     on_deadline: OnDeadline,
@@ -74,7 +74,7 @@ pub(in crate::machine::tests) fn call() -> Call {
     context.set_idempotency(Idempotency::Idempotent);
     Call {
         context,
-        limit: None,
+        deadline: None,
         replayable: true,
         transparent: true,
         on_deadline: OnDeadline::GiveUp,
@@ -88,18 +88,18 @@ impl Call {
     }
 
     /// A `Deadline` layer ends the call after this limit.
-    pub(in crate::machine::tests) fn within(self, limit: Duration) -> Self {
-        self.limited(CallDeadline::enforced(start() + limit))
+    pub(in crate::machine::tests) fn within(self, deadline: Duration) -> Self {
+        self.limited(CallDeadline::enforced(start() + deadline))
     }
 
     /// A limit that no layer enforces.
-    pub(in crate::machine::tests) fn asked_within(self, limit: Duration) -> Self {
-        self.limited(CallDeadline::stamped(start() + limit))
+    pub(in crate::machine::tests) fn asked_within(self, deadline: Duration) -> Self {
+        self.limited(CallDeadline::stamped(start() + deadline))
     }
 
-    fn limited(mut self, limit: CallDeadline) -> Self {
-        self.context.stamp_limit(limit);
-        self.limit = Some(limit);
+    fn limited(mut self, deadline: CallDeadline) -> Self {
+        self.context.stamp_deadline(deadline);
+        self.deadline = Some(deadline);
         self
     }
 
@@ -137,7 +137,9 @@ impl Call {
         context: &CallContext,
     ) -> Story {
         let now = match end {
-            End::TimedOut => self.enforced().expect("only an enforced limit ends a call"),
+            End::TimedOut => self
+                .enforced()
+                .expect("only an enforced deadline ends a call"),
             End::Worked(_) | End::Failed(_) | End::Stuck => now,
         };
         Story {
@@ -150,9 +152,9 @@ impl Call {
 
     /// When the `Deadline` layer ends the call.
     fn enforced(&self) -> Option<Instant> {
-        self.limit
-            .filter(|limit| limit.enforced)
-            .map(|limit| limit.at)
+        self.deadline
+            .filter(|deadline| deadline.enforced)
+            .map(|deadline| deadline.at)
     }
 
     fn effects<'a>(&self, context: &'a CallContext) -> Effects<'a> {

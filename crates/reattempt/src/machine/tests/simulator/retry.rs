@@ -53,12 +53,12 @@ impl<'a> RetryCall<'a> {
 
     /// Time passes until the attempt's outcome arrives; `Some` if the call ended.
     fn flight(&mut self, line: &Line, number: u32) -> Option<End> {
-        let limit = self.call.enforced();
+        let deadline = self.call.enforced();
         let Some(verdict) = line.verdict else {
-            return Some(limit.map_or(End::Stuck, |_| End::TimedOut));
+            return Some(deadline.map_or(End::Stuck, |_| End::TimedOut));
         };
         self.now += line.takes;
-        if limit.is_some_and(|limit| self.now > limit) {
+        if deadline.is_some_and(|deadline| self.now > deadline) {
             return Some(End::TimedOut);
         }
         verdict.failure().is_none().then(|| {
@@ -120,7 +120,7 @@ impl<'a> RetryCall<'a> {
             effects.waited_until(self.now);
         }
         self.now += line.ready_after;
-        let resume = Resume::at(self.now, effects.context.limit());
+        let resume = Resume::at(self.now, effects.context.deadline());
         if resume == Resume::Send {
             self.driver.sent();
             return Ok(wait.kind);

@@ -1,4 +1,4 @@
-//! Time limits and their effect when they pass.
+//! Deadlines, and what they mean once they have passed.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ pub(crate) fn later(now: Instant, delay: Duration) -> Instant {
 /// The instant by which a call or one attempt must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDeadline {
-    /// The instant of the limit.
+    /// The instant.
     pub at: Instant,
-    /// True if a `Deadline` layer ends the call at that instant; false if the limit was only
+    /// True if a `Deadline` layer ends the call at that instant; false if it was only
     /// attached to the request for other code to respect.
     pub enforced: bool,
 }
 
 impl CallDeadline {
-    /// A limit that is attached but not enforced.
+    /// One that is attached but not enforced.
     #[must_use]
     pub const fn stamped(at: Instant) -> Self {
         Self {
@@ -31,13 +31,13 @@ impl CallDeadline {
         }
     }
 
-    /// A limit that a layer enforces.
+    /// One that a layer enforces.
     #[must_use]
     pub const fn enforced(at: Instant) -> Self {
         Self { at, enforced: true }
     }
 
-    /// The remaining time; zero once the limit has passed.
+    /// The remaining time; zero once the deadline has passed.
     #[must_use]
     pub fn left(&self, now: Instant) -> Duration {
         self.at.saturating_duration_since(now)
@@ -49,7 +49,7 @@ impl CallDeadline {
         now >= self.at
     }
 
-    /// The earlier of two limits; at the same instant, the enforced one.
+    /// The earlier of two; at the same instant, the enforced one.
     #[must_use]
     pub fn earlier(self, other: Option<Self>) -> Self {
         match other {
@@ -72,7 +72,7 @@ impl CallDeadline {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnDeadline {
     /// Wait until the deadline, do not send again, and time out (RFC 0049, Capping the Retry
-    /// Duration). Where no layer enforces the limit this means [`OnDeadline::GiveUp`].
+    /// Duration). Where no layer enforces the deadline this means [`OnDeadline::GiveUp`].
     #[default]
     Cap,
     /// Return the failure now: the caller can use the time that is left, and sees what the server
@@ -98,7 +98,7 @@ pub struct Elapsed {
     /// What the deadline bounds.
     pub scope: DeadlineScope,
     /// The configured duration; `None` if only an instant was set.
-    pub limit: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// True if a non-idempotent request was in flight, so that it may or may not have been carried
     /// out (RFC 0049: an ambiguous timeout).
     pub ambiguous: bool,
@@ -118,8 +118,8 @@ impl fmt::Display for Elapsed {
             "unambiguous"
         };
         write!(f, "the {what} exceeded its deadline")?;
-        if let Some(limit) = self.limit {
-            write!(f, " of {limit:?}")?;
+        if let Some(timeout) = self.timeout {
+            write!(f, " of {timeout:?}")?;
         }
         write!(f, " ({kind} timeout")?;
         // Without a recovery layer no attempt is counted.
@@ -154,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_has_passed_from_its_very_instant_on() {
-        let limit = CallDeadline::stamped(at(10));
-        let seen = [9, 10, 11].map(|now| (limit.passed(at(now)), limit.left(at(now))));
+    fn a_deadline_has_passed_from_its_very_instant_on() {
+        let timeout = CallDeadline::stamped(at(10));
+        let seen = [9, 10, 11].map(|now| (timeout.passed(at(now)), timeout.left(at(now))));
         let left = Duration::from_millis(1);
         assert_eq!(
             seen,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_limits_at_one_instant_the_enforced_one_counts() {
+    fn of_two_at_one_instant_the_enforced_one_counts() {
         let (early, late) = (CallDeadline::stamped(at(1)), CallDeadline::enforced(at(2)));
         assert_eq!(early.earlier(Some(late)), early);
         assert_eq!(late.earlier(Some(early)), early);
