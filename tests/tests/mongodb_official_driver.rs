@@ -11,7 +11,7 @@ use reattempt_mongodb::reasons::{
     MONGODB_CLIENT_ERROR, MONGODB_NETWORK_ERROR, MONGODB_NODE_IS_RECOVERING, MONGODB_SERVER_ERROR,
     MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
 };
-use reattempt_mongodb::{MongoClientLayer, ReadCall, ReadOperation};
+use reattempt_mongodb::{FailureDetail, MongoClientLayer, ReadCall, ReadOperation};
 use reattempt_testbed::mongodb::{Node, Step};
 use tower::{ServiceBuilder, ServiceExt};
 
@@ -131,7 +131,8 @@ async fn the_servers_labels_and_its_base_are_read() {
             .find_map(|record| record.failure)
             .expect("a failure");
         assert_eq!(failure.reason, MONGODB_SYSTEM_OVERLOADED);
-        let base = failure.base_backoff().expect("a base").as_micros();
+        let detail = FailureDetail::of(&failure);
+        let base = detail.base_backoff.expect("a base").as_micros();
         assert!((5000..=5500).contains(&base), "{base}");
     }
 }

@@ -11,7 +11,7 @@ use crate::reasons::{
     MONGODB_SERVER_NOT_SUPPORTED, MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
     MONGODB_WAIT_QUEUE_TIMEOUT,
 };
-use crate::{ErrorLabels, ReadGate};
+use crate::{ErrorLabels, FailureDetail, ReadGate};
 
 /// What failed, in the specification's terms. Never a text: the server's messages and code names
 /// are ignored.
@@ -262,19 +262,20 @@ impl MongoClassifier {
         };
         let reads = matches!(gate, Some(ReadGate::Retry));
         failure.safe |= by_labels || (reads && retried);
-        failure.no_effect = self.no_writes
-            && labels.is_no_writes_performed()
-            && matches!(gate, Some(ReadGate::Overload(_)));
+        let mut detail = FailureDetail {
+            no_writes: self.no_writes
+                && labels.is_no_writes_performed()
+                && matches!(gate, Some(ReadGate::Overload(_))),
+            base_backoff: None,
+        };
         if !retried {
-            return Verdict::Fatal(failure);
+            return Verdict::Fatal(detail.put(failure));
         }
         if self.overload && labels.is_overload() {
             failure.reason = MONGODB_SYSTEM_OVERLOADED;
-            if let Some(base) = error.base_backoff() {
-                failure = failure.with_base_backoff(base);
-            }
+            detail.base_backoff = error.base_backoff();
         }
-        Verdict::Retry(failure)
+        Verdict::Retry(detail.put(failure))
     }
 }
 

@@ -90,6 +90,7 @@ pub mod codes;
 #[cfg(feature = "tokio")]
 mod convention;
 mod deprioritized;
+mod failure_detail;
 mod gate;
 pub mod labels;
 mod nested;
@@ -107,6 +108,7 @@ pub use client::{MongoClient, MongoClientLayer};
 #[cfg(feature = "tokio")]
 pub use convention::MongoConvention;
 pub use deprioritized::{Deprioritized, unless_all};
+pub use failure_detail::FailureDetail;
 pub use gate::{RETRY_READS, ReadCall, ReadGate, RetryReads, report_wire_version};
 pub use labels::ErrorLabels;
 pub use nested::{NestedRetries, OuterAttempt};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Stage, Surface};
 
-use crate::AdaptiveTokens;
 use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
+use crate::{AdaptiveTokens, FailureDetail};
 
 /// The default of `maxAdaptiveRetries` (client backpressure, MAX_RETRIES).
 pub const MAX_ADAPTIVE_RETRIES: u32 = 2;
@@ -129,7 +129,8 @@ impl RetryableReads {
         if !(self.backs_off() && is_overload(view.failure)) {
             return Duration::ZERO;
         }
-        let base = view.failure.base_backoff().unwrap_or(BASE_BACKOFF);
+        let detail = FailureDetail::of(view.failure);
+        let base = detail.base_backoff.unwrap_or(BASE_BACKOFF);
         // The first retry is number 1, with exponent 1. Nothing overflows: the back-off saturates.
         Backoff::exponential(base.saturating_mul(2), MAX_BACKOFF)
             .jitter(Jitter::Full)
@@ -187,7 +188,7 @@ impl RetryStrategy for RetryableReads {
     fn surface(&self, _held: &Failure, new: &Failure) -> Surface {
         // The new error had no effect: keep the first if all are like that, else the last that is
         // not.
-        if new.stage == Stage::Dispatch || new.no_effect {
+        if new.stage == Stage::Dispatch || FailureDetail::of(new).no_writes {
             Surface::Held
         } else {
             Surface::New

@@ -48,8 +48,7 @@ pub(super) fn verdict(entry: &Entry, reasons: &[RetryReason]) -> Verdict {
     };
     let mut failure = Failure::new(*reason, stage)
         .transparent(entry.transparent)
-        .safe(entry.safe)
-        .no_effect(entry.no_effect);
+        .safe(entry.safe);
     failure.code = entry.code;
     if entry.outcome == AttemptOutcome::Retry {
         Verdict::Retry(failure)

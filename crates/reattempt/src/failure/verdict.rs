@@ -1,8 +1,5 @@
 //! The result of one attempt.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
 use crate::failure::reason::ReasonClass;
 use crate::{RetryReason, Stage};
 
@@ -40,12 +37,9 @@ pub struct Failure {
     pub transparent: Transparent,
     /// True if even a non-idempotent request may be sent again.
     pub safe: bool,
-    /// True if the server says that this attempt changed nothing (MongoDB's `NoWritesPerformed`):
-    /// of several failures it is the least informative for the caller.
-    pub no_effect: bool,
-    /// The base of the back-off that the server asked for, in microseconds; see
-    /// [`Failure::base_backoff`].
-    pub base_backoff_micros: Option<NonZeroU32>,
+    /// What the protocol adds: its classifier writes it, its strategies read it, and nothing else
+    /// looks at it. 0 if there is nothing.
+    pub extension: u32,
 }
 
 impl Failure {
@@ -59,8 +53,7 @@ impl Failure {
             code: None,
             transparent: Transparent::No,
             safe: reason.allows_non_idempotent_retry(),
-            no_effect: false,
-            base_backoff_micros: None,
+            extension: 0,
         }
     }
 
@@ -87,34 +80,11 @@ impl Failure {
         self
     }
 
-    /// Sets whether the server says that this attempt changed nothing.
+    /// Sets what the protocol adds.
     #[must_use]
-    pub const fn no_effect(mut self, no_effect: bool) -> Self {
-        self.no_effect = no_effect;
+    pub const fn with_extension(mut self, extension: u32) -> Self {
+        self.extension = extension;
         self
-    }
-
-    /// Sets the base of the back-off that the server asked for (MongoDB's `baseBackoffMS`), in
-    /// whole microseconds and up to over an hour; zero means none. Only strategies that support it
-    /// read it.
-    #[must_use]
-    pub const fn with_base_backoff(mut self, base: Duration) -> Self {
-        let micros = base.as_micros();
-        self.base_backoff_micros = NonZeroU32::new(if micros > u32::MAX as u128 {
-            u32::MAX
-        } else {
-            micros as u32
-        });
-        self
-    }
-
-    /// The base of the back-off that the server asked for, if any.
-    #[must_use]
-    pub const fn base_backoff(&self) -> Option<Duration> {
-        match self.base_backoff_micros {
-            Some(micros) => Some(Duration::from_micros(micros.get() as u64)),
-            None => None,
-        }
     }
 
     /// Sets whether it may be retried without being counted.
@@ -162,18 +132,6 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::reason::UNKNOWN;
-
-    #[test]
-    fn a_servers_base_is_kept_to_the_microsecond_and_saturates() {
-        let with = |base| Failure::new(UNKNOWN, Stage::Response).with_base_backoff(base);
-        assert_eq!(with(Duration::ZERO).base_backoff(), None);
-        assert_eq!(with(Duration::from_nanos(999)).base_backoff(), None);
-        let exact = Duration::from_micros(50_500);
-        assert_eq!(with(exact).base_backoff(), Some(exact));
-        let most = Duration::from_micros(u32::MAX.into());
-        assert_eq!(with(Duration::MAX).base_backoff(), Some(most));
-    }
 
     #[test]
     fn the_class_of_a_failure_depends_on_how_far_it_came() {

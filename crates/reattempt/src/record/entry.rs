@@ -57,8 +57,6 @@ pub struct Entry {
     pub route: u16,
     /// Even a request that is not idempotent may be sent again after this failure.
     pub safe: bool,
-    /// The server says that nothing changed.
-    pub no_effect: bool,
     /// The request may take effect twice.
     pub idempotent: bool,
     /// A layer enforces the deadline.
@@ -131,7 +129,6 @@ impl Entry {
             reason: 0,
             route: 0,
             safe: false,
-            no_effect: false,
             idempotent: false,
             enforced: false,
             unreadable: false,
@@ -169,7 +166,6 @@ impl Entry {
         let flags = [
             code.is_some(),
             self.safe,
-            self.no_effect,
             self.idempotent,
             self.enforced,
             self.unreadable,
@@ -245,11 +241,10 @@ impl Entry {
             reason,
             route,
             safe: flags[1],
-            no_effect: flags[2],
-            idempotent: flags[3],
-            enforced: flags[4],
-            unreadable: flags[5],
-            cut_off: flags[6],
+            idempotent: flags[2],
+            enforced: flags[3],
+            unreadable: flags[4],
+            cut_off: flags[5],
         })
     }
 }

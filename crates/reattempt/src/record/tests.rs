@@ -190,14 +190,14 @@ proptest! {
     fn an_entry_is_read_as_it_was_written(
         at in 0..1_u64 << 40, call: u32, number in 0..4096_u16, took in 0..200_000_000_000_u64,
         delay in proptest::option::of(0..200_000_000_000_u64), code in proptest::option::of(-8_388_607..8_388_607),
-        reason: u8, route in 0..16384_u16, flags: [bool; 6], limit in proptest::option::of(0..200_000_000_000_u64),
+        reason: u8, route in 0..16384_u16, flags: [bool; 5], limit in proptest::option::of(0..200_000_000_000_u64),
     ) {
         let mut entry = Entry::new(What::Attempt, call, at);
         (entry.number, entry.took) = (number, Duration::from_nanos(took));
         entry.delay = delay.map(Duration::from_nanos);
         entry.timeout = limit.map(Duration::from_nanos);
         (entry.code, entry.reason, entry.route) = (code, reason, route);
-        [entry.safe, entry.no_effect, entry.idempotent, entry.enforced, entry.unreadable, entry.cut_off] = flags;
+        [entry.safe, entry.idempotent, entry.enforced, entry.unreadable, entry.cut_off] = flags;
         entry.stage = Some(Stage::InFlight);
         entry.pushback = entry.delay.map(ServerPushback::After);
         prop_assert_eq!(Entry::decode(&entry.encode()), Some(entry));

@@ -194,7 +194,7 @@ impl Writer {
             };
             entry.reason = reason;
             (entry.code, entry.transparent) = (failure.code, failure.transparent);
-            (entry.safe, entry.no_effect) = (failure.safe, failure.no_effect);
+            entry.safe = failure.safe;
         }
         self.push(ended, entry);
     }
