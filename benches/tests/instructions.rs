@@ -5,28 +5,31 @@
 //! message and pass.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use reattempt_benches::cases::{self, Case};
 use reattempt_benches::{balance, http, http_calls, kv, learned, pushback, throttles, typical};
 
-/// Instructions per call of each case on x86-64. Upper bounds, with two per cent for other
-/// compilers; lower them with every gain. tower's case is in the table for comparison only.
-const PINS: [(&str, u64); 14] = [
-    ("bare", 5),
-    ("bare-call", 24),
-    ("call", 24),
-    ("route", 64),
-    ("throttle", 63),
-    ("deadline", 115),
-    ("retry", 169),
-    ("hedge", 266),
-    ("hedge-learned", 292),
-    ("pushback", 12),
-    ("config-poll", 37),
-    ("retry+throttle+deadline", 395),
-    ("stack", 711),
-    ("tower", 300),
+/// Instructions per call of each case on x86-64, in this workspace's release profile and in cargo's
+/// own. Upper bounds, with two per cent for other compilers, ten in cargo's profile, where a change
+/// elsewhere moves functions into other units; lower them with every gain. tower's case is in the
+/// table for comparison only.
+const PINS: [(&str, u64, u64); 14] = [
+    ("bare", 5, 5),
+    ("bare-call", 24, 5),
+    ("call", 24, 5),
+    ("route", 64, 95),
+    ("throttle", 63, 67),
+    ("deadline", 115, 224),
+    ("retry", 169, 242),
+    ("hedge", 266, 268),
+    ("hedge-learned", 292, 297),
+    ("pushback", 12, 72),
+    ("config-poll", 37, 49),
+    ("retry+throttle+deadline", 395, 513),
+    ("stack", 711, 844),
+    ("tower", 300, 399),
 ];
 
 /// The same for key-value responses. `kv-answer` and `kv-client` are the loops that the others
@@ -45,30 +48,30 @@ const KV_PINS: [(&str, u64); 10] = [
 ];
 
 /// The same for calls as a key-value client makes them, beside the bare service and tower.
-const TYPICAL_PINS: [(&str, u64); 11] = [
-    ("get-bare", 78),
-    ("get-three", 697),
-    ("get-six", 1050),
-    ("get-tower", 531),
-    ("get-bare, pending", 78),
-    ("get-six-limited, pending", 1928),
-    ("get-tower-two, pending", 1616),
-    ("get-six, fails twice", 5612),
-    ("get-tower, fails twice", 1673),
-    ("get-hedge", 499),
-    ("get-hedge, pending", 1257),
+const TYPICAL_PINS: [(&str, u64, u64); 11] = [
+    ("get-bare", 78, 80),
+    ("get-three", 697, 751),
+    ("get-six", 1050, 1149),
+    ("get-tower", 531, 580),
+    ("get-bare, pending", 78, 80),
+    ("get-six-limited, pending", 1928, 2168),
+    ("get-tower-two, pending", 1616, 1760),
+    ("get-six, fails twice", 5612, 6100),
+    ("get-tower, fails twice", 1673, 1808),
+    ("get-hedge", 499, 516),
+    ("get-hedge, pending", 1257, 1413),
 ];
 
 /// The same for calls as an HTTP client makes them, with the copy of the request that is sent.
-const HTTP_CALL_PINS: [(&str, u64); 8] = [
-    ("http-get, bare", 1769),
-    ("http-put, bare", 1798),
-    ("http-get, tower", 3761),
-    ("http-put, tower", 3812),
-    ("http-get, six", 7277),
-    ("http-put, six", 8550),
-    ("http-get, preset", 5932),
-    ("http-put, preset", 7205),
+const HTTP_CALL_PINS: [(&str, u64, u64); 8] = [
+    ("http-get, bare", 1769, 1934),
+    ("http-put, bare", 1798, 1963),
+    ("http-get, tower", 3761, 4180),
+    ("http-put, tower", 3812, 4231),
+    ("http-get, six", 7277, 7979),
+    ("http-put, six", 8550, 9557),
+    ("http-get, preset", 5932, 6530),
+    ("http-put, preset", 7205, 8107),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.
@@ -153,8 +156,23 @@ fn can_count() -> bool {
     cfg!(target_arch = "x86_64")
 }
 
+/// Whether this is `--profile defaults`, cargo's own release profile.
+fn is_cargos_profile() -> bool {
+    let hotpath = Path::new(env!("CARGO_BIN_EXE_hotpath"));
+    hotpath
+        .components()
+        .any(|part| part.as_os_str() == "defaults")
+}
+
+/// [`within`] of the profile in force.
+fn within_profile(pins: &[(&'static str, u64, u64)], cases: &[Case]) -> HashMap<&'static str, u64> {
+    let of_profile = |&(name, own, cargos)| (name, if is_cargos_profile() { cargos } else { own });
+    within(&pins.iter().map(of_profile).collect::<Vec<_>>(), cases)
+}
+
 /// The instructions of each case; fails if one exceeds its pin.
 fn within(pins: &[(&'static str, u64)], cases: &[Case]) -> HashMap<&'static str, u64> {
+    let tolerance = if is_cargos_profile() { 10 } else { 50 };
     let names: Vec<_> = cases.iter().map(|case| case.name).collect();
     let pinned: Vec<_> = pins.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, pinned);
@@ -164,12 +182,12 @@ fn within(pins: &[(&'static str, u64)], cases: &[Case]) -> HashMap<&'static str,
         .collect();
     let over: Vec<_> = pins
         .iter()
-        .filter(|(name, pin)| found[name] > pin + pin.div_ceil(50))
+        .filter(|(name, pin)| found[name] > pin + pin.div_ceil(tolerance))
         .map(|(name, pin)| format!("{name}: {} instead of {pin}", found[name]))
         .collect();
     assert!(
         over.is_empty(),
-        "more than two per cent over the pin: {over:?}"
+        "more than 1/{tolerance} over the pin: {over:?}"
     );
     found
 }
@@ -179,7 +197,7 @@ fn a_call_takes_no_more_instructions_than_pinned() {
     if !can_count() {
         return;
     }
-    let found = within(&PINS, &cases::all());
+    let found = within_profile(&PINS, &cases::all());
     let (ours, tower) = (found["retry+throttle+deadline"], found["tower"]);
     // A third more: a call has a state of its own, taken from the thread's pool and returned, which
     // tower's stack does not have. Eight of these instructions spare a second state for each call
@@ -251,14 +269,14 @@ fn a_success_costs_a_governor_little_more_than_a_bucket() {
 #[test]
 fn a_typical_call_takes_no_more_instructions_than_pinned() {
     if can_count() {
-        within(&TYPICAL_PINS, &typical::all());
+        within_profile(&TYPICAL_PINS, &typical::all());
     }
 }
 
 #[test]
 fn an_http_call_takes_no_more_instructions_than_pinned() {
     if can_count() {
-        within(&HTTP_CALL_PINS, &http_calls::all());
+        within_profile(&HTTP_CALL_PINS, &http_calls::all());
     }
 }
 
