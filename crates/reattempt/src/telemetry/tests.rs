@@ -131,6 +131,23 @@ async fn attempts_count_by_kind_outcome_reason_and_stage() {
     assert_eq!(kept.of("reattempt.stopped"), expected);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_refusal_by_a_circuit_breaker_counts_by_its_reason() {
+    let (kept, metrics) = metrics();
+    let policy = crate::health::HealthPolicy::standard();
+    let now = tokio::time::Instant::now().into_std();
+    let breaker = Arc::new(crate::health::CircuitBreaker::new(policy, now));
+    breaker.open();
+    let refused =
+        |_: crate::circuit_breaker::CircuitOpen| -> Result<Answer, Fault> { Err(Fault::Broken) };
+    let circuit = crate::CircuitBreakerLayer::new(breaker, verdict as Verdicts).on_open(refused);
+    let never = probe([]);
+    let client = retry(&metrics).layer(circuit.layer(never.inner()));
+    assert!(client.oneshot(never.request()).await.is_err());
+    let row = "kind=initial,outcome=failed,reason=CIRCUIT_BREAKER_OPEN,stage=dispatch";
+    assert_eq!(kept.of("reattempt.attempts"), rows([(row, 1)]));
+}
+
 #[test]
 fn changes_of_health_count_by_change_and_cause() {
     let (kept, metrics) = metrics();
