@@ -19,16 +19,16 @@ const PINS: [(&str, u64, u64); 14] = [
     ("bare", 5, 5),
     ("bare-call", 24, 5),
     ("call", 24, 5),
-    ("route", 64, 95),
+    ("route", 62, 70),
     ("throttle", 63, 67),
-    ("deadline", 115, 224),
-    ("retry", 169, 242),
-    ("hedge", 266, 268),
-    ("hedge-learned", 292, 297),
+    ("deadline", 115, 209),
+    ("retry", 169, 223),
+    ("hedge", 265, 271),
+    ("hedge-learned", 287, 300),
     ("pushback", 12, 72),
     ("config-poll", 37, 49),
-    ("retry+throttle+deadline", 395, 513),
-    ("stack", 711, 844),
+    ("retry+throttle+deadline", 394, 491),
+    ("stack", 701, 816),
     ("tower", 300, 399),
 ];
 
@@ -50,16 +50,16 @@ const KV_PINS: [(&str, u64); 10] = [
 /// The same for calls as a key-value client makes them, beside the bare service and tower.
 const TYPICAL_PINS: [(&str, u64, u64); 11] = [
     ("get-bare", 78, 80),
-    ("get-three", 697, 751),
-    ("get-six", 1050, 1149),
+    ("get-three", 692, 746),
+    ("get-six", 1047, 1116),
     ("get-tower", 531, 580),
     ("get-bare, pending", 78, 80),
-    ("get-six-limited, pending", 1928, 2168),
+    ("get-six-limited, pending", 1928, 2162),
     ("get-tower-two, pending", 1616, 1760),
-    ("get-six, fails twice", 5612, 6100),
+    ("get-six, fails twice", 5608, 6132),
     ("get-tower, fails twice", 1673, 1808),
-    ("get-hedge", 499, 516),
-    ("get-hedge, pending", 1257, 1413),
+    ("get-hedge", 498, 515),
+    ("get-hedge, pending", 1253, 1413),
 ];
 
 /// The same for calls as an HTTP client makes them, with the copy of the request that is sent.
@@ -70,8 +70,8 @@ const HTTP_CALL_PINS: [(&str, u64, u64); 8] = [
     ("http-put, tower", 3812, 4231),
     ("http-get, six", 7277, 7979),
     ("http-put, six", 8550, 9557),
-    ("http-get, preset", 5932, 6530),
-    ("http-put, preset", 7205, 8107),
+    ("http-get, preset", 5919, 6534),
+    ("http-put, preset", 7192, 8111),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 /// Turns `None` into pending. A cold function returns an `Option`, so that its caller's outcome
 /// stays in registers.
-#[inline(always)]
+#[inline]
 pub(crate) fn as_poll<T>(outcome: Option<T>) -> Poll<T> {
     match outcome {
         Some(outcome) => Poll::Ready(outcome),

@@ -99,7 +99,7 @@ struct Places<'a> {
     behind: &'a mut [u8],
 }
 
-#[inline(always)]
+#[inline]
 fn places(room: &mut [u8], name: usize, value: usize) -> Option<Places<'_>> {
     let (lengths, room) = room.split_first_chunk_mut()?;
     let (name, room) = room.split_at_mut_checked(name)?;

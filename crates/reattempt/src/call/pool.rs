@@ -34,12 +34,12 @@ impl<T> Pool<T> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn take(&self) -> Option<T> {
         self.next.take().or_else(|| self.pop())
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn put(&self, value: T) {
         if let Some(before) = self.next.replace(Some(value)) {
             self.push(before);
@@ -64,7 +64,7 @@ impl<T> Pool<T> {
 }
 
 /// Returns a state that no other call uses.
-#[inline(always)]
+#[inline]
 pub(crate) fn fresh() -> Arc<CallState> {
     // A thread that is shutting down keeps nothing.
     match STATES.try_with(Pool::take) {
@@ -106,7 +106,7 @@ fn give_back_last(state: Arc<CallState>) {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn keep(state: Arc<CallState>) {
     // Fails only on a thread that is shutting down, which frees the state.
     let _ = STATES.try_with(|states| states.put(state));

@@ -75,14 +75,14 @@ const LEARNS: u8 = 1 << 4;
 
 impl CallState {
     /// The state of the call itself.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn of_call(&self) -> &Self {
         self.of.as_deref().unwrap_or(self)
     }
 
     /// True if a later call may use this state: it holds nothing but a policy and a throttle, which
     /// that call replaces or attaches again, and perhaps an empty log.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_reusable(&self) -> bool {
         self.flags.load(Ordering::Relaxed) == 0
             && self.options.caller.is_none()
@@ -121,7 +121,7 @@ impl CallState {
     }
 
     /// [`CallState::claim`] and [`CallState::sent`] for the first attempt in one step.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn claim_first(&self) {
         self.progress.store(CLAIMED | 1, Ordering::Relaxed);
         self.slots.begin(1);

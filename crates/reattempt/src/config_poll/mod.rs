@@ -113,6 +113,7 @@ where
         self.inner.poll_ready(cx)
     }
 
+    // 4 % of six layers.
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();

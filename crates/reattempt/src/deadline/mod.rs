@@ -72,6 +72,7 @@ where
         self.inner.poll_ready(cx)
     }
 
+    // The hints of this file: 3 % of a call that is pending through six layers.
     #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();

@@ -45,6 +45,7 @@ pin_project! {
         S: Service<Req>,
         Req: HasCallContext,
     {
+        // 4 % of a hedged call that is pending.
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
             if !matches!(this.state, State::First { first: None, .. } | State::Expired | State::Done) {

@@ -74,7 +74,7 @@ struct Config<C> {
 
 impl<C> Config<C> {
     /// The policy with which this layer acts on the call, if it does.
-    #[inline(always)]
+    #[inline]
     fn policy(&self, context: &CallContext) -> Option<Arc<HedgePolicy>> {
         if context.has_policy() {
             self.policy_of(context)
@@ -135,7 +135,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline(always)]
+    #[inline]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
         let context = request.context_mut();

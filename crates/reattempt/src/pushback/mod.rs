@@ -62,6 +62,7 @@ where
         self.inner.poll_ready(cx)
     }
 
+    // 8 % of the row `stack`.
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();

@@ -155,6 +155,7 @@ where
         self.inner.poll_ready(cx)
     }
 
+    // The hints of this file: 70 % of the row `retry`, 9 % of `stack`.
     #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();

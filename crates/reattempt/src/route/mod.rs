@@ -60,7 +60,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline(always)]
+    #[inline]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let Some(policy) = self.routes.route(&request) else {
             return self.inner.call(request);

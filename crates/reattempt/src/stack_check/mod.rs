@@ -45,7 +45,7 @@ impl StackCheck {
 
     /// For a layer that reports on attempts: a recovery layer has to be above it. `context` is the
     /// request's, if it has one; without a context no recovery layer is above.
-    #[inline(always)]
+    #[inline]
     pub fn inside_recovery(&self, layer: &'static str, context: Option<&CallContext>) {
         if !context.is_some_and(CallContext::is_claimed) {
             self.warn(
@@ -58,7 +58,7 @@ impl StackCheck {
 
     /// For a layer that sets options of the call: no recovery layer may be above it. `context` is
     /// the request's.
-    #[inline(always)]
+    #[inline]
     pub fn outside_recovery(&self, layer: &'static str, context: &CallContext) {
         if context.is_claimed() {
             self.warn(

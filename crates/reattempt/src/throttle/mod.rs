@@ -60,7 +60,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline(always)]
+    #[inline]
     fn call(&mut self, mut request: Req) -> Self::Future {
         if let Some(throttle) = &self.throttle {
             let context = request.context_mut();

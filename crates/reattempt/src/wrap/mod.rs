@@ -47,7 +47,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline(always)]
+    #[inline]
     fn call(&mut self, request: T) -> Self::Future {
         self.inner.call(Call::new(request))
     }
@@ -72,7 +72,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    #[inline(always)]
+    #[inline]
     fn call(&mut self, call: Call<T>) -> Self::Future {
         self.inner.call(call.request)
     }

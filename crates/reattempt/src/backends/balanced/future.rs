@@ -57,7 +57,7 @@ pin_project! {
 }
 
 impl<S: Service<Req>, C, P, Req> BackendsFuture<S, C, P, Req> {
-    #[inline(always)]
+    #[inline]
     pub(super) const fn sent(attempt: Attempt<S, Req>, judge: Arc<Judge<C, P>>) -> Self {
         let state = State::Sent { attempt };
         Self { state, judge }

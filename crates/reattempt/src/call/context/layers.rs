@@ -15,6 +15,7 @@ use crate::{RetryThrottle, RoutePolicy};
 
 impl CallContext {
     /// For layers: attaches the route's policy. Of two layers the outer one's applies.
+    // The hints of this file: a third of the row `route`, 3 % of six layers.
     #[inline(always)]
     pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
         if !self.attempt.marks.has(POLICY) {

@@ -39,7 +39,7 @@ pub struct CallContext {
 }
 
 impl Clone for CallContext {
-    #[inline(always)]
+    #[inline]
     fn clone(&self) -> Self {
         Self {
             attempt: if self.is_claimed() || self.attempt.state.is_none() {
@@ -62,7 +62,7 @@ struct Attempt {
 // The state is dropped by value: without an address taken, a context stays in registers, and the
 // drop call is small enough to be inlined wherever a context might be dropped.
 impl Drop for Attempt {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
             pool::give_back(state);
@@ -72,7 +72,7 @@ impl Drop for Attempt {
 
 impl Attempt {
     /// The same attempt of the same call.
-    #[inline(always)]
+    #[inline]
     fn share(&self) -> Self {
         Self {
             state: self.state.clone(),
@@ -81,7 +81,7 @@ impl Attempt {
     }
 
     /// The state of the call, if it has one.
-    #[inline(always)]
+    #[inline]
     fn call(&self) -> Option<&CallState> {
         self.state.as_deref().map(CallState::of_call)
     }
@@ -174,7 +174,7 @@ impl CallContext {
     }
 
     /// For layers: sets the deadline that applies from here on, which the layer enforces.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn enforce_deadline(&mut self, at: Instant) {
         self.deadline = Some(at);
         self.attempt.marks.set(ENFORCED);
@@ -209,7 +209,7 @@ impl CallContext {
     }
 
     /// The same attempt of the same call, for a layer that looks at the call's end.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn share(&self) -> Self {
         Self {
             attempt: self.attempt.share(),
@@ -217,7 +217,7 @@ impl CallContext {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn shared(&self) -> Option<&CallState> {
         self.attempt.call()
     }

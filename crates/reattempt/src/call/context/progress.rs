@@ -14,7 +14,7 @@ use crate::{AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, StopReaso
 
 impl CallContext {
     /// For layers: the call begins, unless it has begun. Returns a handle to it.
-    #[inline(always)]
+    #[inline]
     pub fn begin(&mut self) -> CallHandle {
         self.begun();
         self.attempt.marks.set(BEGUN);
@@ -23,18 +23,18 @@ impl CallContext {
 
     /// For layers: true once a recovery layer, above or below, acts on the call.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_taken_up(&self) -> bool {
         self.shared().is_some_and(CallState::is_claimed)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn state(&mut self) -> &CallState {
         self.attempt.state.get_or_insert_with(pool::fresh)
     }
 
     /// The state of the call, which the caller sees from now on.
-    #[inline(always)]
+    #[inline]
     fn begun(&mut self) -> &CallState {
         self.state();
         if self.attempt.marks.has(CALLER) && !self.attempt.marks.has(BEGUN) {
@@ -51,7 +51,7 @@ impl CallContext {
     }
 
     /// For recovery layers: claims the call and makes this the context of its first attempt.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn claim_first(&mut self) {
         self.begun().claim_first();
         self.attempt.marks.claim_first();
@@ -65,7 +65,7 @@ impl CallContext {
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
         let key = self.begun().sent(number, kind == AttemptKind::Transparent);
         self.attempt.marks.set_attempt(key, kind);
@@ -73,7 +73,7 @@ impl CallContext {
 
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
     /// throttle and the state, and leaves no record.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn settle_success(&self, committed: bool) {
         let state = self.shared();
         let stopped = if committed {

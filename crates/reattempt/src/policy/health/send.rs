@@ -72,6 +72,7 @@ impl Pool {
     /// Chooses the backend of an attempt that is sent now: the less loaded of two that are healthy
     /// and that the call has not tried; then the least recently used healthy one; if all are
     /// ejected, any. `None` if the list is empty.
+    // 4 % of the row `backends`.
     #[inline(always)]
     pub fn send(&self, now: Instant, attempt: Attempted<'_>) -> Option<Sent> {
         let now = self.common.nanos(now);

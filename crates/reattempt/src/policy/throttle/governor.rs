@@ -168,7 +168,7 @@ impl Governor {
         f64::from(word.level) / f64::from(2 * word.half())
     }
 
-    #[inline(always)]
+    #[inline]
     fn load(&self) -> Word {
         Word::unpack(self.word.load(Ordering::Relaxed))
     }

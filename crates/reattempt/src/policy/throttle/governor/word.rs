@@ -32,7 +32,7 @@ pub(super) const BALANCES: u64 = (1 << (2 * BALANCE_BITS)) - 1;
 const SETTING_BITS: u32 = 10;
 
 impl Word {
-    #[inline(always)]
+    #[inline]
     pub(super) const fn unpack(word: u64) -> Self {
         let (balance, setting) = ((1 << BALANCE_BITS) - 1, (1 << SETTING_BITS) - 1);
         Self {
