@@ -110,7 +110,7 @@ fn sheet(sides: &[Seen; 2]) -> Sheet {
     };
     let asked = |seen: &Seen| seen.requests.to_string();
     Sheet {
-        name: "RoundRobin with health",
+        name: "Backends with health",
         about: "one of three accepts requests and never answers; attempts of 100 ms",
         sides: vec!["in turn", "health"],
         rows: vec![
