@@ -6,11 +6,11 @@
 #[cfg(not(all(test, reattempt_loom)))]
 pub(crate) use std::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
 };
 
 #[cfg(all(test, reattempt_loom))]
 pub(crate) use loom::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
 };

@@ -1,6 +1,8 @@
 //! A circuit breaker: the health of one backend, for which there is no other.
 
 use std::mem::replace;
+#[cfg(feature = "tokio")]
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +15,6 @@ use super::pool::Pool;
 use super::send::Sent;
 #[cfg(feature = "tokio")]
 use super::waiting::{Waiting, Waits};
-#[cfg(feature = "tokio")]
-use crate::sync::AtomicBool;
 use crate::sync::{AtomicU8, Mutex, Ordering};
 
 /// Whether requests are let through.
