@@ -4,7 +4,7 @@ use reattempt::health::{Attempted, Outcome};
 use reattempt::{AttemptKind, ServerPushback};
 
 use super::World;
-use super::call::{Attempt, End, Hedging, NONE, Place, Progress};
+use super::call::{Attempt, End, NONE, Place, Progress};
 use super::events::What;
 use super::pick::pick;
 use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT};
@@ -25,11 +25,10 @@ impl World<'_> {
         let flight = process
             .and_then(|process| process.pool.as_ref())
             .and_then(|pool| {
-                let others = |hedging: &Hedging| !hedging.flights.is_empty();
                 let attempt = Attempted {
                     tried: &call.tried.places(),
                     may_lose: kind == AttemptKind::Hedge
-                        && matches!(&call.progress, Progress::Hedge(hedging) if others(hedging)),
+                        && matches!(&call.progress, Progress::Hedge(hedging) if hedging.driver.machine.may_lose()),
                 };
                 pool.send(now, attempt)
             });

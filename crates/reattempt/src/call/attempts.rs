@@ -175,23 +175,11 @@ impl AttemptSlots {
 
     /// True if one of the first `sent` attempts is in flight and may have left the client.
     pub(crate) fn any_may_have_left(&self, sent: u32) -> bool {
-        self.any_but(None, sent)
-    }
-
-    /// The same of those other than this one.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn others_may_have_left(&self, key: AttemptKey, sent: u32) -> bool {
-        self.any_but(Some(key.slot), sent)
-    }
-
-    fn any_but(&self, own: Option<u8>, sent: u32) -> bool {
         let dispatch = (Stage::Dispatch as u64 + 1) << VALUE_BITS;
-        self.assigned(sent)
-            .filter(|slot| own != Some(*slot))
-            .any(|slot| {
-                let word = self.slot(slot).load(Ordering::Acquire);
-                word & Flag::OVER.0 == 0 && word & STAGE != dispatch
-            })
+        self.assigned(sent).any(|slot| {
+            let word = self.slot(slot).load(Ordering::Acquire);
+            word & Flag::OVER.0 == 0 && word & STAGE != dispatch
+        })
     }
 
     /// True if one of the first `sent` attempts has a committed response that is followed and has

@@ -130,6 +130,9 @@ where
             (Ok(number), Some(mut request)) => {
                 let mut context = context.clone();
                 context.start_attempt(number, kind);
+                if driver.machine.may_lose() {
+                    context.allow_to_lose();
+                }
                 *request.context_mut() = context.clone();
                 config.settings.observer.attempt_sent(&context);
                 let future = Box::pin(service.call(request));

@@ -135,6 +135,13 @@ impl HedgeMachine {
         }
     }
 
+    /// Whether the attempt that was sent last may lose: others are in flight, and if they fail,
+    /// the policy has another attempt for the call.
+    #[must_use]
+    pub const fn may_lose(&self) -> bool {
+        self.in_flight > 1 && self.has_another()
+    }
+
     /// A planned attempt is sent. Returns its number.
     pub fn sent(&mut self, kind: AttemptKind) -> u32 {
         self.readying = self.readying.saturating_sub(1);

@@ -100,10 +100,15 @@ async fn send<S>(service: &S) -> (Outcome, RetryInfo)
 where
     S: Service<Call<()>, Response = usize, Error = &'static str> + Clone,
 {
+    send_as(Idempotency::Idempotent, service).await
+}
+
+async fn send_as<S>(idempotency: Idempotency, service: &S) -> (Outcome, RetryInfo)
+where
+    S: Service<Call<()>, Response = usize, Error = &'static str> + Clone,
+{
     let mut request = Call::new(());
-    request
-        .context_mut()
-        .set_idempotency(Idempotency::Idempotent);
+    request.context_mut().set_idempotency(idempotency);
     let watch = RetryInfo::track(&mut request);
     let call = service.clone().oneshot(request);
     let outcome = tokio::time::timeout(Duration::from_secs(30), call).await;
@@ -232,6 +237,16 @@ async fn a_failing_backend_is_ejected_and_its_calls_go_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_is_a_hedge_and_brings_a_backend_back() {
+    let (balanced, _servers) = two_hang_beside_an_ejected_one().await;
+    let (outcome, info) = send(&hedging().layer(balanced.clone())).await;
+    assert_eq!(outcome, Ok(0));
+    let probe = info.records().find(|record| record.number == 2).unwrap();
+    assert_eq!(probe.kind, AttemptKind::Hedge);
+    assert!(ejected(&balanced).is_empty());
+}
+
+/// One server is ejected and works again, the two others hang, and it is time for a probe.
+async fn two_hang_beside_an_ejected_one() -> (Three, [Arc<Server>; 3]) {
     let (balanced, servers) = three();
     servers[0].fails.store(true, Ordering::Relaxed);
     let retries = retrying().layer(balanced.clone());
@@ -246,14 +261,45 @@ async fn a_probe_is_a_hedge_and_brings_a_backend_back() {
         send(&retries).await.0.unwrap();
     }
     assert_eq!(ejected(&balanced), ["0"]);
-    // The healthy ones hang: the hedge that goes to the ejected one wins.
     servers[1].hangs.store(true, Ordering::Relaxed);
     servers[2].hangs.store(true, Ordering::Relaxed);
-    let (outcome, info) = send(&hedging().layer(balanced.clone())).await;
-    assert_eq!(outcome, Ok(0));
-    let probe = info.records().find(|record| record.number == 2).unwrap();
-    assert_eq!(probe.kind, AttemptKind::Hedge);
+    (balanced, servers)
+}
+
+/// If the others fail, its caller would wait for the probe alone.
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_of_a_call_is_no_probe() {
+    let (balanced, servers) = two_hang_beside_an_ejected_one().await;
+    take_counts(&servers);
+    let two = HedgePolicy::new(2, Duration::from_millis(50));
+    let service = HedgeLayer::new(verdict as Classifier, two).layer(balanced.clone());
+    let call = tokio::time::timeout(Duration::from_secs(1), send(&service));
+    assert!(call.await.is_err());
+    assert_eq!(take_counts(&servers), [0, 1, 1]);
+    assert_eq!(ejected(&balanced), ["0"]);
+}
+
+/// It gets no hedge, and so no probe.
+#[tokio::test(start_paused = true)]
+async fn a_backend_of_non_idempotent_calls_returns_by_time() {
+    let (balanced, servers) = three();
+    servers[1].fails.store(true, Ordering::Relaxed);
+    let service = hedging().layer(balanced.clone());
+    for _ in 0..50 {
+        let _ = send_as(Idempotency::NotIdempotent, &service).await;
+    }
+    assert_eq!(ejected(&balanced), ["1"]);
+    servers[1].fails.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(4500)).await;
+    take_counts(&servers);
+    for _ in 0..100 {
+        let (outcome, _) = send_as(Idempotency::NotIdempotent, &service).await;
+        outcome.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     assert!(ejected(&balanced).is_empty());
+    let got = take_counts(&servers);
+    assert!((20..=40).contains(&got[1]), "{got:?}");
 }
 
 #[tokio::test(start_paused = true)]

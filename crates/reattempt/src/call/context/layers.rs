@@ -87,13 +87,11 @@ impl CallContext {
         self.kind() != AttemptKind::Hedge && !self.shared().is_some_and(CallState::is_logged)
     }
 
-    /// For balancers: this attempt is a hedge, and another attempt of the call is in flight.
+    /// For balancers: this attempt is a hedge, another one of the call is in flight, and if that
+    /// fails the policy has a further one.
     #[cfg(feature = "tokio")]
     pub(crate) fn may_lose(&self) -> bool {
-        self.kind() == AttemptKind::Hedge
-            && self
-                .shared()
-                .is_some_and(|state| state.others_in_flight(self.key()))
+        self.kind() == AttemptKind::Hedge && self.shared().is_some_and(CallState::may_lose)
     }
 
     /// For layers that learn from the end of a response: the attempt is sent. If a layer above has

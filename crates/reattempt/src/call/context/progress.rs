@@ -71,6 +71,14 @@ impl CallContext {
         self.attempt.marks.set_attempt(key, kind);
     }
 
+    /// For recovery layers: if this attempt fails, no caller misses it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn allow_to_lose(&self) {
+        if let Some(state) = self.shared() {
+            state.allow_to_lose();
+        }
+    }
+
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
     /// throttle and the state, and leaves no record.
     #[inline]

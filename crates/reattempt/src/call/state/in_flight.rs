@@ -1,8 +1,10 @@
 //! Which attempts of a call are in flight.
 
+#[cfg(feature = "tokio")]
+use super::MAY_LOSE;
 use super::{CLAIMED, CallState, SENT_MASK, WON};
 #[cfg(feature = "tokio")]
-use crate::call::attempts::AttemptKey;
+use crate::sync::Ordering;
 
 impl CallState {
     /// True if an attempt is in flight that may have left the client.
@@ -28,10 +30,14 @@ impl CallState {
         }
     }
 
-    /// Whether another attempt than this one is in flight.
+    /// The attempt that was sent last is a hedge that may lose.
     #[cfg(feature = "tokio")]
-    pub(crate) fn others_in_flight(&self, key: AttemptKey) -> bool {
-        let sent = (self.progress() & SENT_MASK) as u32;
-        self.slots.others_may_have_left(key, sent)
+    pub(crate) fn allow_to_lose(&self) {
+        self.progress.fetch_or(MAY_LOSE, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn may_lose(&self) -> bool {
+        self.progress() & MAY_LOSE != 0
     }
 }

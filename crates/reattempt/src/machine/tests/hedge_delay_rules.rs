@@ -7,7 +7,7 @@ use super::script::ms;
 use super::simulator::start;
 use crate::driver::HedgeDriver;
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
-use crate::machine::{Due, Facts, FailedAttempt, Withdrawn};
+use crate::machine::{Due, Facts, FailedAttempt, HedgeMachine, Withdrawn};
 use crate::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use crate::{AttemptKind, Failure, HedgePolicy, Idempotency, Stage, StopReason, Verdict};
 
@@ -79,6 +79,34 @@ fn a_delay_sees_the_attempts_and_the_time_since_the_first() {
     let due = script.due.lock().unwrap();
     assert_eq!(due[..], [(1, 1, 10), (2, 2, 20)]);
     assert_eq!(reported, 0);
+}
+
+/// So that no caller waits for a probe of an ejected backend.
+#[test]
+fn the_last_attempt_and_one_beside_no_other_may_not_lose() {
+    let policy = HedgePolicy::new(3, ms(10));
+    let machine = || HedgeMachine::new(&policy);
+    let start = start();
+    let hedge = |machine: &mut HedgeMachine, at: u64| {
+        assert_eq!(
+            machine.due(start + ms(at), &policy),
+            Due::Plan(AttemptKind::Hedge)
+        );
+        machine.sent(AttemptKind::Hedge);
+        machine.may_lose()
+    };
+    let mut beside = machine();
+    beside.pending(start, &policy);
+    assert!(hedge(&mut beside, 10));
+    assert!(!hedge(&mut beside, 20), "the last");
+    let mut alone = machine();
+    alone.pending(start, &policy);
+    let facts = Facts::new(start, 1, AttemptKind::Initial);
+    let verdict = Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response));
+    let mut failed = FailedAttempt::new(&facts, &verdict).unwrap();
+    alone.failed(&mut failed);
+    alone.decide(&mut failed, &policy);
+    assert!(!hedge(&mut alone, 0), "the first has failed");
 }
 
 #[test]

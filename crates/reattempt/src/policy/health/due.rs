@@ -42,7 +42,7 @@ impl Common {
             let next = now.saturating_add(tick).min(sweep_at);
             self.tick_at.store(next, Relaxed);
             let is_plain = |member: &Arc<Member>| {
-                !member.is_ejected() && !member.is_held(now) && member.joined_at().is_none()
+                !member.is_ejected() && member.held_for(now) == 0 && member.joined_at().is_none()
             };
             let plain = ledger.members.iter().all(is_plain);
             self.plain_until

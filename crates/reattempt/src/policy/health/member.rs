@@ -200,8 +200,9 @@ impl Member {
         self.held_until.fetch_max(until, Relaxed);
     }
 
-    pub(super) fn is_held(&self, now: u64) -> bool {
-        now < self.held_until.load(Relaxed)
+    /// For how long it asks not to be used, in nanoseconds.
+    pub(super) fn held_for(&self, now: u64) -> u64 {
+        self.held_until.load(Relaxed).saturating_sub(now)
     }
 
     /// When it returned or joined, if it may still have less than its share.

@@ -17,8 +17,8 @@ const DRAWS: usize = 8;
 pub struct Attempted<'a> {
     /// The backends that its call has tried, least recently used first.
     pub tried: &'a [usize],
-    /// Another attempt of the call is in flight, so that this one may be a probe: if no backend
-    /// that the call has tried is in trouble.
+    /// Another attempt of the call is in flight, and if that fails the call has a further one. So
+    /// this one may be a probe: if no backend that the call has tried is in trouble.
     pub may_lose: bool,
 }
 
@@ -89,7 +89,7 @@ impl Pool {
         let second = if second < len { second } else { from_the_front };
         let one: &Member = self.members.get(first)?;
         let other: &Member = self.members.get(second)?;
-        let (at, member) = if other.is_less_loaded_than(one) {
+        let (at, member) = if other.load().is_less_than(one.load()) {
             (second, other)
         } else {
             (first, one)
@@ -114,7 +114,7 @@ impl Pool {
         let other = |at: usize, may: &dyn Fn(usize) -> bool| {
             (0..self.members.len()).any(|other| other != at && may(other))
         };
-        // The hedge is the call's rescue if the backend of the other attempt is in trouble.
+        // If the backend of the other attempt is in trouble, the caller needs this one.
         let in_trouble = |at: &usize| {
             let member = self.members.get(*at);
             member.is_some_and(|it| it.is_ejected() || it.is_failing())
@@ -127,9 +127,7 @@ impl Pool {
             }
         }
         let healthy = |at: usize| is_up(at) && is_new(at);
-        let free = |at: usize| healthy(at) && !self.members[at].is_held(now);
-        let chosen = self.choose(now, &free);
-        if let Some(at) = chosen.or_else(|| self.choose(now, &healthy)) {
+        if let Some(at) = self.choose(now, &healthy) {
             return Some(self.begin(at, now, Role::Regular, other(at, &healthy)));
         }
         let mut known = tried.iter().filter(|at| **at < self.members.len());
@@ -154,14 +152,16 @@ impl Pool {
         }
     }
 
-    /// The better one of two.
+    /// The better one of two, of which one has not pushed back if there is such a one.
     fn choose(&self, now: u64, may: &dyn Fn(usize) -> bool) -> Option<usize> {
-        let first = self.any(may)?;
+        let free = |at: usize| may(at) && self.members[at].held_for(now) == 0;
+        let first = self.any(&free).or_else(|| self.any(may))?;
         let Some(second) = self.any(&|at| at != first && may(at)) else {
             return Some(first);
         };
         let (one, other) = (&self.members[first], &self.members[second]);
-        let takes_other = !self.has_its_share(one, now) || other.is_less_loaded_than(one);
+        let less_loaded = other.load_at(now).is_less_than(one.load_at(now));
+        let takes_other = !self.has_its_share(one, now) || less_loaded;
         let other_too = self.has_its_share(other, now);
         Some(if takes_other && other_too {
             second

@@ -303,6 +303,21 @@ fn pushback_keeps_load_away_as_long_as_it_says() {
 }
 
 #[test]
+fn pushback_adds_to_the_load() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 2);
+    let sent = lab.send_to(1);
+    lab.pass(10 * MS);
+    lab.pool.ended(sent, lab.now, Outcome::Success, None);
+    let sent = lab.send_to(0);
+    lab.pass(10 * MS);
+    let hold = Some(90 * MS);
+    lab.pool.ended(sent, lab.now, Outcome::Success, hold);
+    // An answer takes 10 ms: only behind ten attempts at the other one is the wait longer.
+    let sent: Vec<_> = (0..11).map(|_| lab.send().at()).collect();
+    assert_eq!(sent, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+}
+
+#[test]
 fn the_only_one_without_pushback_gets_all() {
     let mut lab = Lab::new(HealthPolicy::standard(), 5);
     for at in 0..4 {
