@@ -91,8 +91,8 @@ impl<S: Send + 'static, C> Backends<S, C> {
         }
     }
 
-    /// Keeps load from a backend for as long as its pushback says, at most a minute, while there
-    /// are others. A pushback that a layer of the backend's own has reported counts too.
+    /// Adds a backend's pushback to its load: what is left of it, at most a minute, counts as time
+    /// that an answer takes. A pushback that a layer of the backend's own has reported counts too.
     #[must_use]
     pub fn pushback<P>(self, pushback: P) -> Backends<S, C, P>
     where

@@ -31,18 +31,19 @@ use word::{BALANCES, MILLI, Word};
 ///   [class](Failure::class): 5 for an overload, 1 for a transient failure, 0.5 for one that never
 ///   reached the server. It is a measure of the server: at a ratio of 0.7 it rises while less than
 ///   about a third of the attempts fail in a transient way, or an eighth by an overload.
-/// - The **budget**, of at most `burst`. Each further attempt, a hedge too, pays one token.
+/// - The **budget**, of at most `burst`. Each further attempt pays the price of the failure that it
+///   follows, but at least one token; a hedge pays one.
 ///
 /// A further attempt is allowed while the level is above half and the budget can pay. A **lone
 /// failure**, a first attempt that fails when for half a second no other did, feeds the budget too
-/// and allows one retry at any level. So with a ratio of at least 500 (a half) a client with one
+/// and allows one retry at any level, for one token. So with a ratio of at least 500 (a half) a client with one
 /// call a second is never refused twice in a row, and never locked out for longer than that second.
 /// There are at most two lone failures a second: a client with many calls has almost none, and for
 /// it an outage means one attempt a call.
 ///
 /// In every window, whatever fails, in which order, and whatever callers cancel: further attempts ≤
-/// `ratio` × first attempts + `burst`. For every further attempt pays a token of the budget, which
-/// holds at most `burst` when the window begins, and which each first attempt feeds at most once.
+/// `ratio` × first attempts + `burst`. For every further attempt pays a token or more of the budget,
+/// which holds at most `burst` when the window begins, and which each first attempt feeds at most once.
 /// Attempts count when they are paid, first attempts when they end. A retry that was paid and is
 /// cancelled during its delay is not refunded: with a refund an adversary could save retries
 /// outside of a window and send them inside.
@@ -79,13 +80,20 @@ pub struct Governor {
     ticks: Ticks,
 }
 
-/// What a failure of this class lowers the level by, in thousandths.
+/// What a failure of this class lowers the level by, and what a further attempt after it pays if
+/// that is more than a token; in thousandths.
 const fn price(class: ReasonClass) -> u32 {
     match class {
         ReasonClass::Overload => 5 * MILLI,
         ReasonClass::Transient => MILLI,
         ReasonClass::Unsent => MILLI / 2,
     }
+}
+
+/// What a further attempt after this failure pays of the budget, in thousandths. One token at least,
+/// because the bound counts attempts.
+fn attempt_price(failure: Option<&Failure>) -> u32 {
+    failure.map_or(MILLI, |failure| price(failure.class()).max(MILLI))
 }
 
 /// The shortest time without a failed first attempt before one that is a lone failure, in
@@ -158,6 +166,7 @@ impl Governor {
             milli_level: word.level,
             milli_above: word.half(),
             milli_budget: word.budget,
+            milli_price: attempt_price(failure),
         })
     }
 
@@ -185,7 +194,7 @@ impl Governor {
 
     fn would_pay(&self, word: Word, failure: Option<&Failure>) -> bool {
         let may_pass = || failure.is_some() && self.lone.load(Ordering::Relaxed) & 1 == 1;
-        word.pay().is_some() || (word.pay_at_any_level().is_some() && may_pass())
+        word.pay(attempt_price(failure)).is_some() || (word.pay_lone().is_some() && may_pass())
     }
 
     /// Uses up the permit that a lone failure left.
@@ -221,11 +230,12 @@ impl RetryThrottle for Governor {
     }
 
     fn spend(&self, failure: Option<&Failure>) -> bool {
-        self.update(Word::pay)
+        let price = attempt_price(failure);
+        self.update(|word| word.pay(price))
             || (failure.is_some()
-                && self.load().pay_at_any_level().is_some()
+                && self.load().pay_lone().is_some()
                 && self.take_permit()
-                && self.update(Word::pay_at_any_level))
+                && self.update(Word::pay_lone))
     }
 
     fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
@@ -254,8 +264,8 @@ impl RetryThrottle for Governor {
         }
     }
 
-    /// How many further attempts could be paid now, of which the level allows as many as it is
-    /// above half.
+    /// How many further attempts after transient failures could be paid now, of which the level
+    /// allows as many as it is above half.
     fn milli_tokens(&self) -> Option<u64> {
         let word = self.load();
         let above = word.level.saturating_sub(word.half());

@@ -15,8 +15,10 @@ pub struct Refusal {
     pub milli_level: u32,
     /// The level that has to be exceeded.
     pub milli_above: u32,
-    /// What the budget holds. A further attempt needs 1000.
+    /// What the budget holds.
     pub milli_budget: u32,
+    /// What the further attempt would pay of it.
+    pub milli_price: u32,
 }
 
 impl fmt::Display for Refusal {
@@ -30,7 +32,8 @@ impl fmt::Display for Refusal {
             let (level, above) = (tokens(self.milli_level), tokens(self.milli_above));
             write!(f, "the level of {level} is not above {above}")
         } else {
-            write!(f, "the budget of {} is below 1", tokens(self.milli_budget))
+            let (budget, price) = (tokens(self.milli_budget), tokens(self.milli_price));
+            write!(f, "the budget of {budget} is below {price}")
         }
     }
 }

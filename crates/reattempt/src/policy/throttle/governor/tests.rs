@@ -87,10 +87,30 @@ fn only_first_attempts_that_succeed_feed_it() {
 }
 
 #[test]
-fn each_further_attempt_pays_one_token() {
+fn each_further_attempt_pays_the_price_of_its_class() {
+    for (failure, paid) in [
+        (Some(&OVERLOAD), 5),
+        (Some(&TRANSIENT), 1),
+        (Some(&UNSENT), 1),
+        (None, 1),
+    ] {
+        let governor = governor(20, 700);
+        let granted = (0..100).filter(|_| governor.spend(failure)).count();
+        assert_eq!(granted, 20 / paid, "{failure:?}");
+    }
+    let governor = governor(20, 700);
+    assert!((0..16).all(|_| governor.spend(None)));
+    assert!(!governor.allows(Some(&OVERLOAD)) && governor.allows(Some(&TRANSIENT)));
+    let refusal = governor.refusal(Some(&OVERLOAD)).unwrap();
+    let text = "after overload: the budget of 4 is below 5";
+    assert_eq!(refusal.to_string(), text);
+}
+
+#[test]
+fn an_empty_budget_refuses_until_it_is_fed() {
     let governor = governor(2, 500);
     assert_eq!(governor.milli_tokens(), Some(2000));
-    assert!(governor.spend(Some(&OVERLOAD)) && governor.spend(None));
+    assert!(governor.spend(Some(&TRANSIENT)) && governor.spend(None));
     assert!(!governor.spend(None) && !governor.spend(Some(&UNSENT)));
     let refusal = governor.refusal(Some(&UNSENT)).unwrap();
     assert_eq!(
@@ -161,15 +181,13 @@ fn one_call_a_second_is_never_refused_for_longer() {
         let is_locked = |two: &[bool]| !two[0] && !two[1];
         assert!(!all.windows(2).any(is_locked), "{burst}, {ratio}");
     }
-    assert_eq!(
-        count(&retries_each_second(20, 700)),
-        7019,
-        "20 + 0.7 × 9,999"
-    );
+    // 20 + 0.7 × 9,999 tokens, of which the first two retries pay five each: until then the level
+    // is above half.
+    assert_eq!(count(&retries_each_second(20, 700)), 7019 - 2 * 4);
     assert_eq!(count(&retries_each_second(20, 1000)), 10_000);
     // The bound leaves no room for more.
     let few = retries_each_second(20, 100);
-    assert_eq!(count(&few), 1019);
+    assert_eq!(count(&few), 1019 - 2 * 4);
     assert!(few.windows(9).any(|nine| !nine.contains(&true)));
 }
 

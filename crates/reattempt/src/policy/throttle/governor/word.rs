@@ -90,14 +90,19 @@ impl Word {
         }
     }
 
-    /// With the price of a further attempt paid, if it is allowed.
-    pub(super) fn pay(self) -> Option<Self> {
-        self.pay_at_any_level().filter(|_| self.level > self.half())
+    /// With a further attempt paid at this price, if it is allowed.
+    pub(super) fn pay(self, price: u32) -> Option<Self> {
+        let is_open = self.level > self.half();
+        is_open.then(|| self.pay_at_any_level(price)).flatten()
     }
 
-    /// The same of the retry of a lone failure.
-    pub(super) fn pay_at_any_level(self) -> Option<Self> {
-        let budget = self.budget.checked_sub(MILLI)?;
+    fn pay_at_any_level(self, price: u32) -> Option<Self> {
+        let budget = self.budget.checked_sub(price)?;
         Some(Self { budget, ..self })
+    }
+
+    /// With the retry of a lone failure paid.
+    pub(super) fn pay_lone(self) -> Option<Self> {
+        self.pay_at_any_level(MILLI)
     }
 }
