@@ -15,7 +15,7 @@ use super::survival::{Past, Survival};
 use super::window::Window;
 use super::{AttemptEnd, EndedAttempt, HedgeAdmission, HedgeDelay, HedgeView, nanos_of};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
-use account::{Account, Kept};
+use account::Account;
 use effort::{CALM, CAUTIOUS, Effort};
 use quantile::delay;
 
@@ -88,14 +88,21 @@ struct Learned {
     effort: Effort,
     /// How often a hedge would win against an independent server.
     wins_if_independent: f32,
-    /// The number of attempts that the last estimate was made from.
+    /// The number of attempts that the last estimate was made from, and of all before it.
     known: f32,
+    estimated_at: u64,
     /// The share of the attempts that was slow, and the number of attempts when that was looked at.
     slow: f32,
     at: u64,
 }
 
 impl Learned {
+    /// Whether another estimate is worth its cost although nothing seems to have changed: it would
+    /// be made from a third more attempts. So it is made often after the route has changed.
+    fn is_overdue(&self, counted: u64) -> bool {
+        3.0 * (counted - self.estimated_at) as f32 >= self.known
+    }
+
     /// Whether of the attempts since it was asked last few or many were slow, so that the route may
     /// have changed.
     fn is_unusual(&mut self, slow: f32, counted: u64) -> bool {
@@ -133,6 +140,7 @@ impl ExtraLoad {
                 effort: Effort::new(),
                 wins_if_independent: 0.0,
                 known: 0.0,
+                estimated_at: 0,
                 slow: SLOW,
                 at: 0,
             }),
@@ -185,15 +193,13 @@ impl ExtraLoad {
         learned.effort.tried(won, lost, learned.wins_if_independent);
         let unusual = learned.is_unusual(self.bursts.lately() as f32, counted);
         let mut bursts = self.bursts.share();
-        let was_long = Survival::is_long(learned.known);
-        let long = was_long && learned.effort.was_calm();
         // Most often no curve is needed.
-        let calm = bursts < CALM && !unusual && !Survival::is_overdue(counted, long);
+        let calm = bursts < CALM && !unusual && !learned.is_overdue(counted);
         if calm && !learned.effort.judge(bursts, || false) {
             return;
         }
         let (curve, changed) = self.times.estimate(&mut learned.past);
-        learned.known = curve.attempts();
+        (learned.known, learned.estimated_at) = (curve.attempts(), counted);
         if changed && learned.effort.changed() {
             bursts = self.bursts.forget();
         }
@@ -201,12 +207,8 @@ impl ExtraLoad {
             let outliers = || curve.wins_after(delay(&curve, SLOW, 0.0)) > OUTLIERS;
             learned.effort.judge(bursts, outliers);
         }
-        let kept = match (changed, was_long) {
-            (false, _) => Kept::All,
-            (true, false) => Kept::Debt,
-            (true, true) => Kept::Little,
-        };
-        let saved = self.account.settle(counted, learned.effort.spent, kept);
+        let effort = learned.effort.spent;
+        let saved = self.account.settle(counted, effort, changed);
         let more = saved * self.share.sqrt() / MAKES_UP;
         let delay = delay(&curve, self.share, more);
         learned.wins_if_independent = curve.wins_after(delay);

@@ -21,8 +21,6 @@ const BUCKETS: usize = ((LAST_BIT - FIRST_BIT) << SUB_BITS) as usize;
 const EPOCH: u32 = 1024;
 /// The earlier attempts that are remembered, at most.
 const MOST_PAST: u32 = 24 * EPOCH;
-/// With fewer of them the past is still short.
-const LONG_PAST: f32 = (20 * EPOCH) as f32;
 /// A difference of this many standard deviations, squared, is a change and no accident.
 const CHANGED: f32 = 25.0;
 /// It is looked for at the end of each of these many buckets.
@@ -193,18 +191,6 @@ impl Survival {
     /// Whether an estimate may be worth its cost at this mark: often while little is known.
     pub(super) const fn is_due(counted: u64) -> bool {
         counted % 512 == 0 || counted < 1024
-    }
-
-    /// Whether it is, although nothing seems to have changed since the last: less often where
-    /// little has changed for `long`.
-    pub(super) const fn is_overdue(counted: u64, long: bool) -> bool {
-        let every = if long { 8192 } else { 4096 };
-        counted % every == 0 || counted < 8192
-    }
-
-    /// Whether this number of attempts is a long past.
-    pub(super) fn is_long(known: f32) -> bool {
-        known >= LONG_PAST
     }
 
     /// The estimate, and whether the route has changed since the last.

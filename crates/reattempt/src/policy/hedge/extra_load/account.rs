@@ -6,17 +6,6 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// less effort it is less, by the square of the effort.
 const AHEAD: f32 = 4096.0;
 
-/// What is kept of an account.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kept {
-    /// What was saved, and what was spent in advance.
-    All,
-    /// The route changed: most of what was saved is forgotten, as the change had left it.
-    Debt,
-    /// It changed after a long time: most of what the change spent in advance is forgotten, too.
-    Little,
-}
-
 /// Each call earns a part of a hedge, and each hedge costs one.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -70,17 +59,14 @@ impl Account {
         self.spent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Goes on with this effort from this number of calls on. Returns the saved hedges. One caller
-    /// at a time.
-    pub(super) fn settle(&self, calls: u64, effort: f32, kept: Kept) -> f32 {
+    /// Goes on with this effort from this number of calls on. If the route has `changed`, most of
+    /// what was saved is forgotten, because the change had left it. Returns the saved hedges. One
+    /// caller at a time.
+    pub(super) fn settle(&self, calls: u64, effort: f32, changed: bool) -> f32 {
         let rate = self.share * effort;
         let ahead = self.ahead(rate);
-        let (debt, most) = match kept {
-            Kept::All => (ahead / 2.0, ahead),
-            Kept::Debt => (ahead / 2.0, ahead / 8.0),
-            Kept::Little => (ahead / 8.0, ahead / 8.0),
-        };
-        let saved = self.saved(calls).clamp(-debt - 1.0, most);
+        let most = if changed { ahead / 8.0 } else { ahead };
+        let saved = self.saved(calls).clamp(-ahead / 2.0 - 1.0, most);
         let spent = self.spent.load(Ordering::Relaxed) as f64;
         let earned = (spent + f64::from(saved)).max(0.0);
         self.earned
@@ -116,7 +102,7 @@ mod tests {
     #[test]
     fn what_was_not_spent_is_not_saved_for_ever() {
         let account = Account::new(0.05, 1.0);
-        assert!(account.settle(1_000_000, 1.0, Kept::All) < 205.0);
+        assert!(account.settle(1_000_000, 1.0, false) < 205.0);
         let spent = spent(&account, 1_000_000..1_001_000);
         assert!((300..=50 + 205 + 103).contains(&spent), "{spent}");
     }
@@ -124,28 +110,16 @@ mod tests {
     #[test]
     fn what_a_change_left_unspent_is_forgotten() {
         let account = Account::new(0.05, 1.0);
-        assert!(account.settle(1_000_000, 1.0, Kept::Debt) < 26.0);
-    }
-
-    #[test]
-    fn what_a_rare_change_spent_in_advance_is_forgotten() {
-        let debt = |kept| {
-            let account = Account::new(0.05, 1.0);
-            assert!(spent(&account, 0..1) == 1 && account.allows(1));
-            (0..100).for_each(|_| account.spend());
-            -account.settle(1, 1.0, kept)
-        };
-        assert!(debt(Kept::All) > 100.0 && debt(Kept::Debt) > 100.0);
-        assert!(debt(Kept::Little) < 27.0);
+        assert!(account.settle(1_000_000, 1.0, true) < 26.0);
     }
 
     #[test]
     fn little_effort_spends_little_in_advance() {
         let account = Account::new(0.1, 1.0 / 1024.0);
         assert_eq!(spent(&account, 0..1000), 1);
-        account.settle(1000, 1.0, Kept::All);
+        account.settle(1000, 1.0, false);
         assert!(spent(&account, 1000..2000) > 200);
         // What was spent in advance is forgiven, but for one.
-        assert!(account.settle(2000, 1.0 / 1024.0, Kept::All) >= -1.5);
+        assert!(account.settle(2000, 1.0 / 1024.0, false) >= -1.5);
     }
 }

@@ -80,7 +80,7 @@ impl Effort {
     }
 
     /// No burst so far, and for long.
-    pub(super) const fn was_calm(&self) -> bool {
+    const fn was_calm(&self) -> bool {
         self.patience == 1 && self.calm >= LONG
     }
 
