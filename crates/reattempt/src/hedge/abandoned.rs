@@ -54,13 +54,13 @@ where
     }
 }
 
-impl<F, H> State<F, H> {
+impl<F, H, O> State<F, H, O> {
     const fn name(&self) -> &'static str {
         match self {
             Self::First { .. } => "First",
             Self::Others { .. } => "Others",
             Self::Passed { .. } => "Passed",
-            Self::Expired => "Expired",
+            Self::Expired { .. } => "Expired",
             Self::Done => "Done",
         }
     }

@@ -11,6 +11,7 @@ use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned, StateProj};
 use super::hedging::{Beside, Call, Hedging, Other};
+use super::waiting::Waiting;
 use crate::poll::polled_after_completion;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
@@ -38,8 +39,12 @@ where
                     let outcome = ready!(future.poll(cx));
                     return Poll::Ready(self.passed(outcome));
                 }
-                // The `Deadline` layer above polls its timer next, in this same poll.
-                StateProj::Expired => return Poll::Pending,
+                StateProj::Expired { outlived, .. } => {
+                    if !outlived.as_mut().poll_first(cx) {
+                        return Poll::Pending;
+                    }
+                    return Poll::Ready(self.outlived());
+                }
                 StateProj::Done => polled_after_completion("HedgeFuture"),
             }
             match self.as_mut().poll_attempts(cx) {
@@ -111,6 +116,18 @@ where
             self.as_mut().send(at, ready)?;
         }
         ControlFlow::Continue(readied)
+    }
+
+    /// The call has outlived its deadline, so no layer enforces that.
+    #[cold]
+    fn outlived(self: Pin<&mut Self>) -> Outcome<S, Req> {
+        match self.project().state.project_replace(State::Done) {
+            StateOwned::Expired { last, outlived } => {
+                Waiting::give_back(outlived);
+                last
+            }
+            _ => polled_after_completion("HedgeFuture"),
+        }
     }
 
     /// The call passed through. If no layer below claimed it, it is counted here (A6: every RPC

@@ -35,7 +35,7 @@ pin_project! {
         Req: HasCallContext,
     {
         #[pin]
-        pub(super) state: State<S::Future, Hedging<S, Req>>,
+        pub(super) state: State<S::Future, Hedging<S, Req>, Outcome<S, Req>>,
         pub(super) source: Source<S, Req>,
         pub(super) config: Arc<Config<C>>,
     }
@@ -48,7 +48,7 @@ pin_project! {
         // 4 % of a hedged call that is pending.
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if !matches!(this.state, State::First { first: None, .. } | State::Expired | State::Done) {
+            if !matches!(this.state, State::First { first: None, .. } | State::Expired { .. } | State::Done) {
                 this.abandoned();
             }
         }
@@ -59,7 +59,7 @@ pin_project! {
     /// Where a call stands. Each state owns what only it needs.
     #[project = StateProj]
     #[project_replace = StateOwned]
-    pub(super) enum State<F, H> {
+    pub(super) enum State<F, H, O> {
         /// The first attempt is in flight. It is gone once it succeeded at its first poll, as in a
         /// retry.
         First { #[pin] first: Option<F>, policy: Arc<HedgePolicy>, beside: Beside<H> },
@@ -68,7 +68,7 @@ pin_project! {
         /// Another recovery layer acts on the call, or none does.
         Passed { #[pin] future: F },
         /// Nothing more is sent: the deadline above ends the call.
-        Expired,
+        Expired { last: O, outlived: Pin<Box<Waiting>> },
         /// The outcome was returned.
         Done,
     }

@@ -11,6 +11,7 @@ use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
 use super::hedging::{Beside, Other};
+use super::waiting::Waiting;
 use crate::clock;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
 use crate::recovery::Source;
@@ -103,12 +104,16 @@ where
                     hedging.waiters.extend(waiter);
                 }
             }
-            HedgeAction::Expire => self.expire(),
-            HedgeAction::Return(stopped) => {
+            ends => {
                 let last = hedging.last.take().filter(|_| facts.cut_off);
+                let last = last.unwrap_or(outcome);
+                let HedgeAction::Return(stopped) = ends else {
+                    self.expire(last);
+                    return ControlFlow::Continue(());
+                };
                 self.as_mut().end();
                 self.config.settings.effects(context).ended(stopped);
-                return ControlFlow::Break(last.unwrap_or(outcome));
+                return ControlFlow::Break(last);
             }
         }
         ControlFlow::Continue(())
@@ -158,7 +163,11 @@ where
             let mut failed = FailedAttempt::of_cut_off(facts);
             match effects.one_failed(&mut call.hedging.driver, &mut failed, call.policy) {
                 HedgeAction::Go => {}
-                HedgeAction::Expire => self.as_mut().expire(),
+                HedgeAction::Expire => {
+                    if let Some(last) = call.hedging.last.take() {
+                        self.as_mut().expire(last);
+                    }
+                }
                 HedgeAction::Return(stopped) => {
                     let last = call.hedging.last.take();
                     self.as_mut().end();
@@ -199,10 +208,15 @@ where
         this.source.shed();
     }
 
-    /// Nothing more is sent, and the deadline ends the call: nothing is held until then.
-    pub(super) fn expire(self: Pin<&mut Self>) {
+    /// Nothing more is sent, and the deadline ends the call. If no layer enforces that, this is the
+    /// outcome.
+    #[cold]
+    pub(super) fn expire(self: Pin<&mut Self>, last: Outcome<S, Req>) {
         let mut this = self.project();
-        this.state.set(State::Expired);
+        let (now, deadline) = (clock::now(), this.source.context_mut().deadline());
+        let until = deadline.map_or(now, |deadline| deadline.outlived(now));
+        let outlived = Waiting::new(now, Some(until));
+        this.state.set(State::Expired { last, outlived });
         this.source.shed();
     }
 }
