@@ -54,7 +54,7 @@ where
     }
 }
 
-impl<F, H, O> State<F, H, O> {
+impl<F, H> State<F, H> {
     const fn name(&self) -> &'static str {
         match self {
             Self::First { .. } => "First",

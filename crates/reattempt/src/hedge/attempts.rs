@@ -11,7 +11,6 @@ use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned, StateProj};
 use super::hedging::{Beside, Call, Hedging, Other};
-use super::waiting::Waiting;
 use crate::poll::polled_after_completion;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
@@ -39,8 +38,8 @@ where
                     let outcome = ready!(future.poll(cx));
                     return Poll::Ready(self.passed(outcome));
                 }
-                StateProj::Expired { outlived, .. } => {
-                    if !outlived.as_mut().poll_first(cx) {
+                StateProj::Expired { hedging, outlived } => {
+                    if !hedging.poll_sleep(*outlived, cx) {
                         return Poll::Pending;
                     }
                     return Poll::Ready(self.outlived());
@@ -121,13 +120,15 @@ where
     /// The call has outlived its deadline, so no layer enforces that.
     #[cold]
     fn outlived(self: Pin<&mut Self>) -> Outcome<S, Req> {
-        match self.project().state.project_replace(State::Done) {
-            StateOwned::Expired { last, outlived } => {
-                Waiting::give_back(outlived);
-                last
-            }
-            _ => polled_after_completion("HedgeFuture"),
-        }
+        let before = self.project().state.project_replace(State::Done);
+        let StateOwned::Expired { mut hedging, .. } = before else {
+            polled_after_completion("HedgeFuture")
+        };
+        let Some(last) = hedging.last.take() else {
+            polled_after_completion("HedgeFuture")
+        };
+        hedging.over();
+        last
     }
 
     /// The call passed through. If no layer below claimed it, it is counted here (A6: every RPC

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{Classify, HasCallContext, HedgePolicy, Replay, Verdict};
 use pin_project_lite::pin_project;
@@ -35,7 +35,7 @@ pin_project! {
         Req: HasCallContext,
     {
         #[pin]
-        pub(super) state: State<S::Future, Hedging<S, Req>, Outcome<S, Req>>,
+        pub(super) state: State<S::Future, Hedging<S, Req>>,
         pub(super) source: Source<S, Req>,
         pub(super) config: Arc<Config<C>>,
     }
@@ -59,7 +59,7 @@ pin_project! {
     /// Where a call stands. Each state owns what only it needs.
     #[project = StateProj]
     #[project_replace = StateOwned]
-    pub(super) enum State<F, H, O> {
+    pub(super) enum State<F, H> {
         /// The first attempt is in flight. It is gone once it succeeded at its first poll, as in a
         /// retry.
         First { #[pin] first: Option<F>, policy: Arc<HedgePolicy>, beside: Beside<H> },
@@ -68,7 +68,7 @@ pin_project! {
         /// Another recovery layer acts on the call, or none does.
         Passed { #[pin] future: F },
         /// Nothing more is sent: the deadline above ends the call.
-        Expired { last: O, outlived: Pin<Box<Waiting>> },
+        Expired { hedging: Box<H>, outlived: Instant },
         /// The outcome was returned.
         Done,
     }

@@ -11,7 +11,6 @@ use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
 use super::hedging::{Beside, Other};
-use super::waiting::Waiting;
 use crate::clock;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
 use crate::recovery::Source;
@@ -213,10 +212,20 @@ where
     #[cold]
     pub(super) fn expire(self: Pin<&mut Self>, last: Outcome<S, Req>) {
         let mut this = self.project();
+        let mut hedging = match this.state.as_mut().project_replace(State::Done) {
+            StateOwned::First {
+                beside: Beside::Runs(hedging),
+                ..
+            }
+            | StateOwned::Others { hedging, .. } => hedging,
+            _ => return,
+        };
+        hedging.last = Some(last);
+        hedging.others.clear();
+        hedging.waiters.clear();
         let (now, deadline) = (clock::now(), this.source.context_mut().deadline());
-        let until = deadline.map_or(now, |deadline| deadline.outlived(now));
-        let outlived = Waiting::new(now, Some(until));
-        this.state.set(State::Expired { last, outlived });
+        let outlived = deadline.map_or(now, |deadline| deadline.outlived(now));
+        this.state.set(State::Expired { hedging, outlived });
         this.source.shed();
     }
 }

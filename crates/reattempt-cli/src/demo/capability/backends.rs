@@ -128,12 +128,7 @@ fn sheet(sides: &[Seen; 2]) -> Sheet {
                 felt,
                 "all since it fell silent",
             ),
-            row(
-                "requests sent to it",
-                sides,
-                asked,
-                "as it counted them, probes included",
-            ),
+            row("requests sent to it", sides, asked, "as it counted them"),
         ],
     }
 }

@@ -28,7 +28,8 @@ use list::List;
 /// - Of two healthy backends drawn at random the one with less load is used: attempts in flight,
 ///   and recent latency where that differs by more than a factor of two.
 /// - A further attempt of a call goes to a backend that the call has not tried. A hedge may probe
-///   an ejected one, while another attempt of the call is in flight.
+///   an ejected one, while another attempt of the call is in flight and the policy has a further
+///   one for the call.
 ///
 /// The list may change at any time; a backend that stays keeps its health by its name. Clones share
 /// the list and the health. It is always ready: the attempt waits for a backend if the list is
@@ -92,7 +93,7 @@ impl<S: Send + 'static, C> Backends<S, C> {
     }
 
     /// Adds a backend's pushback to its load: what is left of it, at most a minute, counts as time
-    /// that an answer takes. A pushback that a layer of the backend's own has reported counts too.
+    /// that its answers take. A pushback that a layer of the backend's own has reported counts too.
     #[must_use]
     pub fn pushback<P>(self, pushback: P) -> Backends<S, C, P>
     where

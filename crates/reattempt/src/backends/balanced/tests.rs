@@ -299,7 +299,7 @@ async fn a_backend_of_non_idempotent_calls_returns_by_time() {
     }
     assert!(ejected(&balanced).is_empty());
     let got = take_counts(&servers);
-    assert!((20..=40).contains(&got[1]), "{got:?}");
+    assert!(got[1] > 10, "{got:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -194,8 +194,9 @@ impl HealthPolicy {
     }
 
     /// Sets how often a hedge may be sent to an ejected backend, to find out whether it is back, or
-    /// switches that off. Another attempt of the call is in flight then, and what its backend was
-    /// last sent did not fail: a caller waits for a probe only if that backend begins to fail.
+    /// switches that off. Another attempt of the call is in flight then, what its backend was last
+    /// sent did not fail, and the policy has a further attempt for the call: no caller waits for a
+    /// probe while the throttle allows that one. A policy of two attempts sends no probes.
     #[must_use]
     pub fn probe_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
         self.probe_interval = interval.into();

@@ -89,7 +89,7 @@ impl Pool {
         let second = if second < len { second } else { from_the_front };
         let one: &Member = self.members.get(first)?;
         let other: &Member = self.members.get(second)?;
-        let (at, member) = if other.load().is_less_than(one.load()) {
+        let (at, member) = if other.is_less_loaded_than(one) {
             (second, other)
         } else {
             (first, one)
@@ -152,16 +152,26 @@ impl Pool {
         }
     }
 
-    /// The better one of two, of which one has not pushed back if there is such a one.
+    /// The better one of two that have not pushed back; or one that has, if even so it would answer
+    /// sooner, or if all have.
     fn choose(&self, now: u64, may: &dyn Fn(usize) -> bool) -> Option<usize> {
-        let free = |at: usize| may(at) && self.members[at].held_for(now) == 0;
-        let first = self.any(&free).or_else(|| self.any(may))?;
+        let wait = |at: usize| self.members[at].held_for(now);
+        let Some(free) = self.better_of_two(now, &|at| may(at) && wait(at) == 0) else {
+            return self.better_of_two(now, may);
+        };
+        let answers_after = |at: &usize| self.members[*at].latency() + wait(*at);
+        let held = (0..self.members.len()).filter(|at| wait(*at) > 0 && may(*at));
+        let sooner = held.filter(|at| answers_after(at) < answers_after(&free));
+        sooner.min_by_key(answers_after).or(Some(free))
+    }
+
+    fn better_of_two(&self, now: u64, may: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let first = self.any(may)?;
         let Some(second) = self.any(&|at| at != first && may(at)) else {
             return Some(first);
         };
         let (one, other) = (&self.members[first], &self.members[second]);
-        let less_loaded = other.load_at(now).is_less_than(one.load_at(now));
-        let takes_other = !self.has_its_share(one, now) || less_loaded;
+        let takes_other = !self.has_its_share(one, now) || other.is_less_loaded_than(one);
         let other_too = self.has_its_share(other, now);
         Some(if takes_other && other_too {
             second

@@ -39,7 +39,8 @@ const SLOW: f32 = 0.05;
 ///
 /// The delay is the one that this share of the route's calls exceeds, learned from every attempt:
 /// one that was cancelled took at least as long as it ran. It begins after 64 attempts, carefully,
-/// and follows a route that changes within some 2,000 calls.
+/// and follows a route whose slow calls become more or slower within some 2,000 calls. What changes
+/// little is found once a third more calls are known.
 ///
 /// - **Bounds.** Over some thousands of calls no more than the share is sent, and in a second no
 ///   more than the share and 1.5 percent of the calls (below some 50 calls a second for each
@@ -88,7 +89,7 @@ struct Learned {
     effort: Effort,
     /// How often a hedge would win against an independent server.
     wins_if_independent: f32,
-    /// The number of attempts that the last estimate was made from, and of all before it.
+    /// The number of attempts that the last estimate was made from, and of all counted until then.
     known: f32,
     estimated_at: u64,
     /// The share of the attempts that was slow, and the number of attempts when that was looked at.
@@ -97,8 +98,8 @@ struct Learned {
 }
 
 impl Learned {
-    /// Whether another estimate is worth its cost although nothing seems to have changed: it would
-    /// be made from a third more attempts. So it is made often after the route has changed.
+    /// Whether another estimate is worth its cost although nothing seems to have changed: a third
+    /// as many attempts as the last was made from are new. So it is made often after a change.
     fn is_overdue(&self, counted: u64) -> bool {
         3.0 * (counted - self.estimated_at) as f32 >= self.known
     }

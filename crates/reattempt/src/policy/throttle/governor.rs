@@ -36,17 +36,17 @@ use word::{BALANCES, MILLI, Word};
 ///
 /// A further attempt is allowed while the level is above half and the budget can pay. A **lone
 /// failure**, a first attempt that fails when for half a second no other did, feeds the budget too
-/// and allows one retry at any level, for one token. So with a ratio of at least 500 (a half) a client with one
-/// call a second is never refused twice in a row, and never locked out for longer than that second.
-/// There are at most two lone failures a second: a client with many calls has almost none, and for
-/// it an outage means one attempt a call.
+/// and allows one retry at any level, for one token. So with a ratio of at least 500 (a half) a
+/// client with one call a second is never refused twice in a row, and never locked out for longer
+/// than that second. There are at most two lone failures a second: a client with many calls has
+/// almost none, and for it an outage means one attempt a call.
 ///
 /// In every window, whatever fails, in which order, and whatever callers cancel: further attempts ≤
-/// `ratio` × first attempts + `burst`. For every further attempt pays a token or more of the budget,
-/// which holds at most `burst` when the window begins, and which each first attempt feeds at most once.
-/// Attempts count when they are paid, first attempts when they end. A retry that was paid and is
-/// cancelled during its delay is not refunded: with a refund an adversary could save retries
-/// outside of a window and send them inside.
+/// `ratio` × first attempts + `burst`. For every further attempt pays a token or more of the
+/// budget, which holds at most `burst` when the window begins, and which each first attempt feeds
+/// at most once. Attempts count when they are paid, first attempts when they end. A retry that was
+/// paid and is cancelled during its delay is not refunded: with a refund an adversary could save
+/// retries outside of a window and send them inside.
 ///
 /// | what fails | [`TokenBucket`](super::TokenBucket) (100, 0.1) | `Governor::default()` |
 /// | --- | --- | --- |
@@ -90,8 +90,8 @@ const fn price(class: ReasonClass) -> u32 {
     }
 }
 
-/// What a further attempt after this failure pays of the budget, in thousandths. One token at least,
-/// because the bound counts attempts.
+/// What a further attempt after this failure pays of the budget, in thousandths. One token at
+/// least, because the bound counts attempts.
 fn attempt_price(failure: Option<&Failure>) -> u32 {
     failure.map_or(MILLI, |failure| price(failure.class()).max(MILLI))
 }
@@ -121,9 +121,9 @@ impl Governor {
         }
     }
 
-    /// A governor that allows `burst` further attempts at once, and `ratio` thousandths of one for
-    /// each first attempt that succeeds. With a ratio below 500 a client with one call a second may
-    /// be refused for longer than a second.
+    /// A governor that allows `burst` further attempts at once (after overloads a fifth of them),
+    /// and `ratio` thousandths of one for each first attempt that succeeds. With a ratio below 500
+    /// a client with one call a second may be refused for longer than a second.
     ///
     /// # Errors
     /// If `burst` is not from 1 to 500, or `ratio` not from 1 to 1000.

@@ -303,18 +303,47 @@ fn pushback_keeps_load_away_as_long_as_it_says() {
 }
 
 #[test]
-fn pushback_adds_to_the_load() {
+fn pushback_adds_to_what_an_answer_takes() {
     let mut lab = Lab::new(HealthPolicy::standard(), 2);
-    let sent = lab.send_to(1);
-    lab.pass(10 * MS);
-    lab.pool.ended(sent, lab.now, Outcome::Success, None);
+    let answer = |lab: &mut Lab, at: usize, took: Duration, hold| {
+        let sent = lab.send_to(at);
+        lab.pass(took);
+        lab.pool.ended(sent, lab.now, Outcome::Success, hold);
+    };
+    for _ in 0..64 {
+        answer(&mut lab, 1, 100 * MS, None);
+        answer(&mut lab, 0, 10 * MS, None);
+    }
+    answer(&mut lab, 0, 10 * MS, Some(120 * MS));
+    // 130 ms are more than 100, however many are in flight at the other one.
+    let sent: Vec<_> = (0..50).map(|_| lab.send().at()).collect();
+    assert_eq!(sent, [1; 50]);
+    lab.pass(31 * MS);
+    let sent: Vec<_> = (0..50).map(|_| lab.send().at()).collect();
+    assert_eq!(sent, [0; 50]);
+}
+
+#[test]
+fn a_slow_start_sends_nothing_to_one_that_has_pushed_back() {
+    let mut lab = after_failures(2, 1);
+    lab.pass(7 * SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE);
     let sent = lab.send_to(0);
-    lab.pass(10 * MS);
-    let hold = Some(90 * MS);
-    lab.pool.ended(sent, lab.now, Outcome::Success, hold);
-    // An answer takes 10 ms: only behind ten attempts at the other one is the wait longer.
-    let sent: Vec<_> = (0..11).map(|_| lab.send().at()).collect();
-    assert_eq!(sent, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+    lab.pool
+        .ended(sent, lab.now, Outcome::Success, Some(60 * SECOND));
+    assert_eq!(lab.shares(900), [0, 900]);
+}
+
+#[test]
+fn beside_one_that_has_pushed_back_the_others_are_compared() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    lab.shares(100);
+    let sent = lab.send_to(2);
+    lab.pool
+        .ended(sent, lab.now, Outcome::Success, Some(60 * SECOND));
+    let _busy: Vec<_> = (0..200).map(|_| lab.send_to(1)).collect();
+    assert_eq!(lab.shares(150), [150, 0, 0]);
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn the_past_stays_bounded() {
     );
 }
 
-/// A calm route is estimated every 8,192 attempts only.
+/// A calm route is estimated once a third of the past is new.
 #[test]
 fn the_past_is_as_long_however_seldom_it_is_estimated() {
     for every in [1024, 8192] {
