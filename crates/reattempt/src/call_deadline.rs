@@ -11,11 +11,6 @@ pub(crate) fn later(now: Instant, delay: Duration) -> Instant {
     now.checked_add(delay.min(FAR)).unwrap_or(now)
 }
 
-/// If no layer has ended a call this long after the deadline that one enforces, none will: the
-/// request has left the future of that layer, in a task of its own for example.
-#[cfg(feature = "tokio")]
-const GRACE: Duration = Duration::from_secs(1);
-
 /// The instant by which a call or one attempt must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDeadline {
@@ -36,8 +31,7 @@ impl CallDeadline {
         }
     }
 
-    /// One that a layer enforces. If none does, a recovery layer that leaves a call to it returns
-    /// the server's failure a second later.
+    /// One that a layer enforces.
     #[must_use]
     pub const fn enforced(at: Instant) -> Self {
         Self { at, enforced: true }
@@ -53,12 +47,6 @@ impl CallDeadline {
     #[must_use]
     pub fn passed(&self, now: Instant) -> bool {
         now >= self.at
-    }
-
-    /// When a call that was left to this deadline has outlived it.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn outlived(self, now: Instant) -> Instant {
-        later(now.max(self.at), GRACE)
     }
 
     /// The earlier of two; at the same instant, the enforced one.

@@ -89,3 +89,28 @@ fn a_slow_backend_gets_less_than_its_share() {
     assert!(without > 30.0, "{without}");
     assert!(with < 10.0, "{with}");
 }
+
+/// One of three backends fails for a second and stays ejected, unless a probe brings it back: a
+/// hedge that is not the last attempt of its call. Later the two others are slow.
+#[test]
+fn a_hedge_that_may_lose_brings_a_backend_back() {
+    let backend =
+        |fault: Value| json!({"servers": 100, "latency": {"fixed_ms": 1}, "faults": [fault]});
+    let slow = || backend(json!({"from_s": 7, "to_s": 60, "kind": "slow", "factor": 200}));
+    let fails = backend(json!({"from_s": 5, "to_s": 6, "kind": "error"}));
+    let scenario = json!({
+        "seed": 3, "duration_s": 30, "warmup_s": 20, "clients": 1,
+        "arrivals": [{"per_s": 30}],
+        "call": {"method": "GET", "path": "/", "timeout_ms": 2000},
+        "backends": [slow(), fails, slow()],
+    });
+    let mean = |attempts: u32| {
+        let hedge = json!({"maxAttempts": attempts, "delay": "0.05s"});
+        let mut policy = http(json!({"hedge": hedge}));
+        let health = json!({"baseEjectionTime": "300s", "maxEjectionTime": "300s"});
+        policy["with"] = json!({"health": health});
+        outcome(scenario.clone(), policy).latency_ms.mean.unwrap()
+    };
+    assert!(mean(3) < 50.0, "{}", mean(3));
+    assert!(mean(2) > 150.0, "{}", mean(2));
+}

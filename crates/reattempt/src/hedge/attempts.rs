@@ -38,12 +38,8 @@ where
                     let outcome = ready!(future.poll(cx));
                     return Poll::Ready(self.passed(outcome));
                 }
-                StateProj::Expired { hedging, outlived } => {
-                    if !hedging.poll_sleep(*outlived, cx) {
-                        return Poll::Pending;
-                    }
-                    return Poll::Ready(self.outlived());
-                }
+                // The `Deadline` layer above polls its timer next, in this same poll.
+                StateProj::Expired => return Poll::Pending,
                 StateProj::Done => polled_after_completion("HedgeFuture"),
             }
             match self.as_mut().poll_attempts(cx) {
@@ -115,20 +111,6 @@ where
             self.as_mut().send(at, ready)?;
         }
         ControlFlow::Continue(readied)
-    }
-
-    /// The call has outlived its deadline, so no layer enforces that.
-    #[cold]
-    fn outlived(self: Pin<&mut Self>) -> Outcome<S, Req> {
-        let before = self.project().state.project_replace(State::Done);
-        let StateOwned::Expired { mut hedging, .. } = before else {
-            polled_after_completion("HedgeFuture")
-        };
-        let Some(last) = hedging.last.take() else {
-            polled_after_completion("HedgeFuture")
-        };
-        hedging.over();
-        last
     }
 
     /// The call passed through. If no layer below claimed it, it is counted here (A6: every RPC

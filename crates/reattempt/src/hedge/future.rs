@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{Classify, HasCallContext, HedgePolicy, Replay, Verdict};
 use pin_project_lite::pin_project;
@@ -48,7 +48,7 @@ pin_project! {
         // 4 % of a hedged call that is pending.
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if !matches!(this.state, State::First { first: None, .. } | State::Expired { .. } | State::Done) {
+            if !matches!(this.state, State::First { first: None, .. } | State::Expired | State::Done) {
                 this.abandoned();
             }
         }
@@ -68,7 +68,7 @@ pin_project! {
         /// Another recovery layer acts on the call, or none does.
         Passed { #[pin] future: F },
         /// Nothing more is sent: the deadline above ends the call.
-        Expired { hedging: Box<H>, outlived: Instant },
+        Expired,
         /// The outcome was returned.
         Done,
     }

@@ -148,15 +148,12 @@ where
                 effects.refused(refused);
                 match refused.then {
                     Withdrawn::OthersGoOn => {}
-                    Withdrawn::Over { expire, .. } => {
+                    Withdrawn::Over { expire: true, .. } => self.expire(),
+                    Withdrawn::Over { .. } => {
                         let last = hedging.last.take().or_else(|| ready.err().map(Err));
-                        match last {
-                            Some(last) if expire => self.expire(last),
-                            Some(last) => {
-                                self.end();
-                                return ControlFlow::Break(last);
-                            }
-                            None => {}
+                        if let Some(outcome) = last {
+                            self.end();
+                            return ControlFlow::Break(outcome);
                         }
                     }
                 }

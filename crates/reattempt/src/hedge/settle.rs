@@ -103,16 +103,12 @@ where
                     hedging.waiters.extend(waiter);
                 }
             }
-            ends => {
+            HedgeAction::Expire => self.expire(),
+            HedgeAction::Return(stopped) => {
                 let last = hedging.last.take().filter(|_| facts.cut_off);
-                let last = last.unwrap_or(outcome);
-                let HedgeAction::Return(stopped) = ends else {
-                    self.expire(last);
-                    return ControlFlow::Continue(());
-                };
                 self.as_mut().end();
                 self.config.settings.effects(context).ended(stopped);
-                return ControlFlow::Break(last);
+                return ControlFlow::Break(last.unwrap_or(outcome));
             }
         }
         ControlFlow::Continue(())
@@ -162,11 +158,7 @@ where
             let mut failed = FailedAttempt::of_cut_off(facts);
             match effects.one_failed(&mut call.hedging.driver, &mut failed, call.policy) {
                 HedgeAction::Go => {}
-                HedgeAction::Expire => {
-                    if let Some(last) = call.hedging.last.take() {
-                        self.as_mut().expire(last);
-                    }
-                }
+                HedgeAction::Expire => self.as_mut().expire(),
                 HedgeAction::Return(stopped) => {
                     let last = call.hedging.last.take();
                     self.as_mut().end();
@@ -207,25 +199,10 @@ where
         this.source.shed();
     }
 
-    /// Nothing more is sent, and the deadline ends the call. If no layer enforces that, this is the
-    /// outcome.
-    #[cold]
-    pub(super) fn expire(self: Pin<&mut Self>, last: Outcome<S, Req>) {
+    /// Nothing more is sent, and the deadline ends the call: nothing is held until then.
+    pub(super) fn expire(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let mut hedging = match this.state.as_mut().project_replace(State::Done) {
-            StateOwned::First {
-                beside: Beside::Runs(hedging),
-                ..
-            }
-            | StateOwned::Others { hedging, .. } => hedging,
-            _ => return,
-        };
-        hedging.last = Some(last);
-        hedging.others.clear();
-        hedging.waiters.clear();
-        let (now, deadline) = (clock::now(), this.source.context_mut().deadline());
-        let outlived = deadline.map_or(now, |deadline| deadline.outlived(now));
-        this.state.set(State::Expired { hedging, outlived });
+        this.state.set(State::Expired);
         this.source.shed();
     }
 }

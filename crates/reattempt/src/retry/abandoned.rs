@@ -36,10 +36,8 @@ where
                 }
             }
             StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
-            // Its end is recorded.
-            StateProj::Between { failing, .. } if matches!(failing.next, Next::Expire) => return,
             StateProj::Between { failing, .. } => (failing, None),
-            StateProj::Done => return,
+            StateProj::Expired | StateProj::Done => return,
         };
         if let Some(asked) = asked {
             asked.failed.stop(stopped);
@@ -64,8 +62,8 @@ impl<F, O> State<F, O> {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",
-                Next::Expire => "Expired",
             },
+            Self::Expired => "Expired",
             Self::Done => "Done",
         }
     }

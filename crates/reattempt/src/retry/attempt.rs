@@ -22,7 +22,7 @@ const MOST_AT_ONCE: u32 = 4;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
-    S: Service<Req> + Clone,
+    S: Service<Req>,
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
@@ -109,11 +109,9 @@ where
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
             Action::Expire => {
-                failing
-                    .as_mut()
-                    .expire(this.source.context_mut().deadline());
                 this.source.shed();
-                Some(outcome)
+                this.state.set(State::Expired);
+                return ControlFlow::Continue(());
             }
             Action::Ask(asked) => {
                 let deciding = Box::new(Deciding {
@@ -168,21 +166,6 @@ where
         }
     }
 
-    /// The call has outlived its deadline, so no layer enforces that: the failure is returned.
-    /// Without one the attempt is sent after all.
-    #[cold]
-    pub(super) fn outlived(self: Pin<&mut Self>) -> ControlFlow<Outcome<S, Req>> {
-        let mut this = self.project();
-        if let StateProj::Between { failing, kept } = this.state.as_mut().project() {
-            if let Some(kept) = kept.take() {
-                this.state.set(State::Done);
-                return ControlFlow::Break(kept);
-            }
-            failing.as_mut().then(Next::AtOnce);
-        }
-        ControlFlow::Continue(())
-    }
-
     /// The service is ready: send the next attempt, unless the deadline has passed.
     pub(super) fn send(self: Pin<&mut Self>) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.project();
@@ -203,15 +186,12 @@ where
         };
         if resume != Resume::Send {
             effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
-            if resume == Resume::Return {
-                if let Some(kept) = kept.take() {
-                    this.state.set(State::Done);
-                    return ControlFlow::Break(kept);
-                }
+            if let (Resume::Return, Some(kept)) = (resume, kept.take()) {
+                this.state.set(State::Done);
+                return ControlFlow::Break(kept);
             }
-            failing.as_mut().expire(context.deadline());
-            // No readiness is held meanwhile.
-            *service = service.clone();
+            this.source.shed();
+            this.state.set(State::Expired);
             return ControlFlow::Continue(());
         }
         let next = NextAttempt {

@@ -25,7 +25,7 @@ pub(super) struct Deciding<O> {
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
-    S: Service<Req> + Clone,
+    S: Service<Req>,
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {

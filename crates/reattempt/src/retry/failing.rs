@@ -2,13 +2,12 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
 use crate::call::pool::Pool;
 use crate::driver::RetryDriver;
 use crate::machine::Wait;
-use crate::{AttemptKind, CallContext, CallDeadline, Failure};
+use crate::{AttemptKind, CallContext, Failure};
 use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
@@ -30,8 +29,6 @@ pub(super) enum Next {
     Ready,
     /// The same, and nothing was waited for.
     AtOnce,
-    /// Nothing is sent: the deadline above ends the call.
-    Expire,
 }
 
 pin_project! {
@@ -76,28 +73,15 @@ impl Failing {
         *self.project().next = next;
     }
 
-    pub(super) fn wait(mut self: Pin<&mut Self>, wait: &Wait) {
-        let this = self.as_mut().project();
+    pub(super) fn wait(self: Pin<&mut Self>, wait: &Wait) {
+        let mut this = self.project();
         *this.kind = wait.kind;
         if !wait.nudge {
             *this.waiter = None;
         }
-        if let Some(until) = wait.until {
-            self.sleep_until(until);
-        }
-    }
-
-    /// The call is left to its deadline, until it has outlived that.
-    #[cold]
-    pub(super) fn expire(mut self: Pin<&mut Self>, deadline: Option<CallDeadline>) {
-        let this = self.as_mut().project();
-        (*this.next, *this.waiter) = (Next::Expire, None);
-        let now = clock::now();
-        self.sleep_until(deadline.map_or(now, |deadline| deadline.outlived(now)));
-    }
-
-    fn sleep_until(self: Pin<&mut Self>, until: Instant) {
-        let (mut this, until) = (self.project(), until.into());
+        let Some(until) = wait.until.map(tokio::time::Instant::from_std) else {
+            return;
+        };
         match this.sleep.as_mut().as_pin_mut() {
             Some(sleep) => sleep.reset(until),
             None => this.sleep.set(Some(tokio::time::sleep_until(until))),

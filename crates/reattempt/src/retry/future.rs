@@ -63,12 +63,14 @@ pin_project! {
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
         /// An attempt failed, and the strategy finishes its decision.
         Deciding { deciding: Box<Deciding<O>> },
-        /// An attempt failed, and another one follows or the deadline ends the call.
+        /// An attempt failed, and another one follows.
         Between {
             failing: Pin<Box<Failing>>,
-            // The failure that may still be returned.
+            // The failure that a gate still ahead may return.
             kept: Option<O>,
         },
+        /// Nothing more is sent: the deadline above ends the call.
+        Expired,
         /// The outcome was returned.
         Done,
     }
@@ -90,7 +92,7 @@ pub(super) enum Sent<O> {
 
 impl<S, C, Req> Future for RetryFuture<S, C, Req>
 where
-    S: Service<Req> + Clone,
+    S: Service<Req>,
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
@@ -136,7 +138,7 @@ where
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
-    S: Service<Req> + Clone,
+    S: Service<Req>,
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
@@ -242,10 +244,6 @@ where
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Next::Expire => {
-                        ready!(failing.as_mut().poll_wait(cx));
-                        self.as_mut().outlived()
-                    }
                     Next::Ready | Next::AtOnce => {
                         let Source::Template { service, .. } = this.source else {
                             polled_after_completion("RetryFuture")
@@ -262,6 +260,8 @@ where
                         }
                     }
                 },
+                // The `Deadline` layer above polls its timer next, in this same poll.
+                StateProj::Expired => return Poll::Pending,
                 StateProj::Done => polled_after_completion("RetryFuture"),
             };
             if let ControlFlow::Break(outcome) = step {

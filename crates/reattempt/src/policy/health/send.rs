@@ -89,7 +89,7 @@ impl Pool {
         let second = if second < len { second } else { from_the_front };
         let one: &Member = self.members.get(first)?;
         let other: &Member = self.members.get(second)?;
-        let (at, member) = if other.is_less_loaded_than(one) {
+        let (at, member) = if other.load().is_less_than(one.load()) {
             (second, other)
         } else {
             (first, one)
@@ -152,17 +152,22 @@ impl Pool {
         }
     }
 
-    /// The better one of two that have not pushed back; or one that has, if even so it would answer
-    /// sooner, or if all have.
+    /// The better one of two that have not pushed back. One that has takes its place if it is drawn
+    /// and would answer sooner even so; if all have, the better one of two of them.
     fn choose(&self, now: u64, may: &dyn Fn(usize) -> bool) -> Option<usize> {
-        let wait = |at: usize| self.members[at].held_for(now);
-        let Some(free) = self.better_of_two(now, &|at| may(at) && wait(at) == 0) else {
+        let is_free = |at: usize| self.members[at].held_for(now) == 0;
+        let Some(free) = self.better_of_two(now, &|at| may(at) && is_free(at)) else {
             return self.better_of_two(now, may);
         };
-        let answers_after = |at: &usize| self.members[*at].latency() + wait(*at);
-        let held = (0..self.members.len()).filter(|at| wait(*at) > 0 && may(*at));
-        let sooner = held.filter(|at| answers_after(at) < answers_after(&free));
-        sooner.min_by_key(answers_after).or(Some(free))
+        let drawn = self.any(may).filter(|at| !is_free(*at));
+        let better = |at: &usize| {
+            let (held, free) = (&self.members[*at], &self.members[free]);
+            let (held_load, free_load) = (held.load_at(now), free.load_at(now));
+            held_load.answers_sooner_than(free_load)
+                && held_load.is_less_than(free_load)
+                && self.has_its_share(held, now)
+        };
+        drawn.filter(better).or(Some(free))
     }
 
     fn better_of_two(&self, now: u64, may: &dyn Fn(usize) -> bool) -> Option<usize> {
@@ -171,7 +176,8 @@ impl Pool {
             return Some(first);
         };
         let (one, other) = (&self.members[first], &self.members[second]);
-        let takes_other = !self.has_its_share(one, now) || other.is_less_loaded_than(one);
+        let less_loaded = other.load_at(now).is_less_than(one.load_at(now));
+        let takes_other = !self.has_its_share(one, now) || less_loaded;
         let other_too = self.has_its_share(other, now);
         Some(if takes_other && other_too {
             second

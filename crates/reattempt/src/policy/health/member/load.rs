@@ -10,6 +10,34 @@ pub(super) const UNKNOWN: u64 = 1;
 /// Nanoseconds: 68 seconds. Twice it is no overflow.
 const LONGEST: u64 = 1 << 36;
 
+/// What an attempt would meet at a backend.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::policy::health) struct Load {
+    /// Attempts in flight.
+    queue: u64,
+    /// In nanoseconds.
+    wait: u64,
+}
+
+impl Load {
+    /// However many are in flight: a pushback says when, not how many.
+    pub(in crate::policy::health) const fn answers_sooner_than(self, other: Self) -> bool {
+        self.wait < other.wait
+    }
+
+    /// Waits that differ by less than a factor of two count as equal, because they would say more
+    /// of chance than of the backends.
+    #[inline]
+    pub(in crate::policy::health) const fn is_less_than(self, other: Self) -> bool {
+        if self.wait > 2 * other.wait || other.wait > 2 * self.wait {
+            (self.queue + 1).saturating_mul(self.wait)
+                < (other.queue + 1).saturating_mul(other.wait)
+        } else {
+            self.queue < other.queue
+        }
+    }
+}
+
 impl Member {
     /// An attempt is sent to it.
     #[inline]
@@ -31,17 +59,21 @@ impl Member {
         self.latency.load(Relaxed)
     }
 
-    /// Whether it is less loaded than the other. Latencies that differ by less than a factor of two
-    /// count as equal, because they would say more of chance than of the backends.
+    /// What an attempt would meet at it, without its pushback.
     #[inline]
-    pub(in crate::policy::health) fn is_less_loaded_than(&self, other: &Self) -> bool {
-        let (own, of_other) = (self.latency.load(Relaxed), other.latency.load(Relaxed));
-        let queue = u64::from(self.in_flight.load(Relaxed));
-        let of_others = u64::from(other.in_flight.load(Relaxed));
-        if own > 2 * of_other || of_other > 2 * own {
-            (queue + 1).saturating_mul(own) < (of_others + 1).saturating_mul(of_other)
-        } else {
-            queue < of_others
+    pub(in crate::policy::health) fn load(&self) -> Load {
+        Load {
+            queue: self.in_flight.load(Relaxed).into(),
+            wait: self.latency.load(Relaxed),
+        }
+    }
+
+    /// What an attempt would meet at it: the rest of its pushback adds to what an answer takes.
+    pub(in crate::policy::health) fn load_at(&self, now: u64) -> Load {
+        let load = self.load();
+        Load {
+            wait: load.wait + self.held_for(now),
+            ..load
         }
     }
 
