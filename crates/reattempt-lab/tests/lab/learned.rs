@@ -83,6 +83,26 @@ fn the_share_is_spent_as_well_as_by_the_best_delay() {
     }
 }
 
+#[test]
+fn a_small_share_is_spent_as_well() {
+    check(
+        1.0,
+        &json!({"lognormal": {"median_ms": 10, "sigma": 1}}),
+        &json!([]),
+    );
+}
+
+/// Every second all service times are three times as long for 100 ms.
+#[test]
+fn servers_that_are_slow_together_cost_the_share() {
+    let slow = |second: u32| {
+        let from = f64::from(second) + 0.3;
+        json!({"kind": "slow", "from_s": from, "to_s": from + 0.1, "factor": 3})
+    };
+    let slow: Vec<_> = (0..60).map(slow).collect();
+    check(5.0, &json!({"exponential_ms": 10}), &json!(slow));
+}
+
 /// 5 % of the attempts belong to a mode twenty times as slow.
 #[test]
 fn two_modes_cost_the_share_whatever_it_is() {

@@ -39,8 +39,8 @@ const SLOW: f32 = 0.05;
 ///
 /// The delay is the one that this share of the route's calls exceeds, learned from every attempt:
 /// one that was cancelled took at least as long as it ran. It begins after 64 attempts, carefully,
-/// and follows a route whose slow calls become more or slower within some 2,000 calls. What changes
-/// little is found once a third more calls are known.
+/// and follows a route whose slow calls become more or slower within some 2,000 calls. A
+/// change that leaves as many slow as before, or that is small, is found within some 8,000 more.
 ///
 /// - **Bounds.** Over some thousands of calls no more than the share is sent, and in a second no
 ///   more than the share and 1.5 percent of the calls (below some 50 calls a second for each
