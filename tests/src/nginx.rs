@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::process::{Folder, free_port, is_installed, signal};
 
-/// The time limit of the start.
+/// The timeout of the start.
 const START: Duration = Duration::from_secs(40);
 
 /// For the `server` block: further calls wait for a free stream, and a connection ends after a

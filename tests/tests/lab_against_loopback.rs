@@ -109,7 +109,7 @@ fn layers(policy: &Value) -> Http {
     let policies = HttpPolicies::parse(&policy.to_string()).unwrap().policies;
     let stack = ServiceBuilder::new()
         .layer(RouteLayer::new(policies))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .map_err(BoxError::from)
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(
@@ -117,7 +117,7 @@ fn layers(policy: &Value) -> Http {
             MaxAttempts::standard(),
         ))
         .layer(HedgeLayer::by_policy(HttpClassifier::new()))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .map_err(BoxError::from)
         .layer(PushbackLayer::new(HttpPushback::new()))
         .service(client());

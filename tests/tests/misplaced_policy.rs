@@ -56,7 +56,7 @@ async fn said(build: Build, policy: Option<RoutePolicy>) -> String {
     heard[0].clone()
 }
 
-/// A policy's time limit that no layer enforces, or that is attached too late.
+/// A policy's timeout that no layer enforces, or that is attached too late.
 #[tokio::test(start_paused = true)]
 async fn a_policys_time_limit_that_cannot_work_is_said() {
     let cases: [(&str, Build); 5] = [
@@ -69,15 +69,15 @@ async fn a_policys_time_limit_that_cannot_work_is_said() {
             |inner| stack!(retry(), limited() => inner),
         ),
         (
-            "RetryLayer got a policy with a time limit",
+            "RetryLayer got a policy with a timeout",
             |inner| stack!(limited(), retry() => inner),
         ),
         (
-            "RetryLayer got a policy with a time limit",
-            |inner| stack!(limited(), retry(), DeadlineLayer::unlimited() => inner),
+            "RetryLayer got a policy with a timeout",
+            |inner| stack!(limited(), retry(), DeadlineLayer::no_timeout() => inner),
         ),
         (
-            "HedgeLayer got a policy with a time limit",
+            "HedgeLayer got a policy with a timeout",
             |inner| stack!(limited(), hedge() => inner),
         ),
     ];
@@ -115,12 +115,12 @@ async fn a_policys_attempt_limit_that_no_layer_enforces_warns() {
     ];
     for (layer, build) in cases {
         let said = said(build, None).await;
-        let want = format!("{layer} got a policy with a time limit for each attempt");
+        let want = format!("{layer} got a policy with a timeout for each attempt");
         assert!(said.starts_with(&want), "{said}");
     }
     let listener = listen();
     let probe = probe([attempt(1).after(ms(1))]);
-    let right = stack!(each(), retry(), DeadlineLayer::unlimited() => probe.inner());
+    let right = stack!(each(), retry(), DeadlineLayer::no_timeout() => probe.inner());
     let outcome = right.oneshot(probe.request()).await;
     assert_eq!(told(&outcome), Told::Answer(1));
     assert!(listener.heard().is_empty());

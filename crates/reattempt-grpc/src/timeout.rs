@@ -18,7 +18,7 @@
 //! # async fn main() -> Result<(), std::convert::Infallible> {
 //! let service = ServiceBuilder::new()
 //!     .layer(GrpcTimeoutLayer)
-//!     .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+//!     .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
 //!     .service_fn(|_: Request<()>| std::future::pending::<Result<Response<Empty<Bytes>>, std::convert::Infallible>>());
 //! let began = tokio::time::Instant::now();
 //! let request = Request::builder().header("grpc-timeout", "250m").body(()).unwrap();

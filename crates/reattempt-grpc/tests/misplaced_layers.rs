@@ -98,7 +98,7 @@ async fn layers_in_their_places_say_nothing() {
     let listener = listen::listen();
     let service = ServiceBuilder::new()
         .layer(GrpcTimeoutLayer)
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(bucket())
         .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .layer(PreviousAttemptsLayer)

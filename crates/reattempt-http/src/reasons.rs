@@ -43,7 +43,7 @@ retry_reasons! {
     pub HTTP_CONNECTION_CLOSED(false, false);
     /// The connection failed while the request was in flight.
     pub HTTP_CONNECTION_RESET(false, false);
-    /// No response within the time limit of one attempt.
+    /// No response within the timeout of one attempt.
     pub HTTP_TIMEOUT(false, false, overload);
     /// The response body failed.
     pub HTTP_BODY_FAILED(false, false);

@@ -47,7 +47,7 @@ pub enum TransportFault {
     ConnectionClosed,
     /// The connection failed while the request was in flight.
     ConnectionReset,
-    /// No response within the attempt's time limit.
+    /// No response within the attempt's timeout.
     Timeout,
     /// The response violates the protocol.
     Protocol,

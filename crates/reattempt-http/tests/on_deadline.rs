@@ -91,7 +91,7 @@ async fn with_policy(members: &str, options: &Options) -> (End, u32) {
         .layer(RouteLayer::new(
             table.iter().next().map(Arc::clone).unwrap(),
         ))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .layer(RetryLayer::by_policy(HttpClassifier::new()))
         .layer(HedgeLayer::by_policy(HttpClassifier::new()))
         .layer(PushbackLayer::new(HttpPushback::new()))

@@ -7,7 +7,7 @@
 //! | from the outside in | what it does |
 //! | --- | --- |
 //! | [`RouteLayer`] | attaches the policy of this route or method |
-//! | [`DeadlineLayer`] | attaches the time limit and enforces it |
+//! | [`DeadlineLayer`] | attaches the timeout and enforces it |
 //! | [`ThrottleLayer`] | attaches the server's token bucket |
 //! | [`RetryLayer`] | sends again after a failure, with a reason |
 //! | [`HedgeLayer`] | sends again before a failure |

@@ -126,7 +126,7 @@ impl Caller<'_> {
         let plan = self.plan();
         let scenario = &self.world.scenario;
         let odd = |of: &StrategyPlan| matches!(of, StrategyPlan::Odd(_));
-        // Attempts that always reach their own time limit are retried as long as they fail.
+        // Attempts that always reach their own timeout are retried as long as they fail.
         let endless = plan.again
             || facts.attempt_limit.is_some()
             || facts.misplaced

@@ -66,13 +66,13 @@ pub(crate) enum Acts {
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) acts: Acts,
-    /// The time limit that the recovery layer sees, and whether a layer above it enforces it.
+    /// The timeout that the recovery layer sees, and whether a layer above it enforces it.
     pub(crate) limit: Option<(u64, bool)>,
     /// The limit had passed before anything could be sent.
     pub(crate) refused: bool,
     /// The limit had passed before the recovery layer could see the call.
     pub(crate) unseen: bool,
-    /// The time limit of each attempt.
+    /// The timeout of each attempt.
     pub(crate) attempt_limit: Option<u64>,
     /// When attempts are cut off, if a layer below enforces the caller's limit.
     pub(crate) cut_at: Option<u64>,

@@ -19,7 +19,7 @@ pub(crate) enum Takes {
     /// After this many milliseconds; 0 is at once and without a timer.
     Ms(u64),
     Never,
-    /// At the exact instant of its time limit; never if there is none.
+    /// At the exact instant of its timeout; never if there is none.
     TillLimit,
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum Event {
         place: usize,
         number: u32,
         kind: AttemptKind,
-        /// The time limit in its context.
+        /// The timeout in its context.
         limit: Option<u64>,
     },
     /// The attempt ended by itself: with the server's result, or because its body failed.

@@ -11,7 +11,7 @@ use crate::throttle::ThrottlePlan;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Route,
-    /// With or without a time limit of its own.
+    /// With or without a timeout of its own.
     Deadline(Option<u64>),
     Throttle,
     Retry,
@@ -100,7 +100,7 @@ pub(crate) struct CallPlan {
     pub(crate) idempotency: Idempotency,
     pub(crate) get: bool,
     pub(crate) body: BodyPlan,
-    /// The caller's own time limit.
+    /// The caller's own timeout.
     pub(crate) limit: Option<u64>,
     pub(crate) strategy: Option<StrategyPlan>,
     pub(crate) policy: Option<PolicyPlan>,

@@ -123,7 +123,7 @@ where
     match kind {
         Kind::Route => Stack::new(RouteLayer::new(router.clone()).layer(inner)),
         Kind::Deadline(Some(limit)) => Stack::new(DeadlineLayer::new(ms(limit)).layer(inner)),
-        Kind::Deadline(None) => Stack::new(DeadlineLayer::unlimited().layer(inner)),
+        Kind::Deadline(None) => Stack::new(DeadlineLayer::no_timeout().layer(inner)),
         Kind::Throttle => Stack::new(ThrottleLayer::new(throttles[0].clone()).layer(inner)),
         Kind::Retry => {
             let strategy = scenario.strategy.make(world);

@@ -33,7 +33,7 @@ async fn the_callers_deadline_is_deadline_exceeded_every_time() {
     server.seen_when(left).await;
 }
 
-/// A server's own time limit, long before the caller's deadline, is returned unchanged.
+/// A server's own timeout, long before the caller's deadline, is returned unchanged.
 #[tokio::test]
 async fn a_timeout_of_the_servers_own_passes_unchanged() {
     let server = Server::start([Step::Fail(Status::cancelled("Timeout expired"))]).await;
@@ -47,7 +47,7 @@ async fn a_timeout_of_the_servers_own_passes_unchanged() {
     assert_eq!(watch.info().stopped(), Some(StopReason::Fatal));
 }
 
-/// A channel with tonic's time limit for each attempt.
+/// A channel with tonic's timeout for each attempt.
 fn limited(server: &Server) -> tonic::transport::Channel {
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address()));
     let endpoint = endpoint.expect("an address");

@@ -28,7 +28,7 @@ const SERVICE_CONFIG: &str = r#"{"methodConfig": [{
     "timeout": "30s"
 }]}"#;
 
-/// The time limit of one attempt, for which a stopped member can block a call.
+/// The timeout of one attempt, for which a stopped member can block a call.
 const ATTEMPT: Duration = Duration::from_millis(1500);
 
 #[derive(Clone)]

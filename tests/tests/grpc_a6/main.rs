@@ -121,7 +121,7 @@ impl Channel {
         let service = ServiceBuilder::new()
             .layer(RouteLayer::new(self.config.clone()))
             .layer(GrpcTimeoutLayer)
-            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+            .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
             .layer(MessageLimitLayer::new())
             .layer(ReplayBodyLayer::new())

@@ -64,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// The earlier of the caller's time limit and the method's (R80).
+    /// The earlier of the caller's timeout and the method's (R80).
     fn deadline(&self) -> Option<u64> {
         match (self.timeout_ms, self.method.timeout_ms) {
             (Some(own), Some(configs)) => Some(own.min(configs)),

@@ -28,7 +28,7 @@ pub(crate) const MAX_TOKENS: u64 = 10;
 /// `tokenRatio` has more than three decimal places, which are cut.
 pub(crate) const MILLI_RATIO: u64 = 1733;
 
-/// The time limit of an attempt, up to its head.
+/// The timeout of an attempt, up to its head.
 pub(crate) const ATTEMPT_LIMIT: Duration = Duration::from_millis(70);
 
 /// The same values as the service config below.
@@ -118,7 +118,7 @@ pub(crate) fn stack(
     ServiceBuilder::new()
         .layer(RouteLayer::new(config.clone()))
         .layer(GrpcTimeoutLayer)
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(
             ReplayBodyLayer::new()

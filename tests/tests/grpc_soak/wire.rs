@@ -142,7 +142,7 @@ fn stack(
     ServiceBuilder::new()
         .layer(RouteLayer::new(config.clone()))
         .layer(GrpcTimeoutLayer)
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(
             ReplayBodyLayer::new()

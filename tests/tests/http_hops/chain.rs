@@ -23,7 +23,7 @@ pub(crate) struct Habits {
     pub(crate) tell: bool,
     /// Has its own throttle: ten tokens, a tenth of a token gained per success.
     pub(crate) throttled: bool,
-    /// The time limit of each attempt.
+    /// The timeout of each attempt.
     pub(crate) attempt: Option<Duration>,
 }
 
@@ -62,13 +62,13 @@ pub(crate) fn client(next: Next, habits: Habits) -> Next {
         .layer(BoxCloneSyncService::layer())
         .option_layer(habits.tell.then_some(GaveUpLayer))
         .layer(RouteLayer::new(Arc::new(policy)))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .option_layer(habits.throttled.then(|| ThrottleLayer::new(bucket)))
         .layer(RetryLayer::new(
             HttpClassifier::new(),
             MaxAttempts::new(3, backoff),
         ))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .option_layer(habits.tell.then_some(AttemptHeadersLayer::new()))
         .service(next)
 }

@@ -152,7 +152,7 @@ async fn a_hop_without_the_signals_adds_its_own_and_one_more_factor() {
     assert_eq!(chain.called(1).await, [1, 1, 3, 9, 27]);
 }
 
-/// The time limit shrinks from hop to hop: a tenth of a second at the bottom, four times as long
+/// The timeout shrinks from hop to hop: a tenth of a second at the bottom, four times as long
 /// per hop further up.
 fn patient(habits: Habits) -> [Habits; HOPS] {
     let limit = |at| Duration::from_millis(100 * 4_u64.pow((HOPS - 1 - at) as u32));
@@ -179,7 +179,7 @@ async fn a_bottom_that_hangs_is_tried_by_the_hop_above_it_alone() {
     );
 }
 
-/// If all hops have the same time limit per attempt, the signal of the hop below comes with the
+/// If all hops have the same timeout per attempt, the signal of the hop below comes with the
 /// timeout.
 #[tokio::test(start_paused = true)]
 async fn time_that_is_over_for_all_is_not_tried_again_by_all() {

@@ -56,7 +56,7 @@ fn stack(
     let stack = ServiceBuilder::new()
         .map_err(BoxError::from)
         .layer(RouteLayer::new(ServiceConfig::parse(policy).unwrap()))
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(RetryLayer::new(classifier, never).observer(observer.clone()))
         .layer(HedgeLayer::by_policy(classifier).observer(observer))
         .layer(PushbackLayer::new(GrpcPushback))

@@ -45,14 +45,14 @@ fn stack(
     let observer = Arc::new(recorder.clone());
     let stack = ServiceBuilder::new()
         .layer(RouteLayer::new(policies))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .map_err(BoxError::from)
         .layer(
             RetryLayer::new(HttpClassifier::new(), MaxAttempts::standard())
                 .observer(observer.clone()),
         )
         .layer(HedgeLayer::by_policy(HttpClassifier::new()).observer(observer))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .map_err(BoxError::from)
         .layer(PushbackLayer::new(HttpPushback::new()))
         .service(tower::service_fn(move |_: Request<Bytes>| {

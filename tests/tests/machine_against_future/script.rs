@@ -26,7 +26,7 @@ pub(crate) struct Script {
     pub(crate) idempotent: bool,
     /// Maximum, ratio, and failures counted before the call.
     bucket: Option<(u32, u32, u32)>,
-    /// The time limit, and whether a `Deadline` layer enforces it.
+    /// The timeout, and whether a `Deadline` layer enforces it.
     pub(crate) limit: Option<(u64, bool)>,
     pub(crate) mode: Mode,
     pub(crate) steps: Vec<Attempt>,

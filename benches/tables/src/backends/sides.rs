@@ -124,7 +124,7 @@ fn draws() -> HasherRng<BuildHasherDefault<DefaultHasher>> {
     HasherRng::with_hasher(BuildHasherDefault::default())
 }
 
-/// The time limit of an attempt.
+/// The timeout of an attempt.
 fn attempts<S>(backends: S) -> Client
 where
     S: tower::Service<Call<()>, Response = (), Error = BoxError> + Clone + Send + 'static,

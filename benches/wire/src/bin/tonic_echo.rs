@@ -178,7 +178,7 @@ macro_rules! stack {
                 ServiceConfig::parse(SERVICE_CONFIG).expect("a service config"),
             ))
             .layer(GrpcTimeoutLayer)
-            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+            .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
             .layer(ReplayBodyLayer::new())
             .layer($retry)

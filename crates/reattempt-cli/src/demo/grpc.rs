@@ -56,7 +56,7 @@ pub(crate) async fn run(
     let stack = ServiceBuilder::new()
         // The service config also provides the throttle.
         .layer(RouteLayer::new(config))
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
         .layer(

@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) calls: usize,
     /// Calls per second.
     pub(crate) rate: u32,
-    /// The time limit of a call, on both sides.
+    /// The timeout of a call, on both sides.
     pub(crate) limit: Duration,
 }
 

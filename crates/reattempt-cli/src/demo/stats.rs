@@ -66,7 +66,7 @@ impl Side {
         stopped.filter(|call| call.stopped() == Some(gate)).count()
     }
 
-    /// The number of calls that ended at their time limit.
+    /// The number of calls that ended at their timeout.
     pub(crate) fn timeouts(&self) -> usize {
         let timeout = |call: &&CallRecord| matches!(&call.seen, Err(seen) if seen == "timeout");
         self.records.iter().filter(timeout).count()

@@ -117,7 +117,7 @@ where
         .service(client))
 }
 
-/// A call through that stack, with the caller's own time limit, which tower's layers do not know.
+/// A call through that stack, with the caller's own timeout, which tower's layers do not know.
 pub(crate) async fn call<S, Fut>(
     limit: Duration,
     stack: S,

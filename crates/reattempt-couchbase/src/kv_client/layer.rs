@@ -34,9 +34,9 @@ pub const KV_TIMEOUT: Duration = Duration::from_millis(2500);
 /// | a stale configuration | another node is asked at once; if the key has moved, the retry is sent at once | RFC 0024, [`StaleKvConfig`] |
 /// | a node that never answers | a call or attempt that times out asks another node too | RFC 0024, Conclusion |
 ///
-/// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set time limits,
+/// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set timeouts,
 /// also longer ones, a throttle, another strategy or hedging, and the caller's own settings on the
-/// request override both; a time limit of the caller only shortens. Clones share the throttle;
+/// request override both; a timeout of the caller only shortens. Clones share the throttle;
 /// so do the services that one layer makes.
 ///
 /// Below it, the client reports node and stage of an attempt in progress
@@ -115,7 +115,7 @@ impl KvClientLayer {
     /// limit retries without end.
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
-        self.deadline = DeadlineLayer::unlimited();
+        self.deadline = DeadlineLayer::no_timeout();
         self
     }
 

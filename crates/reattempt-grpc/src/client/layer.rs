@@ -76,7 +76,7 @@ impl<R> GrpcClientLayer<R> {
     pub fn new(config: R) -> Self {
         Self {
             routes: InlineContextLayer::new(config),
-            deadline: DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus),
+            deadline: DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus),
             messages: CallMessageLimitLayer::default(),
             replay: ReplayCallBodyLayer::default(),
             classifier: GrpcClassifier::new(),

@@ -20,7 +20,7 @@ use super::{LearnedDelay, Options, hedging_policy, values};
 /// The service config of one method.
 #[derive(Clone, Debug)]
 pub struct MethodConfig {
-    /// The policy that the layers read: recovery, codes, throttle, time limit.
+    /// The policy that the layers read: recovery, codes, throttle, timeout.
     pub policy: Arc<RoutePolicy>,
     /// Whether calls wait for a connection (`waitForReady`); if absent, the client decides.
     pub wait_for_ready: Option<bool>,

@@ -32,7 +32,7 @@ async fn call_with(config: &ServiceConfig, server: &Server, credentials: Credent
     let server_of_attempt = server.clone();
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(config.clone()))
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(
             GrpcClassifier::new(),

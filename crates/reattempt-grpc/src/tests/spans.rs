@@ -151,7 +151,7 @@ async fn spanned_call(config: &ServiceConfig, server: &Server) {
     let service = ServiceBuilder::new()
         .layer(CallSpanLayer::new().errors(errors))
         .layer(RouteLayer::new(config.clone()))
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
         .layer(RetryLayer::new(

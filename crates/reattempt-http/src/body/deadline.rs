@@ -51,7 +51,7 @@ use tower_service::Service;
 pub use bounded::{AsBodyError, DeadlineBody, DeadlineBodyError, OnBodyElapsed};
 use limit::{BodyLimit, Limit, Pending};
 
-/// Bounds response bodies by the call's deadline, or by a time limit of their own.
+/// Bounds response bodies by the call's deadline, or by a timeout of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeadlineBodyLayer<M = AsBodyError> {
     limit: BodyLimit,
@@ -146,7 +146,7 @@ where
         if follows_call && request.context().is_some_and(is_above_deadline) {
             self.order.warn(
                 "DeadlineBodyLayer",
-                "is not inside a DeadlineLayer, so it does not know its time limit: put it right below",
+                "is not inside a DeadlineLayer, so it does not know its timeout: put it right below",
             );
         }
         let limit = Limit::of(self.limit, request.context());

@@ -84,7 +84,7 @@ where
             {
                 self.below_deadline.warn(
                     "InlineContextLayer",
-                    "is below the DeadlineLayer, which cannot see the policy's time limit: \
+                    "is below the DeadlineLayer, which cannot see the policy's timeout: \
                      put it above DeadlineLayer",
                 );
             }

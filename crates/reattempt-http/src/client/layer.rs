@@ -37,8 +37,8 @@ use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies}
 /// Redirects are not followed.
 ///
 /// What the policy of a route ([`route`](Self::route), [`policies`](Self::policies)) sets overrides
-/// these, a time limit also by a longer one, and what it leaves unset is as here. The caller's own
-/// settings on the request override both; but a time limit of the caller or of a layer above only
+/// these, a timeout also by a longer one, and what it leaves unset is as here. The caller's own
+/// settings on the request override both; but a timeout of the caller or of a layer above only
 /// shortens. Clones share the throttles and the body budget; so do the services that one layer
 /// makes.
 ///
@@ -149,7 +149,7 @@ impl<R, B> HttpClientLayer<R, B> {
     /// Without a limit of its own: only the route's and the caller's apply.
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
-        self.settings.deadline = DeadlineLayer::unlimited();
+        self.settings.deadline = DeadlineLayer::no_timeout();
         self
     }
 

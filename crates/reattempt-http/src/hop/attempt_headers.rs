@@ -168,7 +168,7 @@ impl AttemptHeadersLayer {
             .map(|deadline| left(deadline).saturating_sub(self.reserve));
         match left {
             Some(left) => set_expected_timeout(headers, left),
-            // A time limit announced by another hop has no meaning any more.
+            // A timeout announced by another hop has no meaning any more.
             None => {
                 headers.remove(EXPECTED_TIMEOUT);
             }

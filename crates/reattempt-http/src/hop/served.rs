@@ -10,7 +10,7 @@ use super::AmzSdkRequest;
 use super::headers::{attempt_count, expected_timeout, retry_reason};
 use super::serving::ClockSkew;
 
-/// A time limit so long that it is treated as none, and no timer is armed.
+/// A timeout so long that it is treated as none, and no timer is armed.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// What the calling service reported about the request being served.
@@ -35,7 +35,7 @@ impl Hop {
         request.extensions().get()
     }
 
-    /// Reads the headers of a request that has just arrived. A time limit given as a duration takes
+    /// Reads the headers of a request that has just arrived. A timeout given as a duration takes
     /// precedence over one given as an instant, which requires synchronized clocks.
     pub(super) fn read(
         headers: &HeaderMap,

@@ -459,7 +459,7 @@ async fn call_behind(
     ServiceBuilder::new()
         .layer(GaveUpLayer)
         .layer(RouteLayer::new(Arc::new(policy)))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .layer(RetryLayer::new(HttpClassifier::new(), three()))
         .layer(AttemptHeadersLayer::new())
         .service_fn(move |_: Request<()>| ready(answers()))

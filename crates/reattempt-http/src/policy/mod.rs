@@ -133,7 +133,7 @@
 //! # The stack
 //!
 //! `HttpClientLayer::policies`, or by hand: `RouteLayer` outermost, then
-//! `IdempotencyKeyLayer`, `DeadlineLayer::unlimited()`, `DeadlineBodyLayer`, `ReplayBodyLayer`,
+//! `IdempotencyKeyLayer`, `DeadlineLayer::no_timeout()`, `DeadlineBodyLayer`, `ReplayBodyLayer`,
 //! `RetryLayer` and `HedgeLayer` (each route uses one of them),
 //! `AttemptDeadlineLayer::by_policy()`, and `PushbackLayer` with
 //! [`HttpPushback`](crate::HttpPushback). A policy's throttle and budget replace the bucket of a

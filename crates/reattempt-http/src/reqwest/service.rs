@@ -48,7 +48,7 @@ pub struct ReqwestService {
 }
 
 impl ReqwestService {
-    /// Sends with this client, and so with its pool, time limits, proxies and redirects.
+    /// Sends with this client, and so with its pool, timeouts, proxies and redirects.
     #[must_use]
     pub const fn new(client: reqwest::Client) -> Self {
         Self {

@@ -88,7 +88,7 @@ impl PolicyText {
         }
     }
 
-    /// The time limits of the routes with these names, in nanoseconds.
+    /// The timeouts of the routes with these names, in nanoseconds.
     pub(crate) fn timeouts_of(&self, routes: &[String]) -> Vec<Option<u64>> {
         let parsed = self.parse(&Simulated::fixed(0.5)).ok();
         let by_name = parsed.as_ref().map(Routes::of);

@@ -26,7 +26,7 @@ pub(crate) enum Outcome {
     Success,
     /// The connection was refused.
     Refused,
-    /// Its time limit passed.
+    /// Its timeout passed.
     Timeout,
     Answer {
         code: i32,

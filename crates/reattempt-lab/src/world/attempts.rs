@@ -133,7 +133,7 @@ impl World<'_> {
         pool.ended(sent, now, said, hold);
     }
 
-    /// The time limit of an attempt passes.
+    /// The timeout of an attempt passes.
     pub(super) fn timed_out(&mut self, attempt: u32) {
         let Some(late) = self.attempts.get(attempt).filter(|late| late.awaited) else {
             return;

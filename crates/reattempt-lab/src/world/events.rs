@@ -27,7 +27,7 @@ pub(super) enum What {
     Resume,
     /// A hedge is due.
     Hedge,
-    /// The time limit of an attempt passes.
+    /// The timeout of an attempt passes.
     AttemptTimeout,
     /// The deadline of a call passes.
     Deadline,

@@ -26,11 +26,11 @@ use crate::{MongoClassifier, NestedRetries, RetryReads, RetryableReads};
 /// | time of each attempt | unlimited | the drivers' `socketTimeoutMS` |
 /// | throttle | none | Retryable Reads has none |
 ///
-/// Without a time limit a server that accepts a command and never answers keeps the call: set one
+/// Without a timeout a server that accepts a command and never answers keeps the call: set one
 /// here, or `socketTimeoutMS` in the client below.
 ///
 /// [`current`](Self::current) has the rules of 2026: more codes, retries of any command that an
-/// overloaded server has refused, and, only for a call with a [time limit](Self::timeout), retries
+/// overloaded server has refused, and, only for a call with a [timeout](Self::timeout), retries
 /// until that limit.
 ///
 /// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) replaces the one of
@@ -65,7 +65,7 @@ impl MongoClientLayer {
         Self {
             gate: RetryReads::with_strategy(true, strategy.clone()),
             throttle: ThrottleLayer::by_policy(),
-            deadline: DeadlineLayer::unlimited(),
+            deadline: DeadlineLayer::no_timeout(),
             classifier,
             strategy,
             observer: None,

@@ -12,7 +12,7 @@ pub(crate) struct Marks(u64);
 
 /// A recovery layer acts on the call.
 pub(crate) const CLAIMED: u64 = 1;
-/// The time limit is enforced.
+/// The deadline is enforced.
 pub(crate) const ENFORCED: u64 = 1 << 1;
 /// The caller set an option; layers alone do not set this flag.
 pub(crate) const CALLER: u64 = 1 << 2;

@@ -51,7 +51,7 @@ const SENT_MASK: u64 = (1 << 32) - 1;
 const STOPPED_SHIFT: u32 = 32;
 const STOPPED: u64 = 0xff << STOPPED_SHIFT;
 /// A layer below the recovery layer enforces the policy's attempt timeout.
-const ATTEMPT_LIMITED: u64 = 1 << 61;
+const ATTEMPT_TIMEOUT: u64 = 1 << 61;
 /// The call wrote when it began.
 const TIMED: u64 = 1 << 60;
 /// The hedge that was sent last may lose.
@@ -201,13 +201,13 @@ impl CallState {
     }
 
     /// A layer below the recovery layer enforces the policy's attempt timeout.
-    pub(crate) fn limit_attempts(&self) {
-        self.progress.fetch_or(ATTEMPT_LIMITED, Ordering::Relaxed);
+    pub(crate) fn enforce_attempt_timeout(&self) {
+        self.progress.fetch_or(ATTEMPT_TIMEOUT, Ordering::Relaxed);
     }
 
     /// True once a layer enforces the attempt timeout.
-    pub(crate) fn is_attempt_limited(&self) -> bool {
-        self.progress() & ATTEMPT_LIMITED != 0
+    pub(crate) fn has_attempt_timeout(&self) -> bool {
+        self.progress() & ATTEMPT_TIMEOUT != 0
     }
 
     /// Why the call ended, if it has.

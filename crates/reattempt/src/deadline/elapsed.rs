@@ -43,7 +43,7 @@ impl<Res, Err: From<Elapsed>> OnElapsed<Res, Err> for AsError {
 }
 
 impl<F, M> DeadlineFuture<F, M> {
-    /// The limit had already passed: nothing was sent.
+    /// The deadline had already passed: nothing was sent.
     #[cold]
     #[inline(never)]
     pub(super) fn too_late(armed: Option<(Instant, Armed)>, on_elapsed: M) -> Self {

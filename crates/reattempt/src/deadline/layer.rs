@@ -5,10 +5,10 @@ use tower_layer::Layer;
 use super::{AsError, Deadline};
 use crate::StackCheck;
 
-/// Ends calls at their time limit; below the recovery layer, attempts at theirs.
+/// Ends calls at their deadline; below the recovery layer, attempts at theirs.
 ///
-/// Of several limits (the layer's, the route policy's, one set by the caller) the earliest applies;
-/// with [`unless_policy`](Self::unless_policy) the policy's replaces the layer's.
+/// Of several deadlines (the layer's, the route policy's, one set by the caller) the earliest
+/// applies; with [`unless_policy`](Self::unless_policy) the policy's replaces the layer's.
 #[derive(Clone, Debug)]
 pub struct DeadlineLayer<M = AsError> {
     timeout: Option<Duration>,
@@ -17,7 +17,7 @@ pub struct DeadlineLayer<M = AsError> {
 }
 
 impl DeadlineLayer {
-    /// Sets the time limit of each call (or attempt).
+    /// Sets the timeout of each call (or attempt).
     #[must_use]
     pub const fn new(timeout: Duration) -> Self {
         Self {
@@ -27,9 +27,9 @@ impl DeadlineLayer {
         }
     }
 
-    /// Without a time limit of its own: enforces only the policy's and the caller's.
+    /// Without a timeout of its own: enforces only the policy's and the caller's.
     #[must_use]
-    pub const fn unlimited() -> Self {
+    pub const fn no_timeout() -> Self {
         Self {
             timeout: None,
             unless_policy: false,
@@ -39,8 +39,8 @@ impl DeadlineLayer {
 }
 
 impl<M> DeadlineLayer<M> {
-    /// The layer's own limit is a default: a policy with one replaces it, also by a longer one. A
-    /// limit that the caller or an outer layer has set still applies if it is earlier.
+    /// The layer's own timeout is a default: a policy with one replaces it, also by a longer one. A
+    /// deadline that the caller or an outer layer has set still applies if it is earlier.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -90,7 +90,7 @@ impl<S, M: Clone> Layer<S> for DeadlineLayer<M> {
     }
 }
 
-/// Ends each attempt at its time limit: a [`DeadlineLayer`] for the position below the recovery
+/// Ends each attempt at its timeout: a [`DeadlineLayer`] for the position below the recovery
 /// layer. Anywhere else it bounds the whole call, and logs this once, at WARN.
 ///
 /// An attempt that ends so is retried as one whose response was lost: the request may have been
@@ -129,22 +129,22 @@ pub struct AttemptDeadlineLayer<M = AsError> {
 }
 
 impl AttemptDeadlineLayer {
-    /// Sets the time limit of each attempt; the policy's applies if it is shorter, or with
+    /// Sets the timeout of each attempt; the policy's applies if it is shorter, or with
     /// [`unless_policy`](Self::unless_policy).
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         Self::of(DeadlineLayer::new(timeout))
     }
 
-    /// Without a time limit of its own: enforces only the policy's.
+    /// Without a timeout of its own: enforces only the policy's.
     #[must_use]
     pub fn by_policy() -> Self {
-        Self::of(DeadlineLayer::unlimited())
+        Self::of(DeadlineLayer::no_timeout())
     }
 }
 
 impl<M> AttemptDeadlineLayer<M> {
-    /// The layer's own limit is a default: a policy with one replaces it
+    /// The layer's own timeout is a default: a policy with one replaces it
     /// ([`DeadlineLayer::unless_policy`]).
     #[must_use]
     pub fn unless_policy(mut self) -> Self {
@@ -159,7 +159,7 @@ impl<M> AttemptDeadlineLayer<M> {
         }
     }
 
-    /// Sets the outcome of an attempt that ends at its limit; by default an error ([`AsError`]).
+    /// Sets the outcome of an attempt that ends at its timeout; by default an error ([`AsError`]).
     #[must_use]
     pub fn on_elapsed<N>(self, on_elapsed: N) -> AttemptDeadlineLayer<N> {
         AttemptDeadlineLayer {

@@ -111,7 +111,7 @@ impl<S, M> Deadline<S, M> {
         };
         let timeout = if context.has_policy() {
             if scope == DeadlineScope::Attempt {
-                context.note_attempt_limit();
+                context.note_attempt_timeout();
             }
             self.with_policy(context.policy().map(|policy| &**policy), scope)
         } else {

@@ -396,9 +396,9 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     context.set_policy(Arc::new(policy));
     context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(20)));
     let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .layer(retry(every(10)))
-        .layer(DeadlineLayer::unlimited())
+        .layer(DeadlineLayer::no_timeout())
         .service(probe.inner());
     let story = elapsed(send(service, request).await.0);
     assert_eq!(
@@ -407,7 +407,7 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     );
 
     let unbounded = crate::test_util::probe([attempt(1).after(ms(100_000))]);
-    let service = DeadlineLayer::unlimited().layer(unbounded.inner());
+    let service = DeadlineLayer::no_timeout().layer(unbounded.inner());
     let outcome = service.oneshot(unbounded.request()).await;
     assert_eq!(told(&outcome), Told::Answer(1));
 }
@@ -417,7 +417,7 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
 async fn it_marks_a_call_whose_attempts_it_limits() {
     let marked = || {
         tower::service_fn(|call: Call<Payload>| {
-            let marked = call.context().is_some_and(CallContext::is_attempt_limited);
+            let marked = call.context().is_some_and(CallContext::has_attempt_timeout);
             async move { Ok::<_, Fault>(marked) }
         })
     };
@@ -429,7 +429,7 @@ async fn it_marks_a_call_whose_attempts_it_limits() {
         request.context_mut().set_policy(Arc::new(policy));
         request
     };
-    let limit = DeadlineLayer::unlimited();
+    let limit = DeadlineLayer::no_timeout();
     let below = retry().layer(limit.clone().layer(marked()));
     assert!(below.oneshot(request()).await.unwrap());
     let above = limit.layer(retry().layer(marked()));
@@ -438,7 +438,7 @@ async fn it_marks_a_call_whose_attempts_it_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_has_passed_already_sends_nothing() {
-    for layer in [DeadlineLayer::unlimited(), DeadlineLayer::new(ms(50))] {
+    for layer in [DeadlineLayer::no_timeout(), DeadlineLayer::new(ms(50))] {
         let probe = probe([]);
         let mut request = probe.request();
         request

@@ -104,7 +104,10 @@ where
             return as_poll(self.waits(cx));
         };
         let context = this.source.context_mut();
-        this.config.settings.warnings.if_attempts_unlimited(context);
+        this.config
+            .settings
+            .warnings
+            .if_attempt_timeout_ignored(context);
         let verdict = this.config.settings.classify(outcome.as_ref(), context);
         if verdict.failure().is_some() {
             return as_poll(self.failed_first(verdict, outcome, cx));

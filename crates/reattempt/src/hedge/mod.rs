@@ -150,9 +150,9 @@ where
             context.set_idempotency(natural);
         }
         if context.has_policy() {
-            let limits = context.policy().is_some_and(|p| p.timeout().is_some());
+            let has_timeout = context.policy().is_some_and(|p| p.timeout().is_some());
             let warnings = &self.config.settings.warnings;
-            warnings.if_unlimited(context.deadline().is_some(), limits);
+            warnings.if_timeout_ignored(context.deadline().is_some(), has_timeout);
         }
         context.claim_first();
         if self.config.settings.sees_sent {

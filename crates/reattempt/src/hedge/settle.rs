@@ -44,7 +44,7 @@ where
         outcome: Outcome<S, Req>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let settings = &self.config.settings;
-        settings.warnings.if_attempts_unlimited(context);
+        settings.warnings.if_attempt_timeout_ignored(context);
         let verdict = settings.classify(outcome.as_ref(), context);
         self.settled(context, sent, verdict, outcome)
     }

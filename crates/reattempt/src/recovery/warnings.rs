@@ -38,36 +38,35 @@ impl Warnings {
         self.no_other_layer.warn(self.layer, what);
     }
 
-    /// The layer acts on a call. `has_limit`: a time limit is attached; `limits`: its policy has
-    /// one for the call.
+    /// The layer acts on a call. `has_timeout`: its policy has one for the call.
     #[inline(never)]
-    pub(crate) fn if_unlimited(&self, has_limit: bool, limits: bool) {
-        if limits && !has_limit {
+    pub(crate) fn if_timeout_ignored(&self, has_deadline: bool, has_timeout: bool) {
+        if has_timeout && !has_deadline {
             self.no_deadline_layer.warn(
                 self.layer,
-                "got a policy with a time limit for the call, but there is no DeadlineLayer above it",
+                "got a policy with a timeout for the call, but there is no DeadlineLayer above it",
             );
         }
     }
 
-    /// An attempt is over whose policy may limit attempts: the layer cannot see the layers below,
-    /// but one that enforces the limit sets a flag.
+    /// An attempt is over whose policy may have an attempt timeout: the layer cannot see the layers
+    /// below, but one that enforces it sets a flag.
     #[inline(always)]
-    pub(crate) fn if_attempts_unlimited(&self, context: &CallContext) {
+    pub(crate) fn if_attempt_timeout_ignored(&self, context: &CallContext) {
         if context.has_policy() {
-            self.attempts_unlimited(context);
+            self.attempt_timeout_ignored(context);
         }
     }
 
     #[inline(never)]
-    fn attempts_unlimited(&self, context: &CallContext) {
-        let limited = context
+    fn attempt_timeout_ignored(&self, context: &CallContext) {
+        let has_timeout = context
             .policy()
             .is_some_and(|policy| policy.attempt_timeout().is_some());
-        if limited && !context.is_attempt_limited() {
+        if has_timeout && !context.has_attempt_timeout() {
             self.no_attempt_deadline.warn(
                 self.layer,
-                "got a policy with a time limit for each attempt, but there is no DeadlineLayer below it",
+                "got a policy with a timeout for each attempt, but there is no DeadlineLayer below it",
             );
         }
     }

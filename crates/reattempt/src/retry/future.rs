@@ -208,7 +208,7 @@ where
                     let verdict = if matches!(sent, Sent::Passed) {
                         None
                     } else {
-                        settings.warnings.if_attempts_unlimited(context);
+                        settings.warnings.if_attempt_timeout_ignored(context);
                         Some(settings.classify(outcome.as_ref(), context))
                     };
                     // The future is dropped before any delay: it may hold a connection. After the

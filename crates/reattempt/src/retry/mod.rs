@@ -286,11 +286,13 @@ impl<C> Config<C> {
         let Some(strategy) = self.choose(policy, own) else {
             return First::Left;
         };
-        let limits = policy.is_some_and(|policy| policy.timeout().is_some());
-        self.settings.warnings.if_unlimited(has_deadline, limits);
+        let has_timeout = policy.is_some_and(|policy| policy.timeout().is_some());
+        self.settings
+            .warnings
+            .if_timeout_ignored(has_deadline, has_timeout);
         First::Sent {
             may_follow: may_force || may_follow(strategy),
-            // A policy's limit of one attempt is enforced by a layer below: after the attempt it
+            // A policy's attempt timeout is enforced by a layer below: after the attempt it
             // is checked whether there is one.
             observed: policy.is_some_and(|policy| policy.attempt_timeout().is_some()),
         }

@@ -11,7 +11,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::function::Function;
-use super::{Attempt, Limited, RetryFn, Unlimited};
+use super::{Attempt, NoTimeout, RetryFn, WithTimeout};
 use crate::client_error::WithClientErrorFuture;
 use crate::deadline::{AsError, DeadlineFuture};
 use crate::poll::polled_after_completion;
@@ -31,7 +31,7 @@ pub trait Begin {
 }
 
 impl<F, C, L> RetryFn<F, C, L> {
-    /// The service around the function, its request, and the limit. Readiness need not be waited
+    /// The service around the function, its request, and the timeout. Readiness need not be waited
     /// for: a function is always ready.
     fn into_service(self) -> (Retry<Function<F>, Arc<C>>, Call<()>, L) {
         let mut layer = RetryLayer::new(Arc::new(self.classifier), self.strategy);
@@ -39,11 +39,11 @@ impl<F, C, L> RetryFn<F, C, L> {
             layer = layer.observer(observer);
         }
         let service = layer.layer(Function::new(self.function));
-        (service, Call::with_context((), self.context), self.limit)
+        (service, Call::with_context((), self.context), self.timeout)
     }
 }
 
-impl<F, Fut, T, E, C> Begin for RetryFn<F, C, Unlimited>
+impl<F, Fut, T, E, C> Begin for RetryFn<F, C, NoTimeout>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
@@ -52,12 +52,12 @@ where
     type Running = RetryFuture<Function<F>, Arc<C>, Call<()>>;
 
     fn begin(self) -> Self::Running {
-        let (mut service, call, Unlimited) = self.into_service();
+        let (mut service, call, NoTimeout) = self.into_service();
         service.call(call)
     }
 }
 
-impl<F, Fut, T, E, C> Begin for RetryFn<F, C, Limited>
+impl<F, Fut, T, E, C> Begin for RetryFn<F, C, WithTimeout>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
@@ -67,10 +67,10 @@ where
         DeadlineFuture<WithClientErrorFuture<RetryFuture<Function<F>, Arc<C>, Call<()>>>, AsError>;
 
     fn begin(self) -> Self::Running {
-        let (service, call, Limited(limit)) = self.into_service();
+        let (service, call, WithTimeout(timeout)) = self.into_service();
         // Above the recovery layer: the classifier sees the function's own error.
         let service = ClientErrorLayer.layer(service);
-        DeadlineLayer::new(limit).layer(service).call(call)
+        DeadlineLayer::new(timeout).layer(service).call(call)
     }
 }
 

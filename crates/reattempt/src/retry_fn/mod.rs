@@ -112,7 +112,7 @@ where
     RetryFn {
         function,
         classifier: AnyError,
-        limit: Unlimited,
+        timeout: NoTimeout,
         strategy: Arc::new(Standard),
         observer: None,
         context,
@@ -121,32 +121,32 @@ where
 
 /// A call of a function that is retried. Made by [`retry`]; `.await` it.
 #[must_use = "the function is not called unless this is awaited"]
-pub struct RetryFn<F, C = AnyError, L = Unlimited> {
+pub struct RetryFn<F, C = AnyError, L = NoTimeout> {
     function: F,
     classifier: C,
-    limit: L,
+    timeout: L,
     strategy: Arc<dyn RetryStrategy>,
     /// `None` is the log.
     observer: Option<Arc<dyn Observer>>,
     context: CallContext,
 }
 
-/// Without a time limit: only the strategy ends the call.
+/// Without a timeout: only the strategy ends the call.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unlimited;
+pub struct NoTimeout;
 
-/// With a time limit for all attempts.
+/// With a timeout for all attempts.
 #[derive(Clone, Copy, Debug)]
-pub struct Limited(Duration);
+pub struct WithTimeout(Duration);
 
 impl<F, C, L> RetryFn<F, C, L> {
     /// Ends the call after this time, with all its attempts and delays. The error is then
     /// [`ClientError::Elapsed`], and every other one [`ClientError::Transport`].
-    pub fn timeout(self, limit: Duration) -> RetryFn<F, C, Limited> {
+    pub fn timeout(self, timeout: Duration) -> RetryFn<F, C, WithTimeout> {
         RetryFn {
             function: self.function,
             classifier: self.classifier,
-            limit: Limited(limit),
+            timeout: WithTimeout(timeout),
             strategy: self.strategy,
             observer: self.observer,
             context: self.context,
@@ -169,7 +169,7 @@ impl<F, C, L> RetryFn<F, C, L> {
         RetryFn {
             function: self.function,
             classifier,
-            limit: self.limit,
+            timeout: self.timeout,
             strategy: self.strategy,
             observer: self.observer,
             context: self.context,
@@ -233,7 +233,7 @@ where
     }
 }
 
-impl<F, Fut, T, E, C> IntoFuture for RetryFn<F, C, Limited>
+impl<F, Fut, T, E, C> IntoFuture for RetryFn<F, C, WithTimeout>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
@@ -250,7 +250,7 @@ where
 impl<F, C, L: fmt::Debug> fmt::Debug for RetryFn<F, C, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryFn")
-            .field("limit", &self.limit)
+            .field("timeout", &self.timeout)
             .field("strategy", &self.strategy)
             .field("observer", &self.observer)
             .field("context", &self.context)

@@ -1,7 +1,7 @@
 //! `RouteLayer`: attaches the policy of this route or method to the call.
 //!
 //! Put it outermost. It only attaches: its future is the inner future itself. The other layers read
-//! the policy: recovery, throttle, time limits, and data for the protocol's classifier.
+//! the policy: recovery, throttle, timeouts, and data for the protocol's classifier.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -21,7 +21,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) number: u32,
     pub(crate) kind: AttemptKind,
     pub(crate) fate: &'a Fate,
-    /// The time limit in its context.
+    /// The timeout in its context.
     pub(crate) limit: Option<u64>,
     pub(crate) sent: Mark,
     pub(crate) ends: Option<Mark>,

@@ -148,7 +148,7 @@ pub(super) fn stack(
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(policies))
         .layer(GrpcTimeoutLayer)
-        .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+        .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(MessageLimitLayer::new())
         .layer(options.replay())

@@ -91,7 +91,7 @@ impl Settings {
             // Above the deadline, which uses the idempotency to decide whether a timeout is
             // ambiguous.
             .layer(ServiceIdempotencyLayer::new(self.service))
-            .layer(DeadlineLayer::unlimited())
+            .layer(DeadlineLayer::no_timeout())
             .layer(DeadlineBodyLayer::new())
             .layer(replay())
             .layer(RetryLayer::new(classifier, strategy).observer(Arc::new(JournalObserver)))

@@ -118,7 +118,7 @@ impl ClientOptions {
         self
     }
 
-    /// Sets the time limit of connecting and bootstrap.
+    /// Sets the timeout of connecting and bootstrap.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
         self

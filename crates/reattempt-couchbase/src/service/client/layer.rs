@@ -35,9 +35,9 @@ pub const SERVICE_TIMEOUT: Duration = Duration::from_secs(75);
 ///
 /// Redirects are not followed.
 ///
-/// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set time limits,
+/// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set timeouts,
 /// also longer ones, a throttle, another strategy or hedging, and the caller's own settings on the
-/// request override both; a time limit of the caller only shortens. Clones share the throttle
+/// request override both; a timeout of the caller only shortens. Clones share the throttle
 /// and the body budget; so do the services that one layer makes.
 ///
 /// ```
@@ -124,7 +124,7 @@ impl ServiceClientLayer {
     /// limit retries without end.
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
-        self.deadline = DeadlineLayer::unlimited();
+        self.deadline = DeadlineLayer::no_timeout();
         self
     }
 

@@ -151,7 +151,7 @@ where
         Poll::Pending
     }
 
-    /// Ready when the time limit for reading has elapsed. For a successful response it starts only
+    /// Ready when the timeout for reading has elapsed. For a successful response it starts only
     /// when there is data that the caller could use: a query may run for long before it returns
     /// any.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -219,7 +219,7 @@ async fn an_error_beyond_the_bound_is_not_found_in_a_failed_answer() {
     }
 }
 
-/// A successful response is held while an error may still follow, but no time limit applies while a
+/// A successful response is held while an error may still follow, but no timeout applies while a
 /// query runs without rows.
 #[tokio::test(start_paused = true)]
 async fn a_query_may_work_for_long_before_it_fails() {

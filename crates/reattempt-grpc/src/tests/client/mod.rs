@@ -78,7 +78,7 @@ impl Settings {
     fn singles(&self, config: ServiceConfig, channel: impl Channel) -> impl Client {
         let deadline = self
             .timeout
-            .map_or(DeadlineLayer::unlimited(), DeadlineLayer::new);
+            .map_or(DeadlineLayer::no_timeout(), DeadlineLayer::new);
         ServiceBuilder::new()
             .layer(TonicStatusLayer)
             .layer(RouteLayer::new(config))

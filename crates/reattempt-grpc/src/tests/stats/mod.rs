@@ -106,7 +106,7 @@ impl Measured {
             .layer(self.stats.call_layer().errors(errors))
             .layer(RouteLayer::new(config.clone()))
             .layer(GrpcTimeoutLayer)
-            .layer(DeadlineLayer::unlimited().on_elapsed(AsGrpcStatus))
+            .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
             .layer(ReplayBodyLayer::new())
             .layer(

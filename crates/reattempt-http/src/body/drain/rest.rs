@@ -61,7 +61,7 @@ where
     };
     runtime.spawn(async move {
         let _place = place;
-        // The result does not matter: the end, an error, or the time limit.
+        // The result does not matter: the end, an error, or the timeout.
         let _ = tokio::time::timeout(bounds.time, to_end(body, bounds.bytes)).await;
     });
 }

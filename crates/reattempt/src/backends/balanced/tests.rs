@@ -190,7 +190,7 @@ async fn a_silent_backend_is_felt_by_few_and_gets_its_load_back() {
     gets_its_load_back(&service, &servers).await;
 }
 
-/// The same with retries, and a time limit of each attempt.
+/// The same with retries, and a timeout of each attempt.
 #[tokio::test(start_paused = true)]
 async fn a_silent_backend_loses_no_call_that_may_be_retried() {
     let (balanced, servers) = three();

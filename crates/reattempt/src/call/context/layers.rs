@@ -43,16 +43,16 @@ impl CallContext {
     }
 
     /// For layers: a layer below the recovery layer enforces the policy's attempt timeout.
-    pub(crate) fn note_attempt_limit(&self) {
+    pub(crate) fn note_attempt_timeout(&self) {
         if let Some(state) = self.shared() {
-            state.limit_attempts();
+            state.enforce_attempt_timeout();
         }
     }
 
     /// For recovery layers: true once a layer below enforced the policy's attempt timeout.
     #[must_use]
-    pub(crate) fn is_attempt_limited(&self) -> bool {
-        self.shared().is_some_and(CallState::is_attempt_limited)
+    pub(crate) fn has_attempt_timeout(&self) -> bool {
+        self.shared().is_some_and(CallState::has_attempt_timeout)
     }
 
     /// For recovery layers: the waiter that a config-poll layer stored for this attempt.

@@ -24,8 +24,8 @@ fn a_stop_from_a_layer_above_keeps_the_calls_progress() {
         let state = Arc::new(CallState::default());
         state.claim_first();
         let stop = |state: &CallState| state.stop(StopReason::Deadline);
-        both(&state, stop, CallState::limit_attempts);
-        assert!(state.is_claimed() && state.is_attempt_limited());
+        both(&state, stop, CallState::enforce_attempt_timeout);
+        assert!(state.is_claimed() && state.has_attempt_timeout());
         let info = state.info();
         assert_eq!(
             (info.attempts(), info.stopped()),

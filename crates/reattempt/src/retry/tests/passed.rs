@@ -25,7 +25,7 @@ enum Stack {
 }
 
 impl Stack {
-    /// Sends a request with this time limit.
+    /// Sends a request with this timeout.
     async fn send(&self, probe: &Probe, deadline: u64) -> (Told, RetryInfo) {
         let mut request = probe.request();
         let policy = match self {
