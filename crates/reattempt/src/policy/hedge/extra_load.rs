@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::bursts::Bursts;
 use super::current::CurrentDelay;
-use super::survival::{Past, Survival};
+use super::survival::{Curve, Past, Survival};
 use super::window::Window;
 use super::{AttemptEnd, EndedAttempt, HedgeAdmission, HedgeDelay, HedgeView, nanos_of};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
@@ -92,6 +92,10 @@ struct Learned {
     /// The number of attempts that the last estimate was made from, and of all counted until then.
     known: f32,
     estimated_at: u64,
+    /// When the last estimate was made, and when the attempts that it was made from began to end,
+    /// in nanoseconds.
+    estimated: u64,
+    since: u64,
     /// The share of the attempts that was slow, and the number of attempts when that was looked at.
     slow: f32,
     at: u64,
@@ -102,6 +106,22 @@ impl Learned {
     /// as many attempts as the last was made from are new. So it is made often after a change.
     fn is_overdue(&self, counted: u64) -> bool {
         3.0 * (counted - self.estimated_at) as f32 >= self.known
+    }
+
+    fn estimated(&mut self, curve: &Curve, changed: bool, counted: u64, now: u64) {
+        if changed {
+            // Only the attempts since the last estimate are known.
+            self.since = self.estimated;
+        }
+        (self.known, self.estimated_at) = (curve.attempts(), counted);
+        self.estimated = now;
+    }
+
+    /// Which part of the attempts that take longer than this delay is known: those that were sent
+    /// within the last delay are still in flight, and faster ones of that time have ended.
+    fn seen(&self, delay: f32, now: u64) -> f32 {
+        let known_for = now.saturating_sub(self.since) as f32;
+        (1.0 - delay / known_for).max(0.5)
     }
 
     /// Whether of the attempts since it was asked last few or many were slow, so that the route may
@@ -142,6 +162,8 @@ impl ExtraLoad {
                 wins_if_independent: 0.0,
                 known: 0.0,
                 estimated_at: 0,
+                estimated: 0,
+                since: 0,
                 slow: SLOW,
                 at: 0,
             }),
@@ -172,7 +194,8 @@ impl ExtraLoad {
     #[cold]
     #[inline(never)]
     fn mark(&self, counted: u64, attempt: &EndedAttempt) {
-        self.window.tick(self.nanos(attempt.ended()), counted);
+        let now = self.nanos(attempt.ended());
+        self.window.tick(now, counted);
         if counted >= FIRST && Survival::is_due(counted) {
             let mut learned = match self.learned.try_lock() {
                 Ok(learned) => learned,
@@ -181,12 +204,12 @@ impl ExtraLoad {
             };
             // Of two marks the later one may come first.
             if counted > learned.at {
-                self.learn(&mut learned, counted);
+                self.learn(&mut learned, counted, now);
             }
         }
     }
 
-    fn learn(&self, learned: &mut Learned, counted: u64) {
+    fn learn(&self, learned: &mut Learned, counted: u64, now: u64) {
         let (won, lost) = (
             self.won.swap(0, Ordering::Relaxed),
             self.lost.swap(0, Ordering::Relaxed),
@@ -200,7 +223,7 @@ impl ExtraLoad {
             return;
         }
         let (curve, changed) = self.times.estimate(&mut learned.past);
-        (learned.known, learned.estimated_at) = (curve.attempts(), counted);
+        learned.estimated(&curve, changed, counted, now);
         if changed && learned.effort.changed() {
             bursts = self.bursts.forget();
         }
@@ -211,7 +234,8 @@ impl ExtraLoad {
         let effort = learned.effort.spent;
         let saved = self.account.settle(counted, effort, changed);
         let more = saved * self.share.sqrt() / MAKES_UP;
-        let delay = delay(&curve, self.share, more);
+        let sought = |share| delay(&curve, share, more);
+        let delay = sought(self.share * learned.seen(sought(self.share), now));
         learned.wins_if_independent = curve.wins_after(delay);
         let slow = (self.share * learned.effort.spent).max(SLOW);
         self.bursts.of(slow);

@@ -170,3 +170,18 @@ fn marks_may_come_in_any_order() {
     let at = feed(&delay, 1, mixed().take(40_000));
     assert!(delay.delay(&view(at)).is_some(), "it still learns");
 }
+
+#[test]
+fn attempts_sent_within_the_last_delay_are_not_seen() {
+    let delay = ExtraLoad::percent(1.0).unwrap();
+    let mut learned = delay.learned.lock().unwrap();
+    assert_eq!(learned.seen(0.25e9, 1_000_000_000), 0.75);
+    assert_eq!(learned.seen(4e9, 1_000_000_000), 0.5, "never less");
+    let (curve, _) = delay.times.estimate(&mut learned.past);
+    learned.estimated(&curve, false, 500, 500_000_000);
+    assert_eq!(learned.seen(0.25e9, 1_000_000_000), 0.75);
+    // After a change only those since the last estimate are known.
+    learned.estimated(&curve, true, 1000, 1_000_000_000);
+    assert_eq!(learned.seen(0.25e9, 1_500_000_000), 0.75);
+    assert_eq!((learned.estimated_at, learned.known), (1000, 0.0));
+}
