@@ -369,6 +369,27 @@ fn a_slow_start_sends_nothing_to_one_that_has_pushed_back() {
     assert_eq!(lab.shares(900), [0, 900]);
 }
 
+/// Even so it would answer sooner, but it has a tenth of its share.
+#[test]
+fn one_that_has_pushed_back_keeps_its_slow_start() {
+    let mut lab = after_failures(2, 1);
+    lab.pass(7 * SECOND);
+    lab.look();
+    for _ in 0..64 {
+        for (at, took) in [(0, 40), (1, 1)] {
+            let sent = lab.send_to(at);
+            lab.pool
+                .ended(sent, lab.now + took * MS, Outcome::Success, None);
+        }
+    }
+    let sent = lab.send_to(1);
+    lab.pool
+        .ended(sent, lab.now, Outcome::Success, Some(5 * MS));
+    let sent: Vec<_> = (0..200).map(|_| lab.send().at()).collect();
+    let to_second = sent.iter().filter(|at| **at == 1).count();
+    assert!(to_second < 40, "{to_second}");
+}
+
 #[test]
 fn beside_one_that_has_pushed_back_the_others_are_compared() {
     let mut lab = Lab::new(HealthPolicy::standard(), 3);
