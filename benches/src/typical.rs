@@ -218,7 +218,7 @@ fn six_limited(server: Server) -> impl Service<Call<Get>, Response = u64, Error 
         .layer(DeadlineLayer::new(LIMIT))
         .layer(throttle())
         .layer(RetryLayer::new(Classifier, at_once()))
-        .layer(AttemptDeadlineLayer::new(LIMIT))
+        .layer(AttemptDeadlineLayer::new(LIMIT / 2))
         .layer(reports())
         .service(server)
 }

@@ -31,9 +31,8 @@ impl CallDeadline {
         }
     }
 
-    /// One that a layer enforces. A recovery layer may leave the call to it, and then never ends by
-    /// itself: a layer in between that sends the request in a task of its own must abort that task
-    /// when its future is dropped.
+    /// One that a layer enforces. A recovery layer may leave the call to it; a call that is still
+    /// polled after its deadline ends by itself.
     #[must_use]
     pub const fn enforced(at: Instant) -> Self {
         Self { at, enforced: true }

@@ -140,6 +140,8 @@ pub mod test_util;
 #[cfg(feature = "tokio")]
 pub mod throttle;
 #[cfg(feature = "tokio")]
+mod timer;
+#[cfg(feature = "tokio")]
 pub mod wrap;
 
 pub use call::{

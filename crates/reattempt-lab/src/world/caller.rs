@@ -199,7 +199,7 @@ impl World<'_> {
                         wait.until
                     }
                     // No strategy of a policy text takes its time to decide.
-                    Action::Expire | Action::Ask(_) => {
+                    Action::Expire(_) | Action::Ask(_) => {
                         call.expires = true;
                         return;
                     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::{Armed, DeadlineFuture};
 use crate::clock;
+use crate::timer::Timer;
 use crate::{DeadlineScope, Elapsed, Stage, StopReason};
 
 /// Makes the outcome for the caller when the deadline has passed.
@@ -50,7 +51,7 @@ impl<F, M> DeadlineFuture<F, M> {
         let (at, armed) = armed.unzip();
         Self {
             inner: None,
-            sleep: None,
+            timer: Timer::default(),
             at,
             armed,
             on_elapsed,

@@ -38,10 +38,10 @@ use crate::{
     StackCheck,
 };
 use pin_project_lite::pin_project;
-use tokio::time::Sleep;
 use tower_service::Service;
 
 use crate::clock;
+use crate::timer::{self, Timer};
 pub use elapsed::{AsError, OnElapsed};
 pub use layer::{AttemptDeadlineLayer, DeadlineLayer};
 
@@ -85,7 +85,7 @@ where
         let (at, armed) = armed.unzip();
         DeadlineFuture {
             inner: Some(self.inner.call(request)),
-            sleep: None,
+            timer: Timer::default(),
             at,
             armed,
             on_elapsed: self.on_elapsed.clone(),
@@ -180,8 +180,8 @@ struct Armed {
 }
 
 pin_project! {
-    /// The future of [`Deadline`]. The timer is armed only after the inner future
-    /// is pending.
+    /// The future of [`Deadline`]. The timer is armed only after the inner future is pending, and
+    /// only if no timer of another layer below wakes the task by then.
     ///
     /// # Panics
     ///
@@ -197,7 +197,7 @@ pin_project! {
         inner: Option<F>,
         on_elapsed: M,
         #[pin]
-        sleep: Option<Sleep>,
+        timer: Timer,
     }
 }
 
@@ -215,6 +215,7 @@ where
             // Nothing was sent; or the future has already completed.
             return self.elapsed(cx);
         };
+        timer::forget_armed();
         // The inner future is polled first: a response at the instant of the deadline wins.
         if let Poll::Ready(outcome) = inner.poll(cx) {
             if this.on_elapsed.is_echo(outcome.as_ref()) {
@@ -243,13 +244,11 @@ impl<F, M> DeadlineFuture<F, M> {
             let Some(at) = *this.at else {
                 return Poll::Pending;
             };
-            if this.sleep.is_none() {
-                let at = tokio::time::Instant::from_std(at);
-                this.sleep.set(Some(tokio::time::sleep_until(at)));
+            if !this.timer.is_used() && timer::is_armed(at, cx) {
+                // A timer below wakes this task, and it is looked at again.
+                return Poll::Pending;
             }
-            if let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
-                ready!(clock::poll_sleep(sleep, cx));
-            }
+            ready!(this.timer.as_mut().poll_until(at, cx));
         }
         let Some(armed) = this.armed.take() else {
             polled_after_completion("DeadlineFuture")

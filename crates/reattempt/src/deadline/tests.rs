@@ -151,8 +151,8 @@ async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
     assert_eq!(info.stopped(), Some(StopReason::Deadline));
     assert_eq!(
         probe.log().outcome_dropped(2),
-        Some(20),
-        "nothing is kept during the wait"
+        Some(35),
+        "it is the call's, if no layer above ends it"
     );
 }
 
@@ -666,4 +666,73 @@ async fn an_attempt_deadline_ends_attempts_only() {
     let (outcome, info) = send(service, request).await;
     assert!(outcome.is_ok());
     assert_eq!((info.attempts(), listener.heard().len()), (2, 0));
+}
+
+/// Polls its call once, and then drops it or leaves it alone.
+fn once(
+    drops: bool,
+) -> impl tower::layer::Layer<
+    Deadline<Probe>,
+    Service: Clone + Service<Call<Payload>, Response = Answer, Error = Fault>,
+> {
+    tower::layer::layer_fn(move |inner: Deadline<Probe>| {
+        tower::service_fn(move |request: Call<Payload>| {
+            let inner = inner.clone();
+            async move {
+                let mut call = Some(Box::pin(inner.oneshot(request)));
+                std::future::poll_fn(|cx| {
+                    assert!(call.as_mut().unwrap().as_mut().poll(cx).is_pending());
+                    if drops {
+                        call = None;
+                    }
+                    Poll::Ready(())
+                })
+                .await;
+                std::future::pending().await
+            }
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_a_call_that_no_longer_polls_its_attempt() {
+    for drops in [true, false] {
+        let start = clock::now();
+        let probe = probe([attempt(1).hangs()]);
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(50)))
+            .layer(retry(every(1)))
+            .layer(once(drops))
+            .layer(AttemptDeadlineLayer::new(ms(10)))
+            .service(probe.inner());
+        let (outcome, info) = send(service, probe.request()).await;
+        assert!(outcome.is_err());
+        assert_eq!(info.stopped(), Some(StopReason::Deadline));
+        assert_eq!(clock::now() - start, ms(50));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_arms_no_timer_beside_an_earlier_one_below() {
+    for (below, armed) in [(ms(10), false), (ms(90), true)] {
+        let probe = probe([attempt(1).hangs(), attempt(2).hangs()]);
+        let mut service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(50)))
+            .layer(HedgeLayer::new(
+                verdict as Verdicts,
+                HedgePolicy::new(2, below),
+            ))
+            .service(probe.inner());
+        let mut request = probe.request();
+        request
+            .context_mut()
+            .set_idempotency(Idempotency::Idempotent);
+        let ready = ServiceExt::<Call<Payload>>::ready(&mut service).await;
+        let mut call = pin!(ready.unwrap().call(request));
+        std::future::poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
+        assert_eq!(call.timer.is_used(), armed);
+        tokio::time::advance(below).await;
+        std::future::poll_fn(|cx| Poll::Ready(drop(call.as_mut().poll(cx)))).await;
+        assert!(call.timer.is_used(), "no hedge is planned any more");
+    }
 }

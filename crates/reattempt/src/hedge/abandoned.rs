@@ -60,7 +60,7 @@ impl<F, H> State<F, H> {
             Self::First { .. } => "First",
             Self::Others { .. } => "Others",
             Self::Passed { .. } => "Passed",
-            Self::Expired => "Expired",
+            Self::Expired { .. } => "Expired",
             Self::Done => "Done",
         }
     }

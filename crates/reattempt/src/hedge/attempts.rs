@@ -38,8 +38,16 @@ where
                     let outcome = ready!(future.poll(cx));
                     return Poll::Ready(self.passed(outcome));
                 }
-                // The `Deadline` layer above polls its timer next, in this same poll.
-                StateProj::Expired => return Poll::Pending,
+                StateProj::Expired { hedging, at } => {
+                    let Some(deadline) = *at else {
+                        return Poll::Ready(self.expired());
+                    };
+                    if hedging.poll_sleep(deadline, cx) {
+                        *at = None;
+                        cx.waker().wake_by_ref();
+                    }
+                    return Poll::Pending;
+                }
                 StateProj::Done => polled_after_completion("HedgeFuture"),
             }
             match self.as_mut().poll_attempts(cx) {
@@ -111,6 +119,15 @@ where
             self.as_mut().send(at, ready)?;
         }
         ControlFlow::Continue(readied)
+    }
+
+    /// The deadline has passed, and no layer above ended the call.
+    fn expired(self: Pin<&mut Self>) -> Outcome<S, Req> {
+        match self.project().state.project_replace(State::Done) {
+            StateOwned::Expired { mut hedging, .. } => hedging.last.take(),
+            _ => None,
+        }
+        .unwrap_or_else(|| polled_after_completion("HedgeFuture"))
     }
 
     /// The call passed through. If no layer below claimed it, it is counted here (A6: every RPC

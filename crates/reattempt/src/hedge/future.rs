@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{Classify, HasCallContext, HedgePolicy, Replay, Verdict};
 use pin_project_lite::pin_project;
@@ -48,7 +48,7 @@ pin_project! {
         // 4 % of a hedged call that is pending.
         #[inline(always)]
         fn drop(this: Pin<&mut Self>) {
-            if !matches!(this.state, State::First { first: None, .. } | State::Expired | State::Done) {
+            if !matches!(this.state, State::First { first: None, .. } | State::Expired { .. } | State::Done) {
                 this.abandoned();
             }
         }
@@ -67,8 +67,9 @@ pin_project! {
         Others { policy: Arc<HedgePolicy>, hedging: Box<H> },
         /// Another recovery layer acts on the call, or none does.
         Passed { #[pin] future: F },
-        /// Nothing more is sent: the deadline above ends the call.
-        Expired,
+        /// Nothing more is sent: the `Deadline` layer above ends the call at this instant. If it
+        /// polls no more, the call ends by itself.
+        Expired { hedging: Box<H>, at: Option<Instant> },
         /// The outcome was returned.
         Done,
     }
@@ -205,6 +206,10 @@ where
 
     fn plan_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
         let planned = self.as_mut().call().is_some_and(|mut call| call.plan(cx));
-        if planned { self.poll_on(cx) } else { None }
+        if planned || matches!(self.state, State::Expired { .. }) {
+            self.poll_on(cx)
+        } else {
+            None
+        }
     }
 }

@@ -144,6 +144,13 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         self.waiting.get_or_insert_with(made).as_mut().poll(at, cx)
     }
 
+    /// Nothing more is sent: keeps only this failure.
+    pub(super) fn expire(&mut self, last: Outcome<S, Req>) {
+        self.last = Some(last);
+        self.others = Vec::new();
+        self.waiters = Vec::new();
+    }
+
     /// The call is over.
     pub(super) fn over(self) {
         if let Some(waiting) = self.waiting {

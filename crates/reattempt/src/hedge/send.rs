@@ -148,12 +148,15 @@ where
                 effects.refused(refused);
                 match refused.then {
                     Withdrawn::OthersGoOn => {}
-                    Withdrawn::Over { expire: true, .. } => self.expire(),
-                    Withdrawn::Over { .. } => {
+                    Withdrawn::Over { expire, .. } => {
                         let last = hedging.last.take().or_else(|| ready.err().map(Err));
-                        if let Some(outcome) = last {
-                            self.end();
-                            return ControlFlow::Break(outcome);
+                        match last {
+                            Some(outcome) if expire => self.expire(outcome),
+                            Some(outcome) => {
+                                self.end();
+                                return ControlFlow::Break(outcome);
+                            }
+                            None => {}
                         }
                     }
                 }

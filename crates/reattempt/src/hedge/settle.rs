@@ -103,7 +103,10 @@ where
                     hedging.waiters.extend(waiter);
                 }
             }
-            HedgeAction::Expire => self.expire(),
+            HedgeAction::Expire => {
+                let last = hedging.last.take().filter(|_| facts.cut_off);
+                self.expire(last.unwrap_or(outcome));
+            }
             HedgeAction::Return(stopped) => {
                 let last = hedging.last.take().filter(|_| facts.cut_off);
                 self.as_mut().end();
@@ -158,7 +161,11 @@ where
             let mut failed = FailedAttempt::of_cut_off(facts);
             match effects.one_failed(&mut call.hedging.driver, &mut failed, call.policy) {
                 HedgeAction::Go => {}
-                HedgeAction::Expire => self.as_mut().expire(),
+                HedgeAction::Expire => {
+                    if let Some(last) = call.hedging.last.take() {
+                        self.as_mut().expire(last);
+                    }
+                }
                 HedgeAction::Return(stopped) => {
                     let last = call.hedging.last.take();
                     self.as_mut().end();
@@ -199,10 +206,21 @@ where
         this.source.shed();
     }
 
-    /// Nothing more is sent, and the deadline ends the call: nothing is held until then.
-    pub(super) fn expire(self: Pin<&mut Self>) {
+    /// Nothing more is sent, and the deadline ends the call. Only this failure is kept until then.
+    pub(super) fn expire(self: Pin<&mut Self>, last: Outcome<S, Req>) {
         let mut this = self.project();
-        this.state.set(State::Expired);
+        let at = this.source.context_mut().deadline();
+        let at = at.map(|deadline| deadline.at);
+        if let StateOwned::First {
+            beside: Beside::Runs(mut hedging),
+            ..
+        }
+        | StateOwned::Others { mut hedging, .. } =
+            this.state.as_mut().project_replace(State::Done)
+        {
+            hedging.expire(last);
+            this.state.set(State::Expired { hedging, at });
+        }
         this.source.shed();
     }
 }

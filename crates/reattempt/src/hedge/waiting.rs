@@ -5,9 +5,8 @@ use std::task::Context;
 use std::time::Instant;
 
 use crate::call::pool::Pool;
-use crate::clock;
+use crate::timer::Timer;
 use pin_project_lite::pin_project;
-use tokio::time::Sleep;
 
 thread_local! {
     static SPARE: Pool<Pin<Box<Waiting>>> = const { Pool::new() };
@@ -22,7 +21,7 @@ pin_project! {
         // When the first hedge is due, if one is planned.
         first: Option<Instant>,
         #[pin]
-        sleep: Option<Sleep>,
+        timer: Timer,
     }
 }
 
@@ -34,7 +33,7 @@ impl Waiting {
             return Box::pin(Self {
                 began,
                 first,
-                sleep: None,
+                timer: Timer::default(),
             });
         };
         let this = waiting.as_mut().project();
@@ -44,7 +43,7 @@ impl Waiting {
 
     /// The call is over: a later one on this thread reuses the memory.
     pub(super) fn give_back(mut waiting: Pin<Box<Self>>) {
-        waiting.as_mut().project().sleep.set(None);
+        waiting.as_mut().project().timer.set(Timer::default());
         // A thread that is shutting down frees it.
         let _ = SPARE.try_with(|spare| spare.put(waiting));
     }
@@ -61,33 +60,12 @@ impl Waiting {
     pub(super) fn poll_first(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
         match self.first {
             None => false,
-            Some(first) => {
-                let mut sleep = self.project().sleep;
-                if let Some(armed) = sleep.as_mut().as_pin_mut() {
-                    return clock::poll_sleep(armed, cx).is_ready();
-                }
-                sleep.set(Some(tokio::time::sleep_until(first.into())));
-                is_over(sleep, cx)
-            }
+            Some(first) => self.poll(first, cx),
         }
     }
 
     /// True when the instant has come.
     pub(super) fn poll(self: Pin<&mut Self>, at: Instant, cx: &mut Context<'_>) -> bool {
-        let at = at.into();
-        let mut sleep = self.project().sleep;
-        match sleep.as_mut().as_pin_mut() {
-            Some(armed) if armed.deadline() == at => {}
-            Some(armed) => armed.reset(at),
-            None => sleep.set(Some(tokio::time::sleep_until(at))),
-        }
-        is_over(sleep, cx)
+        self.project().timer.poll_until(at, cx).is_ready()
     }
-}
-
-#[inline]
-fn is_over(sleep: Pin<&mut Option<Sleep>>, cx: &mut Context<'_>) -> bool {
-    sleep
-        .as_pin_mut()
-        .is_some_and(|sleep| clock::poll_sleep(sleep, cx).is_ready())
 }

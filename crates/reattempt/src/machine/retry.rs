@@ -65,8 +65,9 @@ pub enum Action {
     /// Let the strategy finish its decision, keeping the new outcome, then call
     /// [`RetryMachine::decided`].
     Ask(Box<Asked>),
-    /// Send nothing more and let the deadline end the call (RFC 0049, Capping).
-    Expire,
+    /// Send nothing more and let the deadline end the call (RFC 0049, Capping). This failure is the
+    /// call's if no layer above does.
+    Expire(Surface),
 }
 
 /// What to do when the wait is over and the service is ready. Unless the attempt is sent, the
@@ -306,7 +307,7 @@ impl RetryMachine {
                 return self.stop(StopReason::Deadline, failed, strategy);
             }
             failed.decided(Some(delay), Some(StopReason::Deadline));
-            return Action::Expire;
+            return Action::Expire(self.surface(&failed.failure, strategy));
         }
         let spends = (kind == AttemptKind::Retry && !failed.is_forced())
             .then(|| self.surface(&failed.failure, strategy));

@@ -36,8 +36,10 @@ where
                 }
             }
             StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
-            StateProj::Between { failing, .. } => (failing, None),
-            StateProj::Expired | StateProj::Done => return,
+            StateProj::Between { failing, .. } => {
+                return effects.unsent(failing.as_mut().driver(), stopped);
+            }
+            StateProj::Expired { .. } | StateProj::Done => return,
         };
         if let Some(asked) = asked {
             asked.failed.stop(stopped);
@@ -62,8 +64,9 @@ impl<F, O> State<F, O> {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",
+                Next::Expire | Next::Expired => "Expired",
             },
-            Self::Expired => "Expired",
+            Self::Expired { .. } => "Expired",
             Self::Done => "Done",
         }
     }

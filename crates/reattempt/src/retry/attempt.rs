@@ -108,9 +108,14 @@ where
                 let held = held.filter(|_| surface == Surface::Held);
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
-            Action::Expire => {
+            Action::Expire(surface) => {
+                let held = held.filter(|_| surface == Surface::Held);
+                let kept = held.unwrap_or(outcome);
+                failing
+                    .as_mut()
+                    .expire(this.source.context_mut().deadline());
                 this.source.shed();
-                this.state.set(State::Expired);
+                this.state.set(State::Expired { failing, kept });
                 return ControlFlow::Continue(());
             }
             Action::Ask(asked) => {
@@ -184,15 +189,17 @@ where
             (Next::AtOnce, _) | (_, None) => Resume::Send,
             (_, deadline) => Resume::at(clock::now(), deadline),
         };
+        if resume == Resume::Expire && failing.next != Next::Expired {
+            failing.as_mut().then(Next::Expire);
+            return ControlFlow::Continue(());
+        }
         if resume != Resume::Send {
-            effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
-            if let (Resume::Return, Some(kept)) = (resume, kept.take()) {
+            // Without a failure that was kept the attempt is sent: a call ends, whatever is above.
+            if let Some(kept) = kept.take() {
+                effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
                 this.state.set(State::Done);
                 return ControlFlow::Break(kept);
             }
-            this.source.shed();
-            this.state.set(State::Expired);
-            return ControlFlow::Continue(());
         }
         let next = NextAttempt {
             number: context.attempt() + 1,

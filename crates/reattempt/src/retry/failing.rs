@@ -2,23 +2,22 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
 use crate::call::pool::Pool;
 use crate::driver::RetryDriver;
 use crate::machine::Wait;
-use crate::{AttemptKind, CallContext, Failure};
+use crate::timer::Timer;
+use crate::{AttemptKind, CallContext, CallDeadline, Failure};
 use pin_project_lite::pin_project;
-use tokio::time::Sleep;
-
-use crate::clock;
 
 thread_local! {
     static SPARE: Pool<Pin<Box<Failing>>> = const { Pool::new() };
 }
 
 /// What happens before the next attempt.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Next {
     /// The delay runs.
     Wait,
@@ -29,6 +28,10 @@ pub(super) enum Next {
     Ready,
     /// The same, and nothing was waited for.
     AtOnce,
+    /// The deadline has passed: the layer above ends the call in this poll.
+    Expire,
+    /// It did not.
+    Expired,
 }
 
 pin_project! {
@@ -40,8 +43,10 @@ pin_project! {
         pub(super) kind: AttemptKind,
         // Of the attempt that failed last.
         pub(super) failure: Option<Failure>,
+        // When the delay is over.
+        until: Option<Instant>,
         #[pin]
-        sleep: Option<Sleep>,
+        timer: Timer,
         waiter: Option<ConfigWaiter>,
     }
 }
@@ -74,18 +79,20 @@ impl Failing {
     }
 
     pub(super) fn wait(self: Pin<&mut Self>, wait: &Wait) {
-        let mut this = self.project();
+        let this = self.project();
         *this.kind = wait.kind;
         if !wait.nudge {
             *this.waiter = None;
         }
-        let Some(until) = wait.until.map(tokio::time::Instant::from_std) else {
-            return;
-        };
-        match this.sleep.as_mut().as_pin_mut() {
-            Some(sleep) => sleep.reset(until),
-            None => this.sleep.set(Some(tokio::time::sleep_until(until))),
-        }
+        *this.until = wait.until;
+    }
+
+    /// Nothing more is sent: the call waits for its deadline.
+    pub(super) fn expire(self: Pin<&mut Self>, deadline: Option<CallDeadline>) {
+        let this = self.project();
+        *this.waiter = None;
+        *this.until = deadline.map(|deadline| deadline.at);
+        *this.next = Next::Expire;
     }
 
     /// True once a newer configuration moved what the call is about.
@@ -113,8 +120,9 @@ impl Failing {
         if self.as_mut().poll_moved(cx) {
             return Poll::Ready(true);
         }
-        match self.project().sleep.as_pin_mut() {
-            Some(sleep) => clock::poll_sleep(sleep, cx).map(|()| false),
+        let this = self.project();
+        match *this.until {
+            Some(until) => this.timer.poll_until(until, cx).map(|()| false),
             None => Poll::Ready(false),
         }
     }

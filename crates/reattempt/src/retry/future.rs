@@ -69,8 +69,9 @@ pin_project! {
             // The failure that a gate still ahead may return.
             kept: Option<O>,
         },
-        /// Nothing more is sent: the deadline above ends the call.
-        Expired,
+        /// Nothing more is sent: the `Deadline` layer above ends the call. If it polls no more, as
+        /// when a layer between them sends the call in a task of its own, the call ends by itself.
+        Expired { failing: Pin<Box<Failing>>, kept: O },
         /// The outcome was returned.
         Done,
     }
@@ -244,7 +245,12 @@ where
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Next::Ready | Next::AtOnce => {
+                    Next::Expire => {
+                        failing.as_mut().then(Next::Expired);
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    Next::Ready | Next::AtOnce | Next::Expired => {
                         let Source::Template { service, .. } = this.source else {
                             polled_after_completion("RetryFuture")
                         };
@@ -260,13 +266,28 @@ where
                         }
                     }
                 },
-                // The `Deadline` layer above polls its timer next, in this same poll.
-                StateProj::Expired => return Poll::Pending,
+                StateProj::Expired { failing, .. } => {
+                    ready!(failing.as_mut().poll_wait(cx));
+                    if failing.next == Next::Expire {
+                        failing.as_mut().then(Next::Expired);
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    ControlFlow::Break(self.as_mut().expired())
+                }
                 StateProj::Done => polled_after_completion("RetryFuture"),
             };
             if let ControlFlow::Break(outcome) = step {
                 return Poll::Ready(outcome);
             }
+        }
+    }
+
+    /// The deadline has passed, and no layer above ended the call.
+    fn expired(self: Pin<&mut Self>) -> Outcome<S, Req> {
+        match self.project().state.project_replace(State::Done) {
+            StateOwned::Expired { kept, .. } => kept,
+            _ => polled_after_completion("RetryFuture"),
         }
     }
 

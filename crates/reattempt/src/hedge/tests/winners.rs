@@ -176,9 +176,9 @@ async fn the_last_failure_is_recorded_before_the_end_is_reported() {
     }
 }
 
-/// A failure that can no longer be returned is not kept until the deadline.
+/// Failures that can no longer be returned are not kept until the deadline.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_left_to_the_deadline_holds_no_answer() {
+async fn a_call_that_is_left_to_the_deadline_holds_one_failure() {
     let late = ServerPushback::After(ms(5000));
     let first = attempt(1).fails(KV_LOCKED).after(ms(14));
     let others = (2..=6).map(|n| attempt(n).fails(KV_LOCKED).after(ms(10)).pushback(late));
@@ -193,9 +193,26 @@ async fn a_call_that_is_left_to_the_deadline_holds_no_answer() {
     let outcome = service.oneshot(probe.request()).await;
     assert_eq!(told(&outcome), Told::Elapsed);
     let attempts = u32::try_from(probe.log().times().len()).unwrap();
-    for n in 1..=attempts {
-        let dropped = probe.log().outcome_dropped(n);
-        assert!(dropped.is_some_and(|at| at < 1000), "{n}: {dropped:?}");
+    let dropped = (1..=attempts).map(|n| probe.log().outcome_dropped(n).unwrap());
+    let (held, earlier): (Vec<_>, Vec<_>) = dropped.partition(|at| *at == 1000);
+    assert_eq!(held.len(), 1);
+    assert!(earlier.iter().all(|at| *at < 30), "{earlier:?}");
+}
+
+/// A call whose deadline is enforced, it says, by a layer that polls it no more.
+#[tokio::test(start_paused = true)]
+async fn a_call_past_its_deadline_ends_without_a_layer_above() {
+    let late = ServerPushback::After(ms(5000));
+    for first in [attempt(1), attempt(1).after(ms(4))] {
+        let probe = probe([first.fails(KV_LOCKED).pushback(late)]);
+        let mut request = probe.request();
+        let at = crate::clock::now() + ms(1000);
+        let context = request.context_mut();
+        context.stamp_deadline(crate::CallDeadline::enforced(at));
+        let watch = RetryInfo::track(&mut request);
+        let outcome = three().layer(probe.inner()).oneshot(request).await;
+        assert_eq!((told(&outcome), probe.log().now()), (Told::Error(1), 1000));
+        assert_eq!(watch.info().stopped(), Some(StopReason::Deadline));
     }
 }
 

@@ -168,12 +168,38 @@ async fn without_recovery_the_layers_strategy_decides_at_the_deadline() {
         context.stamp_policy(Arc::new(RoutePolicy::new("none").no_recovery()));
         context.stamp_deadline(CallDeadline::enforced(crate::clock::now() + ms(4)));
         let call = retry(strategy).layer(probe.inner()).oneshot(request);
-        // No layer enforces the limit, so a call that leaves its end to the deadline never ends.
-        let ended = tokio::time::timeout(ms(100), call).await.ok();
-        (ended.map(|outcome| told(&outcome)), probe.log().times())
+        // No layer enforces the limit, so the call ends by itself.
+        let outcome = told(&call.await);
+        (outcome, probe.log().now(), probe.log().times())
     };
     let times = vec![0, 0, 0, 0, 1, 3];
     let gives_up = three().on_deadline(OnDeadline::GiveUp);
-    assert_eq!(send(gives_up).await, (Some(Told::Error(6)), times.clone()));
-    assert_eq!(send(three()).await, (None, times));
+    assert_eq!(send(gives_up).await, (Told::Error(6), 3, times.clone()));
+    assert_eq!(send(three()).await, (Told::Error(6), 4, times));
+}
+
+/// A call whose deadline is enforced, it says, by a layer that polls it no more: the layer sends it
+/// in a task of its own, say.
+#[tokio::test(start_paused = true)]
+async fn a_call_past_its_deadline_ends_without_a_layer_above() {
+    let fails = || attempt(1).fails(KV_LOCKED);
+    // The delay of ten does not fit before five, and the service is ready too late for twenty.
+    for (limit, first, ends) in [
+        (5, fails(), (Told::Error(1), 5, 1)),
+        (5, fails().as_answer(), (Told::Answer(1), 5, 1)),
+        (20, fails(), (Told::Error(1), 30, 1)),
+        // Nothing is left to return but the next attempt's outcome.
+        (20, fails().as_answer(), (Told::Answer(2), 30, 2)),
+    ] {
+        let probe = probe([first, attempt(2)]).ready([readiness(2).after(ms(20))]);
+        let mut request = probe.request();
+        let at = crate::clock::now() + ms(limit);
+        let context = request.context_mut();
+        context.stamp_deadline(CallDeadline::enforced(at));
+        let strategy = three().on_deadline(OnDeadline::Cap);
+        let (told, info) = send_request(&retry(strategy), &probe, request).await;
+        assert_eq!((told, probe.log().now(), info.attempts()), ends);
+        let ended = [StopReason::Deadline, StopReason::Success][info.attempts() as usize - 1];
+        assert_eq!(info.stopped(), Some(ended));
+    }
 }

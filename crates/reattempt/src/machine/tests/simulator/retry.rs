@@ -103,7 +103,7 @@ impl<'a> RetryCall<'a> {
         let wait = match action {
             Action::Return(Surface::New) => return Err(End::Failed(number)),
             Action::Return(Surface::Held) => return Err(End::Failed(self.kept)),
-            Action::Expire => return Err(End::TimedOut),
+            Action::Expire(_) => return Err(End::TimedOut),
             Action::Ask(_) => panic!("asked twice about one failure"),
             Action::Wait(wait) => wait,
         };

@@ -1,0 +1,100 @@
+//! A timer, and whether another one already wakes the task in time.
+//!
+//! A timer that is armed, polled and dropped costs some 500 instructions, and calls are often
+//! pending in several layers that each have one: the deadline of the call, the deadline of the
+//! attempt, the delay before the next attempt. All of them wake the same task. So an outer timer is
+//! not armed while an inner one wakes the task no later.
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use pin_project_lite::pin_project;
+use tokio::task::unconstrained;
+use tokio::time::Sleep;
+
+thread_local! {
+    /// What the timer that this thread polled last does, if it is still armed.
+    static ARMED: Cell<Option<Wakes>> = const { Cell::new(None) };
+}
+
+/// An armed timer wakes this waker at this instant.
+#[derive(Clone, Copy)]
+struct Wakes {
+    at: Instant,
+    waker: (usize, usize),
+}
+
+/// Tells wakers apart, as [`Waker::will_wake`] does.
+fn identity(waker: &Waker) -> (usize, usize) {
+    let vtable = std::ptr::from_ref(waker.vtable());
+    (waker.data().addr(), vtable.addr())
+}
+
+/// Forgets timers that were polled before, so that [`is_armed`] knows only of those that are polled
+/// from now on.
+#[inline]
+pub(crate) fn forget_armed() {
+    ARMED.set(None);
+}
+
+/// True if a timer that was polled last wakes this task by the instant. A timer that is polled with
+/// another waker, or dropped, does not count.
+#[inline]
+pub(crate) fn is_armed(by: Instant, cx: &Context<'_>) -> bool {
+    ARMED
+        .get()
+        .is_some_and(|wakes| wakes.at <= by && wakes.waker == identity(cx.waker()))
+}
+
+pin_project! {
+    /// A timer, armed when it is first polled.
+    #[derive(Default)]
+    pub(crate) struct Timer {
+        #[pin]
+        sleep: Option<Sleep>,
+    }
+
+    impl PinnedDrop for Timer {
+        #[inline]
+        fn drop(this: Pin<&mut Self>) {
+            if this.sleep.is_some() {
+                forget_armed();
+            }
+        }
+    }
+}
+
+impl Timer {
+    /// True once it was polled.
+    #[inline]
+    pub(crate) const fn is_used(&self) -> bool {
+        self.sleep.is_some()
+    }
+
+    /// Ready when the instant has come. Not subject to tokio's cooperative budget: the guarded
+    /// future may use up the budget at every poll, and the timer would never be polled.
+    #[inline]
+    pub(crate) fn poll_until(self: Pin<&mut Self>, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let mut sleep = self.project().sleep;
+        match sleep.as_mut().as_pin_mut() {
+            Some(armed) if armed.deadline().into_std() == at => {}
+            Some(armed) => armed.reset(at.into()),
+            None => sleep.set(Some(tokio::time::sleep_until(at.into()))),
+        }
+        let Some(sleep) = sleep.as_pin_mut() else {
+            return Poll::Pending;
+        };
+        let polled = pin!(unconstrained(sleep)).poll(cx);
+        ARMED.set(polled.is_pending().then(|| Wakes {
+            at,
+            waker: identity(cx.waker()),
+        }));
+        polled
+    }
+}
