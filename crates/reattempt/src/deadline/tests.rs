@@ -729,10 +729,11 @@ async fn it_arms_no_timer_beside_an_earlier_one_below() {
             .set_idempotency(Idempotency::Idempotent);
         let ready = ServiceExt::<Call<Payload>>::ready(&mut service).await;
         let mut call = pin!(ready.unwrap().call(request));
-        std::future::poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
+        let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
+        assert!(polled.await);
         assert_eq!(call.timer.is_used(), armed);
         tokio::time::advance(below).await;
-        std::future::poll_fn(|cx| Poll::Ready(drop(call.as_mut().poll(cx)))).await;
+        std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
         assert!(call.timer.is_used(), "no hedge is planned any more");
     }
 }
