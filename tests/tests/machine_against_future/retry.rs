@@ -62,7 +62,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         let wait = match action {
             Action::Return(Surface::Held) => return call.told(kept.unwrap_or(new)),
             Action::Return(Surface::New) => return call.told(new),
-            Action::Expire => return call.elapsed(false),
+            Action::Expire(_) => return call.elapsed(false),
             Action::Wait(wait) => wait,
             Action::Ask(_) => panic!("asked twice"),
         };
