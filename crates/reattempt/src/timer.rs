@@ -53,7 +53,7 @@ pub(crate) fn is_armed(by: Instant, cx: &Context<'_>) -> bool {
 }
 
 pin_project! {
-    /// A timer, armed when it is first polled.
+    /// A timer, armed when it is polled.
     #[derive(Default)]
     pub(crate) struct Timer {
         #[pin]
@@ -71,30 +71,48 @@ pin_project! {
 }
 
 impl Timer {
-    /// True once it was polled.
+    /// True once it was set.
     #[inline]
-    pub(crate) const fn is_used(&self) -> bool {
+    pub(crate) const fn is_set(&self) -> bool {
         self.sleep.is_some()
     }
 
-    /// Ready when the instant has come. Not subject to tokio's cooperative budget: the guarded
-    /// future may use up the budget at every poll, and the timer would never be polled.
+    /// From now on it is for this instant.
     #[inline]
-    pub(crate) fn poll_until(self: Pin<&mut Self>, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn set_to(self: Pin<&mut Self>, at: Instant) {
+        let at = at.into();
         let mut sleep = self.project().sleep;
         match sleep.as_mut().as_pin_mut() {
-            Some(armed) if armed.deadline().into_std() == at => {}
-            Some(armed) => armed.reset(at.into()),
-            None => sleep.set(Some(tokio::time::sleep_until(at.into()))),
+            Some(set) if set.deadline() == at => {}
+            Some(set) => set.reset(at),
+            None => sleep.set(Some(tokio::time::sleep_until(at))),
         }
-        let Some(sleep) = sleep.as_pin_mut() else {
-            return Poll::Pending;
+    }
+
+    /// Ready when its instant has come, at once if it has none. Not subject to tokio's cooperative
+    /// budget: the guarded future may use up the budget at every poll, and the timer would never be
+    /// polled.
+    #[inline]
+    pub(crate) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(mut sleep) = self.project().sleep.as_pin_mut() else {
+            return Poll::Ready(());
         };
-        let polled = pin!(unconstrained(sleep)).poll(cx);
+        let polled = pin!(unconstrained(sleep.as_mut())).poll(cx);
         ARMED.set(polled.is_pending().then(|| Wakes {
-            at,
+            at: sleep.deadline().into_std(),
             waker: identity(cx.waker()),
         }));
         polled
+    }
+
+    /// Ready when this instant has come.
+    #[inline]
+    pub(crate) fn poll_until(
+        mut self: Pin<&mut Self>,
+        at: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        self.as_mut().set_to(at);
+        self.poll(cx)
     }
 }

@@ -244,7 +244,7 @@ impl<F, M> DeadlineFuture<F, M> {
             let Some(at) = *this.at else {
                 return Poll::Pending;
             };
-            if !this.timer.is_used() && timer::is_armed(at, cx) {
+            if !this.timer.is_set() && timer::is_armed(at, cx) {
                 // A timer below wakes this task, and it is looked at again.
                 return Poll::Pending;
             }

@@ -731,9 +731,9 @@ async fn it_arms_no_timer_beside_an_earlier_one_below() {
         let mut call = pin!(ready.unwrap().call(request));
         let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
         assert!(polled.await);
-        assert_eq!(call.timer.is_used(), armed);
+        assert_eq!(call.timer.is_set(), armed);
         tokio::time::advance(below).await;
         std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
-        assert!(call.timer.is_used(), "no hedge is planned any more");
+        assert!(call.timer.is_set(), "no hedge is planned any more");
     }
 }

@@ -38,14 +38,11 @@ where
                     let outcome = ready!(future.poll(cx));
                     return Poll::Ready(self.passed(outcome));
                 }
-                StateProj::Expired { hedging, at } => {
-                    let Some(deadline) = *at else {
+                StateProj::Expired { hedging } => {
+                    if ready!(hedging.poll_expired(cx)) {
                         return Poll::Ready(self.expired());
-                    };
-                    if hedging.poll_sleep(deadline, cx) {
-                        *at = None;
-                        cx.waker().wake_by_ref();
                     }
+                    cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 StateProj::Done => polled_after_completion("HedgeFuture"),
@@ -124,7 +121,7 @@ where
     /// The deadline has passed, and no layer above ended the call.
     fn expired(self: Pin<&mut Self>) -> Outcome<S, Req> {
         match self.project().state.project_replace(State::Done) {
-            StateOwned::Expired { mut hedging, .. } => hedging.last.take(),
+            StateOwned::Expired { mut hedging } => hedging.last.take(),
             _ => None,
         }
         .unwrap_or_else(|| polled_after_completion("HedgeFuture"))

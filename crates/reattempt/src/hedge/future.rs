@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{Classify, HasCallContext, HedgePolicy, Replay, Verdict};
 use pin_project_lite::pin_project;
@@ -67,9 +67,9 @@ pin_project! {
         Others { policy: Arc<HedgePolicy>, hedging: Box<H> },
         /// Another recovery layer acts on the call, or none does.
         Passed { #[pin] future: F },
-        /// Nothing more is sent: the `Deadline` layer above ends the call at this instant. If it
-        /// polls no more, the call ends by itself.
-        Expired { hedging: Box<H>, at: Option<Instant> },
+        /// Nothing more is sent: the `Deadline` layer above ends the call. If it polls no more, the
+        /// call ends by itself.
+        Expired { hedging: Box<H> },
         /// The outcome was returned.
         Done,
     }

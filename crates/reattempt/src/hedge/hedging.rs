@@ -1,12 +1,12 @@
 //! What a hedged call keeps beside its first attempt.
 
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
 use crate::driver::HedgeDriver;
-use crate::{AttemptKind, CallContext, HedgePolicy, Idempotency};
+use crate::{AttemptKind, CallContext, CallDeadline, HedgePolicy, Idempotency};
 use tower_service::Service;
 
 use super::Config;
@@ -139,16 +139,36 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
 
     /// True when the instant has come.
     pub(super) fn poll_sleep(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
-        // Of one that is made here only the timer is used.
-        let made = || Waiting::new(at, Some(at));
-        self.waiting.get_or_insert_with(made).as_mut().poll(at, cx)
+        let mut waiting = self.waiting(at).as_mut();
+        waiting.as_mut().set_to(at);
+        waiting.poll(cx).is_ready()
     }
 
-    /// Nothing more is sent: keeps only this failure.
-    pub(super) fn expire(&mut self, last: Outcome<S, Req>) {
+    fn waiting(&mut self, at: Instant) -> &mut Pin<Box<Waiting>> {
+        // Of one that is made here only the timer is used.
+        self.waiting
+            .get_or_insert_with(|| Waiting::new(at, Some(at)))
+    }
+
+    /// Nothing more is sent: keeps only this failure, and waits for the deadline.
+    pub(super) fn expire(&mut self, last: Outcome<S, Req>, deadline: Option<CallDeadline>) {
         self.last = Some(last);
         self.others = Vec::new();
         self.waiters = Vec::new();
+        match deadline {
+            Some(deadline) => self.waiting(deadline.at).as_mut().set_to(deadline.at),
+            None => self.waiting = None,
+        }
+    }
+
+    /// Ready when the deadline has come; true if it was ready before.
+    pub(super) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let Some(waiting) = &mut self.waiting else {
+            return Poll::Ready(true);
+        };
+        ready!(waiting.as_mut().poll(cx));
+        self.waiting = None;
+        Poll::Ready(false)
     }
 
     /// The call is over.

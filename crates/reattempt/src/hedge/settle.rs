@@ -209,8 +209,7 @@ where
     /// Nothing more is sent, and the deadline ends the call. Only this failure is kept until then.
     pub(super) fn expire(self: Pin<&mut Self>, last: Outcome<S, Req>) {
         let mut this = self.project();
-        let at = this.source.context_mut().deadline();
-        let at = at.map(|deadline| deadline.at);
+        let deadline = this.source.context_mut().deadline();
         if let StateOwned::First {
             beside: Beside::Runs(mut hedging),
             ..
@@ -218,8 +217,8 @@ where
         | StateOwned::Others { mut hedging, .. } =
             this.state.as_mut().project_replace(State::Done)
         {
-            hedging.expire(last);
-            this.state.set(State::Expired { hedging, at });
+            hedging.expire(last, deadline);
+            this.state.set(State::Expired { hedging });
         }
         this.source.shed();
     }

@@ -1,7 +1,7 @@
 //! The delay before a hedge.
 
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::call::pool::Pool;
@@ -57,15 +57,21 @@ impl Waiting {
     }
 
     /// True when the first hedge is due.
-    pub(super) fn poll_first(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
-        match self.first {
-            None => false,
-            Some(first) => self.poll(first, cx),
-        }
+    pub(super) fn poll_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
+        let Some(first) = self.first else {
+            return false;
+        };
+        self.as_mut().set_to(first);
+        self.poll(cx).is_ready()
     }
 
-    /// True when the instant has come.
-    pub(super) fn poll(self: Pin<&mut Self>, at: Instant, cx: &mut Context<'_>) -> bool {
-        self.project().timer.poll_until(at, cx).is_ready()
+    /// The timer is for this instant now.
+    pub(super) fn set_to(self: Pin<&mut Self>, at: Instant) {
+        self.project().timer.set_to(at);
+    }
+
+    /// Ready when the timer's instant has come.
+    pub(super) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().timer.poll(cx)
     }
 }

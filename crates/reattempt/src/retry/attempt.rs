@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::deferred::Deciding;
 use super::failing::{Failing, Next};
-use super::future::{Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
+use super::future::{Expired, Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
 use crate::clock;
 use crate::poll::polled_after_completion;
 use crate::recovery::Source;
@@ -115,7 +115,8 @@ where
                     .as_mut()
                     .expire(this.source.context_mut().deadline());
                 this.source.shed();
-                this.state.set(State::Expired { failing, kept });
+                let expired = Box::new(Expired { failing, kept });
+                this.state.set(State::Expired { expired });
                 return ControlFlow::Continue(());
             }
             Action::Ask(asked) => {

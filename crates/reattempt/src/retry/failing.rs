@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
 use crate::call::pool::Pool;
@@ -43,8 +42,6 @@ pin_project! {
         pub(super) kind: AttemptKind,
         // Of the attempt that failed last.
         pub(super) failure: Option<Failure>,
-        // When the delay is over.
-        until: Option<Instant>,
         #[pin]
         timer: Timer,
         waiter: Option<ConfigWaiter>,
@@ -84,15 +81,19 @@ impl Failing {
         if !wait.nudge {
             *this.waiter = None;
         }
-        *this.until = wait.until;
+        if let Some(until) = wait.until {
+            this.timer.set_to(until);
+        }
     }
 
     /// Nothing more is sent: the call waits for its deadline.
     pub(super) fn expire(self: Pin<&mut Self>, deadline: Option<CallDeadline>) {
         let this = self.project();
         *this.waiter = None;
-        *this.until = deadline.map(|deadline| deadline.at);
         *this.next = Next::Expire;
+        if let Some(deadline) = deadline {
+            this.timer.set_to(deadline.at);
+        }
     }
 
     /// True once a newer configuration moved what the call is about.
@@ -120,10 +121,6 @@ impl Failing {
         if self.as_mut().poll_moved(cx) {
             return Poll::Ready(true);
         }
-        let this = self.project();
-        match *this.until {
-            Some(until) => this.timer.poll_until(until, cx).map(|()| false),
-            None => Poll::Ready(false),
-        }
+        self.project().timer.poll(cx).map(|()| false)
     }
 }

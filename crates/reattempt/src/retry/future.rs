@@ -71,10 +71,17 @@ pin_project! {
         },
         /// Nothing more is sent: the `Deadline` layer above ends the call. If it polls no more, as
         /// when a layer between them sends the call in a task of its own, the call ends by itself.
-        Expired { failing: Pin<Box<Failing>>, kept: O },
+        Expired { expired: Box<Expired<O>> },
         /// The outcome was returned.
         Done,
     }
+}
+
+/// A call that waits for its deadline. In a box, because it is rare and an outcome may be large.
+pub(super) struct Expired<O> {
+    pub(super) failing: Pin<Box<Failing>>,
+    /// The call's failure, unless a layer above ends the call.
+    pub(super) kept: O,
 }
 
 /// What was sent, and what its end means.
@@ -266,7 +273,8 @@ where
                         }
                     }
                 },
-                StateProj::Expired { failing, .. } => {
+                StateProj::Expired { expired } => {
+                    let failing = &mut expired.failing;
                     ready!(failing.as_mut().poll_wait(cx));
                     if failing.next == Next::Expire {
                         failing.as_mut().then(Next::Expired);
@@ -286,7 +294,7 @@ where
     /// The deadline has passed, and no layer above ended the call.
     fn expired(self: Pin<&mut Self>) -> Outcome<S, Req> {
         match self.project().state.project_replace(State::Done) {
-            StateOwned::Expired { kept, .. } => kept,
+            StateOwned::Expired { expired } => expired.kept,
             _ => polled_after_completion("RetryFuture"),
         }
     }
