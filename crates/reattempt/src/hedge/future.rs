@@ -86,6 +86,16 @@ where
     /// A first attempt that works before a hedge is due takes this function alone.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let alone = matches!(
+            self.state,
+            State::First {
+                beside: Beside::Nothing | Beside::Waits(_),
+                ..
+            }
+        );
+        if !alone {
+            return as_poll(self.poll_on(cx));
+        }
         let mut this = self.as_mut().project();
         let StateProj::First {
             mut first,
@@ -93,11 +103,8 @@ where
             policy,
         } = this.state.as_mut().project()
         else {
-            return as_poll(self.poll_on(cx));
+            polled_after_completion("HedgeFuture")
         };
-        if matches!(beside, Beside::Runs(_)) {
-            return as_poll(self.poll_on(cx));
-        }
         let Some(in_flight) = first.as_mut().as_pin_mut() else {
             polled_after_completion("HedgeFuture")
         };

@@ -36,10 +36,16 @@ where
                 }
             }
             StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
+            // The end is recorded.
+            StateProj::Between { failing, .. }
+                if matches!(failing.next, Next::Expire | Next::Expired) =>
+            {
+                return;
+            }
             StateProj::Between { failing, .. } => {
                 return effects.unsent(failing.as_mut().driver(), stopped);
             }
-            StateProj::Expired { .. } | StateProj::Done => return,
+            StateProj::Done => return,
         };
         if let Some(asked) = asked {
             asked.failed.stop(stopped);
@@ -64,9 +70,8 @@ impl<F, O> State<F, O> {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",
-                Next::Expire | Next::Expired => "Expired",
+                Next::Late | Next::Expire | Next::Expired => "Expired",
             },
-            Self::Expired { .. } => "Expired",
             Self::Done => "Done",
         }
     }

@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::deferred::Deciding;
 use super::failing::{Failing, Next};
-use super::future::{Expired, Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
+use super::future::{Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
 use crate::clock;
 use crate::poll::polled_after_completion;
 use crate::recovery::Source;
@@ -109,15 +109,12 @@ where
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
             Action::Expire(surface) => {
-                let held = held.filter(|_| surface == Surface::Held);
-                let kept = held.unwrap_or(outcome);
                 failing
                     .as_mut()
                     .expire(this.source.context_mut().deadline());
                 this.source.shed();
-                let expired = Box::new(Expired { failing, kept });
-                this.state.set(State::Expired { expired });
-                return ControlFlow::Continue(());
+                let held = held.filter(|_| surface == Surface::Held);
+                Some(held.unwrap_or(outcome))
             }
             Action::Ask(asked) => {
                 let deciding = Box::new(Deciding {
@@ -190,16 +187,24 @@ where
             (Next::AtOnce, _) | (_, None) => Resume::Send,
             (_, deadline) => Resume::at(clock::now(), deadline),
         };
-        if resume == Resume::Expire && failing.next != Next::Expired {
-            failing.as_mut().then(Next::Expire);
-            return ControlFlow::Continue(());
-        }
-        if resume != Resume::Send {
-            // Without a failure that was kept the attempt is sent: a call ends, whatever is above.
-            if let Some(kept) = kept.take() {
+        match (resume, kept.is_some()) {
+            // Without a failure to return, a call that no layer ends sends what it waited to send.
+            (Resume::Send, _) | (Resume::Return, false) => {}
+            (Resume::Expire, false) => {
+                failing.as_mut().then(Next::Late);
+                return ControlFlow::Continue(());
+            }
+            (Resume::Expire, true) => {
                 effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
+                failing.as_mut().expire(context.deadline());
+                this.source.shed();
+                return ControlFlow::Continue(());
+            }
+            (Resume::Return, true) => {
+                effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
+                let kept = kept.take();
                 this.state.set(State::Done);
-                return ControlFlow::Break(kept);
+                return kept.map_or(ControlFlow::Continue(()), ControlFlow::Break);
             }
         }
         let next = NextAttempt {

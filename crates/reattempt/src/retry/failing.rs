@@ -27,9 +27,14 @@ pub(super) enum Next {
     Ready,
     /// The same, and nothing was waited for.
     AtOnce,
-    /// The deadline has passed: the layer above ends the call in this poll.
+    /// The deadline has passed, and no failure was kept: if no layer above ends the call in this
+    /// poll, the attempt is sent.
+    Late,
+    /// Nothing more is sent, and the end of the call is recorded: the `Deadline` layer above ends
+    /// it.
     Expire,
-    /// It did not.
+    /// It did not, in the poll in which the deadline had passed, as when a layer between them sends
+    /// the call in a task of its own: the call ends by itself.
     Expired,
 }
 

@@ -63,25 +63,15 @@ pin_project! {
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
         /// An attempt failed, and the strategy finishes its decision.
         Deciding { deciding: Box<Deciding<O>> },
-        /// An attempt failed, and another one follows.
+        /// An attempt failed, and another one follows, or the deadline.
         Between {
             failing: Pin<Box<Failing>>,
             // The failure that a gate still ahead may return.
             kept: Option<O>,
         },
-        /// Nothing more is sent: the `Deadline` layer above ends the call. If it polls no more, as
-        /// when a layer between them sends the call in a task of its own, the call ends by itself.
-        Expired { expired: Box<Expired<O>> },
         /// The outcome was returned.
         Done,
     }
-}
-
-/// A call that waits for its deadline. In a box, because it is rare and an outcome may be large.
-pub(super) struct Expired<O> {
-    pub(super) failing: Pin<Box<Failing>>,
-    /// The call's failure, unless a layer above ends the call.
-    pub(super) kept: O,
 }
 
 /// What was sent, and what its end means.
@@ -109,13 +99,18 @@ where
     /// A first attempt that works takes this function alone.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.as_mut().project();
-        let StateProj::InFlight {
-            mut future,
-            sent: Sent::First,
-        } = this.state.as_mut().project()
-        else {
+        if !matches!(
+            self.state,
+            State::InFlight {
+                sent: Sent::First,
+                ..
+            }
+        ) {
             return as_poll(self.poll_on(cx));
+        }
+        let mut this = self.as_mut().project();
+        let StateProj::InFlight { mut future, .. } = this.state.as_mut().project() else {
+            polled_after_completion("RetryFuture")
         };
         let Some(in_flight) = future.as_mut().as_pin_mut() else {
             polled_after_completion("RetryFuture")
@@ -233,7 +228,7 @@ where
                     let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
                     self.as_mut().decided(decision)
                 }
-                StateProj::Between { failing, .. } => match failing.next {
+                StateProj::Between { failing, kept } => match failing.next {
                     Next::Wait => {
                         if ready!(failing.as_mut().poll_wait(cx)) {
                             let settings = &this.config.settings;
@@ -252,12 +247,25 @@ where
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
+                    Next::Late => {
+                        failing.as_mut().then(Next::AtOnce);
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
                     Next::Expire => {
+                        ready!(failing.as_mut().poll_wait(cx));
                         failing.as_mut().then(Next::Expired);
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Next::Ready | Next::AtOnce | Next::Expired => {
+                    Next::Expired => match kept.take() {
+                        Some(kept) => {
+                            this.state.set(State::Done);
+                            ControlFlow::Break(kept)
+                        }
+                        None => polled_after_completion("RetryFuture"),
+                    },
+                    Next::Ready | Next::AtOnce => {
                         let Source::Template { service, .. } = this.source else {
                             polled_after_completion("RetryFuture")
                         };
@@ -273,29 +281,11 @@ where
                         }
                     }
                 },
-                StateProj::Expired { expired } => {
-                    let failing = &mut expired.failing;
-                    ready!(failing.as_mut().poll_wait(cx));
-                    if failing.next == Next::Expire {
-                        failing.as_mut().then(Next::Expired);
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    ControlFlow::Break(self.as_mut().expired())
-                }
                 StateProj::Done => polled_after_completion("RetryFuture"),
             };
             if let ControlFlow::Break(outcome) = step {
                 return Poll::Ready(outcome);
             }
-        }
-    }
-
-    /// The deadline has passed, and no layer above ended the call.
-    fn expired(self: Pin<&mut Self>) -> Outcome<S, Req> {
-        match self.project().state.project_replace(State::Done) {
-            StateOwned::Expired { expired } => expired.kept,
-            _ => polled_after_completion("RetryFuture"),
         }
     }
 

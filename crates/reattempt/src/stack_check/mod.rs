@@ -17,12 +17,23 @@ use crate::CallContext;
 /// ```
 /// use reattempt::{CallContext, StackCheck};
 ///
-/// let check = StackCheck::default();
+/// let mut check = StackCheck::default();
 /// check.inside_recovery("MyLayer", Some(&CallContext::default())); // logs: no RetryLayer above
 /// check.clone().inside_recovery("MyLayer", None); // does not log again
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct StackCheck(Arc<AtomicBool>);
+#[derive(Clone, Debug)]
+pub struct StackCheck(
+    /// Whether it has logged. `None` once a call has shown that the stack is right: a recovery
+    /// layer clones the services below it for each call, and what they share costs two locked
+    /// instructions each.
+    Option<Arc<AtomicBool>>,
+);
+
+impl Default for StackCheck {
+    fn default() -> Self {
+        Self(Some(Arc::default()))
+    }
+}
 
 impl StackCheck {
     /// Logs what is wrong with this layer, unless this value or a clone of it has already logged.
@@ -33,21 +44,31 @@ impl StackCheck {
     }
 
     pub(crate) fn warn_of(&self, layer: &'static str, what: &str) {
-        if !self.0.swap(true, Ordering::Relaxed) {
-            tracing::warn!(target: "reattempt", layer, "{layer} {what}");
+        if let Some(logged) = &self.0 {
+            if !logged.swap(true, Ordering::Relaxed) {
+                tracing::warn!(target: "reattempt", layer, "{layer} {what}");
+            }
         }
     }
 
     #[cfg(feature = "tokio")]
     pub(crate) fn has_logged(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        let logged = self.0.as_ref();
+        logged.is_some_and(|logged| logged.load(Ordering::Relaxed))
     }
 
     /// For a layer that reports on attempts: a recovery layer has to be above it. `context` is the
     /// request's, if it has one; without a context no recovery layer is above.
+    ///
+    /// A service stays where it is: once there was a recovery layer above, this value and its later
+    /// clones log nothing.
     #[inline]
-    pub fn inside_recovery(&self, layer: &'static str, context: Option<&CallContext>) {
-        if !context.is_some_and(CallContext::is_claimed) {
+    pub fn inside_recovery(&mut self, layer: &'static str, context: Option<&CallContext>) {
+        if context.is_some_and(CallContext::is_claimed) {
+            if self.0.is_some() {
+                self.0 = None;
+            }
+        } else {
             self.warn(
                 layer,
                 "is outside of any recovery layer, so its reports have no effect: \

@@ -53,7 +53,7 @@ async fn follows_the_end(request: Call<()>) -> Result<u8, Infallible> {
 #[test]
 fn one_value_and_its_clones_log_once() {
     let listener = listen();
-    let [one, other] = [StackCheck::default(), StackCheck::default()];
+    let [one, mut other] = [StackCheck::default(), StackCheck::default()];
     for _ in 0..2 {
         one.warn("One", "is wrong");
         one.clone().warn("One", "is wrong");
@@ -64,6 +64,22 @@ fn one_value_and_its_clones_log_once() {
     assert_eq!(heard.len(), 2, "{heard:?}");
     assert!(heard[0].starts_with("One is wrong"));
     assert!(heard[1].starts_with("Other is outside of any recovery layer"));
+}
+
+#[test]
+fn a_service_that_is_right_is_checked_no_more() {
+    let listener = listen();
+    let mut right = StackCheck::default();
+    let mut other = right.clone();
+    let mut context = CallContext::default();
+    context.claim_first();
+    for context in [context, CallContext::default()] {
+        right.inside_recovery("Right", Some(&context));
+        right.clone().inside_recovery("Right", None);
+    }
+    assert_eq!(listener.heard().len(), 0);
+    other.inside_recovery("Other", None);
+    assert_eq!(listener.heard().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -182,6 +182,26 @@ fn a_view_has_builder_values_or_first_failure_defaults() {
     assert_eq!(later.backend, Some(&backend));
 }
 
+/// RFC 0049, Accessible Context.
+#[test]
+fn a_view_shows_history_and_data_of_its_call() {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a base for arithmetic; no time passes here"
+    )]
+    let now = Instant::now();
+    let failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+    let mut view = RetryView::new(&failure, now);
+    assert_eq!((view.info().attempts(), view.data::<u8>()), (0, None));
+    assert_eq!((view.call.route(), view.call.backend()), ("", None));
+    let mut context = crate::CallContext::default();
+    context.set_data(7_u8);
+    context.claim_first();
+    view.call = &context;
+    assert_eq!((view.info().attempts(), view.data::<u8>()), (1, Some(&7)));
+    assert_eq!(view.data::<u16>(), None);
+}
+
 /// C8
 #[test]
 fn retrying_at_once_is_not_the_same_as_stopping() {
