@@ -70,7 +70,7 @@ const HTTP_CALL_PINS: [(&str, u64, u64); 8] = [
     ("http-put, tower", 3812, 4231),
     ("http-get, six", 7305, 7985),
     ("http-put, six", 8578, 9626),
-    ("http-get, preset", 5859, 6569),
+    ("http-get, preset", 5926, 6569),
     ("http-put, preset", 7132, 8209),
 ];
 
@@ -291,7 +291,7 @@ const LOCKED_PINS: [(&str, u64); 11] = [
     ("get-six", 12),
     ("get-tower", 7),
     ("get-bare, pending", 0),
-    ("get-six-limited, pending", 30),
+    ("get-six-limited, pending", 28),
     ("get-tower-two, pending", 31),
     ("get-six, fails twice", 45),
     ("get-tower, fails twice", 17),
@@ -302,8 +302,10 @@ const LOCKED_PINS: [(&str, u64); 11] = [
 #[test]
 fn a_typical_call_takes_no_more_locked_instructions_than_pinned() {
     if can_count() {
-        let found = LOCKED_PINS.map(|(name, _)| (name, per_call_of_both(name).1));
-        assert_eq!(found, LOCKED_PINS);
+        for (name, pin) in LOCKED_PINS {
+            let found = per_call_of_both(name).1;
+            assert!(found <= pin, "{name}: {found} instead of {pin}");
+        }
     }
 }
 

@@ -31,8 +31,8 @@ impl CallDeadline {
         }
     }
 
-    /// One that a layer enforces. A recovery layer may leave the call to it; a call that is still
-    /// polled after its deadline ends by itself.
+    /// One that a layer enforces. A recovery layer may leave the call to it. If no layer ends the
+    /// call within a second of its deadline, the call returns the failure that it kept.
     #[must_use]
     pub const fn enforced(at: Instant) -> Self {
         Self { at, enforced: true }

@@ -4,6 +4,11 @@
 //! pending in several layers that each have one: the deadline of the call, the deadline of the
 //! attempt, the delay before the next attempt. All of them wake the same task. So an outer timer is
 //! not armed while an inner one wakes the task no later.
+//!
+//! The outer future may rely on a timer only if nothing else can drop it, or poll it with another
+//! waker, before the outer future is polled again. So the timer has to be a part of the outer
+//! future: of memory that is pinned in it. What is in a box of another layer does not count,
+//! because that layer may move the box to another task.
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +33,8 @@ thread_local! {
 struct Wakes {
     at: Instant,
     waker: (usize, usize),
+    /// The address of the future that has the timer.
+    owner: usize,
 }
 
 /// Tells wakers apart, as [`Waker::will_wake`] does.
@@ -43,13 +50,23 @@ pub(crate) fn forget_armed() {
     ARMED.set(None);
 }
 
-/// True if a timer that was polled last wakes this task by the instant. A timer that is polled with
-/// another waker, or dropped, does not count.
+/// True if the timer that was polled last wakes this task by the instant, and belongs to this
+/// future, which the caller owns. A timer that was polled with another waker, or dropped, does not
+/// count.
 #[inline]
-pub(crate) fn is_armed(by: Instant, cx: &Context<'_>) -> bool {
-    ARMED
-        .get()
-        .is_some_and(|wakes| wakes.at <= by && wakes.waker == identity(cx.waker()))
+pub(crate) fn is_armed<F>(by: Instant, cx: &Context<'_>, future: &F) -> bool {
+    let start = address(future);
+    ARMED.get().is_some_and(|wakes| {
+        wakes.at <= by
+            && wakes.waker == identity(cx.waker())
+            && (start..start + size_of::<F>()).contains(&wakes.owner)
+    })
+}
+
+/// Where a pinned future is.
+#[inline]
+pub(crate) fn address<F>(future: &F) -> usize {
+    std::ptr::from_ref(future).addr()
 }
 
 pin_project! {
@@ -89,11 +106,12 @@ impl Timer {
         }
     }
 
-    /// Ready when its instant has come, at once if it has none. Not subject to tokio's cooperative
-    /// budget: the guarded future may use up the budget at every poll, and the timer would never be
-    /// polled.
+    /// Ready when its instant has come, at once if it has none. `owner` is the [`address`] of the
+    /// future that has this timer, in itself or in a box of its own. Not subject to tokio's
+    /// cooperative budget: the guarded future may use up the budget at every poll, and the timer
+    /// would never be polled.
     #[inline]
-    pub(crate) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(self: Pin<&mut Self>, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
         let Some(mut sleep) = self.project().sleep.as_pin_mut() else {
             return Poll::Ready(());
         };
@@ -101,18 +119,8 @@ impl Timer {
         ARMED.set(polled.is_pending().then(|| Wakes {
             at: sleep.deadline().into_std(),
             waker: identity(cx.waker()),
+            owner,
         }));
         polled
-    }
-
-    /// Ready when this instant has come.
-    #[inline]
-    pub(crate) fn poll_until(
-        mut self: Pin<&mut Self>,
-        at: Instant,
-        cx: &mut Context<'_>,
-    ) -> Poll<()> {
-        self.as_mut().set_to(at);
-        self.poll(cx)
     }
 }

@@ -85,7 +85,7 @@ impl<S, M: Clone> Layer<S> for DeadlineLayer<M> {
             timeout: self.timeout,
             unless_policy: self.unless_policy,
             on_elapsed: self.on_elapsed.clone(),
-            inside_recovery: None,
+            inside_recovery: StackCheck::OFF,
         }
     }
 }
@@ -174,7 +174,7 @@ impl<S, M: Clone> Layer<S> for AttemptDeadlineLayer<M> {
 
     fn layer(&self, inner: S) -> Self::Service {
         Deadline {
-            inside_recovery: Some(self.inside_recovery.clone()),
+            inside_recovery: self.inside_recovery.clone(),
             ..self.layer.layer(inner)
         }
     }

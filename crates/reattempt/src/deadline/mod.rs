@@ -53,8 +53,8 @@ pub struct Deadline<S, M = AsError> {
     /// Whether a policy's timeout replaces `timeout` instead of shortening it.
     unless_policy: bool,
     on_elapsed: M,
-    /// Of an [`AttemptDeadlineLayer`].
-    inside_recovery: Option<StackCheck>,
+    /// On for an [`AttemptDeadlineLayer`], until it is right.
+    inside_recovery: StackCheck,
 }
 
 impl<S, M, Req> Service<Req> for Deadline<S, M>
@@ -96,12 +96,13 @@ where
 impl<S, M> Deadline<S, M> {
     /// Attaches the deadline; `None` if there is nothing to enforce here.
     #[inline(always)]
-    fn arm(&self, context: &mut CallContext, natural: Idempotency) -> Option<(Instant, Armed)> {
+    fn arm(&mut self, context: &mut CallContext, natural: Idempotency) -> Option<(Instant, Armed)> {
         let scope = if context.is_claimed() {
+            self.inside_recovery.switch_off();
             DeadlineScope::Attempt
         } else {
-            if let Some(check) = &self.inside_recovery {
-                check.warn(
+            if self.inside_recovery.is_on() {
+                self.inside_recovery.warn(
                     "AttemptDeadlineLayer",
                     "is outside of any recovery layer, so it bounds the whole call: \
                      put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
@@ -181,7 +182,7 @@ struct Armed {
 
 pin_project! {
     /// The future of [`Deadline`]. The timer is armed only after the inner future is pending, and
-    /// only if no timer of another layer below wakes the task by then.
+    /// only if no timer that is a part of the inner future wakes the task by then.
     ///
     /// # Panics
     ///
@@ -244,11 +245,13 @@ impl<F, M> DeadlineFuture<F, M> {
             let Some(at) = *this.at else {
                 return Poll::Pending;
             };
-            if !this.timer.is_set() && timer::is_armed(at, cx) {
+            if !this.timer.is_set() && timer::is_armed(at, cx, &*this.inner) {
                 // A timer below wakes this task, and it is looked at again.
                 return Poll::Pending;
             }
-            ready!(this.timer.as_mut().poll_until(at, cx));
+            let owner = timer::address(&*this.inner);
+            this.timer.as_mut().set_to(at);
+            ready!(this.timer.as_mut().poll(owner, cx));
         }
         let Some(armed) = this.armed.take() else {
             polled_after_completion("DeadlineFuture")

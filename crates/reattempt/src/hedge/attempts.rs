@@ -12,6 +12,7 @@ use tower_service::Service;
 use super::future::{HedgeFuture, Outcome, State, StateOwned, StateProj};
 use super::hedging::{Beside, Call, Hedging, Other};
 use crate::poll::polled_after_completion;
+use crate::timer;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
@@ -31,6 +32,7 @@ where
     /// Ends: at one instant a bounded number of hedges, transparent retries and moved keys is sent,
     /// and every other attempt waits for its back-off.
     fn poll_states(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
+        let owner = timer::address(&*self);
         loop {
             match self.as_mut().project().state.project() {
                 StateProj::First { .. } | StateProj::Others { .. } => {}
@@ -39,11 +41,8 @@ where
                     return Poll::Ready(self.passed(outcome));
                 }
                 StateProj::Expired { hedging } => {
-                    if ready!(hedging.poll_expired(cx)) {
-                        return Poll::Ready(self.expired());
-                    }
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
+                    ready!(hedging.poll_expired(owner, cx));
+                    return Poll::Ready(self.expired());
                 }
                 StateProj::Done => polled_after_completion("HedgeFuture"),
             }
@@ -145,6 +144,7 @@ where
 {
     /// The call, while attempts may run side by side.
     pub(super) fn call(self: Pin<&mut Self>) -> Option<Call<'_, S, C, Req>> {
+        let owner = timer::address(&*self);
         let this = self.project();
         let (policy, hedging, first) = match this.state.project() {
             StateProj::First {
@@ -160,6 +160,7 @@ where
             policy,
             first,
             source: this.source,
+            owner,
             config: this.config,
         })
     }

@@ -18,6 +18,7 @@ use crate::clock;
 use crate::policy::HedgeView;
 use crate::poll::{as_poll, polled_after_completion};
 use crate::recovery::Source;
+use crate::timer;
 
 /// The inner service's own result.
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
@@ -160,6 +161,7 @@ where
     /// The first attempt is pending. For the first time: its delay runs from here.
     #[inline(never)]
     fn waits(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
+        let owner = timer::address(&*self);
         let mut this = self.as_mut().project();
         let StateProj::First { policy, beside, .. } = this.state.as_mut().project() else {
             return None;
@@ -184,7 +186,7 @@ where
             *beside = Beside::Waits(Waiting::new(now, first));
         }
         if let Beside::Waits(waiting) = beside {
-            if !waiting.as_mut().poll_first(cx) {
+            if !waiting.as_mut().poll_first(owner, cx) {
                 return None;
             }
         }

@@ -1,7 +1,7 @@
 //! What a hedged call keeps beside its first attempt.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
@@ -12,7 +12,7 @@ use tower_service::Service;
 use super::Config;
 use super::future::Outcome;
 use super::waiting::Waiting;
-use crate::recovery::Source;
+use crate::recovery::{Source, past};
 
 /// What a call keeps beside its first attempt.
 pub(super) enum Beside<H> {
@@ -43,6 +43,8 @@ pub(super) struct Call<'a, S: Service<Req>, C, Req> {
     /// The first attempt is in flight.
     pub(super) first: bool,
     pub(super) source: &'a mut Source<S, Req>,
+    /// The address of the hedge future.
+    pub(super) owner: usize,
     pub(super) config: &'a Config<C>,
 }
 
@@ -138,10 +140,10 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     }
 
     /// True when the instant has come.
-    pub(super) fn poll_sleep(&mut self, at: Instant, cx: &mut Context<'_>) -> bool {
+    pub(super) fn poll_sleep(&mut self, at: Instant, owner: usize, cx: &mut Context<'_>) -> bool {
         let mut waiting = self.waiting(at).as_mut();
         waiting.as_mut().set_to(at);
-        waiting.poll(cx).is_ready()
+        waiting.poll(owner, cx).is_ready()
     }
 
     fn waiting(&mut self, at: Instant) -> &mut Pin<Box<Waiting>> {
@@ -156,19 +158,20 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         self.others = Vec::new();
         self.waiters = Vec::new();
         match deadline {
-            Some(deadline) => self.waiting(deadline.at).as_mut().set_to(deadline.at),
+            Some(deadline) => {
+                let at = past(deadline);
+                self.waiting(at).as_mut().set_to(at);
+            }
             None => self.waiting = None,
         }
     }
 
-    /// Ready when the deadline has come; true if it was ready before.
-    pub(super) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        let Some(waiting) = &mut self.waiting else {
-            return Poll::Ready(true);
-        };
-        ready!(waiting.as_mut().poll(cx));
-        self.waiting = None;
-        Poll::Ready(false)
+    /// Ready when the call ends by itself.
+    pub(super) fn poll_expired(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.waiting {
+            Some(waiting) => waiting.as_mut().poll(owner, cx),
+            None => Poll::Ready(()),
+        }
     }
 
     /// The call is over.

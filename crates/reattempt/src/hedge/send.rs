@@ -48,7 +48,7 @@ where
         let mut planned = false;
         while let Some(at) = hedging.driver.machine.wake() {
             let now = clock::now();
-            if at > now && !hedging.poll_sleep(at, cx) {
+            if at > now && !hedging.poll_sleep(at, self.owner, cx) {
                 break;
             }
             let context = self.source.context_mut();

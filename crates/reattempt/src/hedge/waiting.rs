@@ -57,12 +57,12 @@ impl Waiting {
     }
 
     /// True when the first hedge is due.
-    pub(super) fn poll_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
+    pub(super) fn poll_first(mut self: Pin<&mut Self>, owner: usize, cx: &mut Context<'_>) -> bool {
         let Some(first) = self.first else {
             return false;
         };
         self.as_mut().set_to(first);
-        self.poll(cx).is_ready()
+        self.poll(owner, cx).is_ready()
     }
 
     /// The timer is for this instant now.
@@ -71,7 +71,7 @@ impl Waiting {
     }
 
     /// Ready when the timer's instant has come.
-    pub(super) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.project().timer.poll(cx)
+    pub(super) fn poll(self: Pin<&mut Self>, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().timer.poll(owner, cx)
     }
 }

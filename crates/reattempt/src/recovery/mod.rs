@@ -4,14 +4,15 @@
 mod warnings;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::effects::Effects;
 use crate::machine::Facts;
 use crate::observe::{with_log, with_observer};
 use crate::{
-    AttemptKind, CallContext, Classify, Failure, HasCallContext, NextAttempt, Observer, Replay,
-    Verdict,
+    AttemptKind, CallContext, CallDeadline, Classify, Failure, HasCallContext, NextAttempt,
+    Observer, Replay, Verdict,
 };
 use warnings::Warnings;
 
@@ -21,6 +22,13 @@ pub(crate) const FIRST: NextAttempt<'static> = NextAttempt {
     kind: AttemptKind::Initial,
     after: None,
 };
+
+/// When a call ends by itself that was left to a `Deadline` layer above: long enough after its
+/// deadline for that layer to have ended it, unless it no longer polls the call, as when a layer
+/// between them sends the call in a task of its own.
+pub(crate) fn past(deadline: CallDeadline) -> Instant {
+    clock::after(deadline.at, Duration::from_secs(1))
+}
 
 /// The settings of a recovery layer, which all its services share.
 #[derive(Clone)]

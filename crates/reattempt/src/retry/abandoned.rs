@@ -37,11 +37,7 @@ where
             }
             StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
             // The end is recorded.
-            StateProj::Between { failing, .. }
-                if matches!(failing.next, Next::Expire | Next::Expired) =>
-            {
-                return;
-            }
+            StateProj::Between { failing, .. } if failing.next == Next::Expire => return,
             StateProj::Between { failing, .. } => {
                 return effects.unsent(failing.as_mut().driver(), stopped);
             }
@@ -70,7 +66,7 @@ impl<F, O> State<F, O> {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",
-                Next::Late | Next::Expire | Next::Expired => "Expired",
+                Next::Late | Next::Expire => "Expired",
             },
             Self::Done => "Done",
         }

@@ -109,9 +109,8 @@ where
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
             Action::Expire(surface) => {
-                failing
-                    .as_mut()
-                    .expire(this.source.context_mut().deadline());
+                let deadline = this.source.context_mut().deadline();
+                failing.as_mut().expire(deadline);
                 this.source.shed();
                 let held = held.filter(|_| surface == Surface::Held);
                 Some(held.unwrap_or(outcome))
@@ -191,7 +190,7 @@ where
             // Without a failure to return, a call that no layer ends sends what it waited to send.
             (Resume::Send, _) | (Resume::Return, false) => {}
             (Resume::Expire, false) => {
-                failing.as_mut().then(Next::Late);
+                failing.as_mut().late(context.deadline());
                 return ControlFlow::Continue(());
             }
             (Resume::Expire, true) => {

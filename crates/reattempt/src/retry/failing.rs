@@ -7,6 +7,7 @@ use crate::call::attempts::ConfigWaiter;
 use crate::call::pool::Pool;
 use crate::driver::RetryDriver;
 use crate::machine::Wait;
+use crate::recovery::past;
 use crate::timer::Timer;
 use crate::{AttemptKind, CallContext, CallDeadline, Failure};
 use pin_project_lite::pin_project;
@@ -27,15 +28,12 @@ pub(super) enum Next {
     Ready,
     /// The same, and nothing was waited for.
     AtOnce,
-    /// The deadline has passed, and no failure was kept: if no layer above ends the call in this
-    /// poll, the attempt is sent.
+    /// The deadline has passed, and no failure was kept: if no layer above ends the call when the
+    /// timers of the deadline fire, the attempt is sent.
     Late,
-    /// Nothing more is sent, and the end of the call is recorded: the `Deadline` layer above ends
-    /// it.
+    /// Nothing more is sent, and the end of the call is recorded: if no layer above ends it, it
+    /// ends by itself.
     Expire,
-    /// It did not, in the poll in which the deadline had passed, as when a layer between them sends
-    /// the call in a task of its own: the call ends by itself.
-    Expired,
 }
 
 pin_project! {
@@ -91,11 +89,19 @@ impl Failing {
         }
     }
 
-    /// Nothing more is sent: the call waits for its deadline.
+    /// Nothing more is sent: the `Deadline` layer above is to end the call.
     pub(super) fn expire(self: Pin<&mut Self>, deadline: Option<CallDeadline>) {
         let this = self.project();
-        *this.waiter = None;
-        *this.next = Next::Expire;
+        (*this.waiter, *this.next) = (None, Next::Expire);
+        if let Some(deadline) = deadline {
+            this.timer.set_to(past(deadline));
+        }
+    }
+
+    /// The deadline has passed: its timers fire at the next tick of the clock.
+    pub(super) fn late(self: Pin<&mut Self>, deadline: Option<CallDeadline>) {
+        let this = self.project();
+        (*this.waiter, *this.next) = (None, Next::Late);
         if let Some(deadline) = deadline {
             this.timer.set_to(deadline.at);
         }
@@ -122,10 +128,14 @@ impl Failing {
 
     /// Ready when the delay is over (false), or a newer configuration moved what the call is about
     /// (true).
-    pub(super) fn poll_wait(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+    pub(super) fn poll_wait(
+        mut self: Pin<&mut Self>,
+        owner: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<bool> {
         if self.as_mut().poll_moved(cx) {
             return Poll::Ready(true);
         }
-        self.project().timer.poll(cx).map(|()| false)
+        self.project().timer.poll(owner, cx).map(|()| false)
     }
 }

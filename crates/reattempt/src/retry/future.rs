@@ -16,6 +16,7 @@ use super::failing::{Failing, Next};
 use crate::clock;
 use crate::poll::{as_poll, polled_after_completion};
 use crate::recovery::Source;
+use crate::timer;
 
 /// The inner service's own result.
 pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
@@ -195,6 +196,7 @@ where
     }
 
     fn poll_states(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
+        let owner = timer::address(&*self);
         loop {
             let mut this = self.as_mut().project();
             let step = match this.state.as_mut().project() {
@@ -230,7 +232,7 @@ where
                 }
                 StateProj::Between { failing, kept } => match failing.next {
                     Next::Wait => {
-                        if ready!(failing.as_mut().poll_wait(cx)) {
+                        if ready!(failing.as_mut().poll_wait(owner, cx)) {
                             let settings = &this.config.settings;
                             let effects = settings.effects(this.source.context_mut());
                             effects.waited_until(clock::now());
@@ -248,23 +250,19 @@ where
                         return Poll::Pending;
                     }
                     Next::Late => {
+                        ready!(failing.as_mut().poll_wait(owner, cx));
                         failing.as_mut().then(Next::AtOnce);
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
                     Next::Expire => {
-                        ready!(failing.as_mut().poll_wait(cx));
-                        failing.as_mut().then(Next::Expired);
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
+                        ready!(failing.as_mut().poll_wait(owner, cx));
+                        let Some(kept) = kept.take() else {
+                            polled_after_completion("RetryFuture")
+                        };
+                        this.state.set(State::Done);
+                        ControlFlow::Break(kept)
                     }
-                    Next::Expired => match kept.take() {
-                        Some(kept) => {
-                            this.state.set(State::Done);
-                            ControlFlow::Break(kept)
-                        }
-                        None => polled_after_completion("RetryFuture"),
-                    },
                     Next::Ready | Next::AtOnce => {
                         let Source::Template { service, .. } = this.source else {
                             polled_after_completion("RetryFuture")

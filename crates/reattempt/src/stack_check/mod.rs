@@ -36,6 +36,24 @@ impl Default for StackCheck {
 }
 
 impl StackCheck {
+    /// Of a layer that is right wherever it is.
+    #[cfg(feature = "tokio")]
+    pub(crate) const OFF: Self = Self(None);
+
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) const fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The stack is right.
+    #[inline]
+    pub(crate) fn switch_off(&mut self) {
+        if self.0.is_some() {
+            self.0 = None;
+        }
+    }
+
     /// Logs what is wrong with this layer, unless this value or a clone of it has already logged.
     #[cold]
     #[inline(never)]
@@ -65,9 +83,7 @@ impl StackCheck {
     #[inline]
     pub fn inside_recovery(&mut self, layer: &'static str, context: Option<&CallContext>) {
         if context.is_some_and(CallContext::is_claimed) {
-            if self.0.is_some() {
-                self.0 = None;
-            }
+            self.switch_off();
         } else {
             self.warn(
                 layer,

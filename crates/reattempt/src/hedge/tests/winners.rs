@@ -211,7 +211,7 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
         context.stamp_deadline(crate::CallDeadline::enforced(at));
         let watch = RetryInfo::track(&mut request);
         let outcome = three().layer(probe.inner()).oneshot(request).await;
-        assert_eq!((told(&outcome), probe.log().now()), (Told::Error(1), 1000));
+        assert_eq!((told(&outcome), probe.log().now()), (Told::Error(1), 2000));
         assert_eq!(watch.info().stopped(), Some(StopReason::Deadline));
     }
 }
