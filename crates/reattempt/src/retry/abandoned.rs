@@ -36,11 +36,15 @@ where
                 }
             }
             StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
-            // The end is recorded.
-            StateProj::Between { failing, .. } if failing.next == Next::Expire => return,
-            StateProj::Between { failing, .. } => {
-                return effects.unsent(failing.as_mut().driver(), stopped);
-            }
+            StateProj::Between { failing, .. } => match failing.next {
+                // The end is recorded.
+                Next::Expire => return,
+                // A late gate was reached. What goes on at once does so in the same poll.
+                Next::Late | Next::AtOnce => {
+                    return effects.unsent(failing.as_mut().driver(), stopped);
+                }
+                Next::Wait | Next::Yield | Next::Ready => (failing, None),
+            },
             StateProj::Done => return,
         };
         if let Some(asked) = asked {
