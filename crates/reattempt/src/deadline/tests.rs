@@ -739,3 +739,30 @@ async fn it_arms_no_timer_beside_an_earlier_one_below() {
         assert!(call.timer.is_set(), "no hedge is planned any more");
     }
 }
+
+/// The clock is past the deadline, and its timer fires only at the next millisecond.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_ready_too_late_is_not_called() {
+    let probe = probe([
+        attempt(1).fails(KV_TEMPORARY_FAILURE).as_answer(),
+        attempt(2),
+    ]);
+    let permits = Arc::new(tokio::sync::Semaphore::new(1));
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_micros(20_300)))
+        .layer(retry(every(1).on_deadline(OnDeadline::Cap)))
+        .layer(tower::limit::GlobalConcurrencyLimitLayer::with_semaphore(
+            permits.clone(),
+        ))
+        .service(probe.inner());
+    let call = send(service, probe.request());
+    let holds = async {
+        let held = permits.acquire().await.unwrap();
+        tokio::time::sleep(ms(15)).await;
+        tokio::time::advance(Duration::from_micros(5_600)).await;
+        drop(held);
+    };
+    let ((outcome, _), ()) = tokio::join!(biased; call, holds);
+    assert_eq!(told(&outcome), Told::Elapsed);
+    assert_eq!(probe.log().times(), [0]);
+}
