@@ -1,5 +1,6 @@
-//! The memory held by a gRPC call in flight: the documented stack around a transport that has read
-//! the request, with one message of 1 KiB, and does not respond.
+//! The memory held by a call in flight: a key-value call, and a gRPC call through the documented
+//! stack around a transport that has read the request, with one message of 1 KiB, and does not
+//! respond.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,6 +19,8 @@ use reattempt_grpc::{
 use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use tower::{BoxError, Service, ServiceBuilder};
+
+use crate::typical::{Server, call, hedged, six};
 
 /// The memory held by each of many calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +101,9 @@ fn request() -> Request<Full<Bytes>> {
 }
 
 /// Starts many calls and leaves them pending.
-fn measure<S>(name: &'static str, mut service: S) -> Kept
+fn measure<S, R>(name: &'static str, mut service: S, request: impl Fn() -> R) -> Kept
 where
-    S: Service<Request<Full<Bytes>>>,
+    S: Service<R>,
 {
     let mut cx = Context::from_waker(Waker::noop());
     let mut begin = || {
@@ -148,7 +151,7 @@ fn inline(name: &'static str, policy: &str, answers: bool) -> Kept {
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
         .service(Transport { answers });
-    measure(name, service)
+    measure(name, service, request)
 }
 
 /// Calls through the documented stack.
@@ -167,7 +170,7 @@ fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
         .service(Transport { answers });
-    measure(name, service)
+    measure(name, service, request)
 }
 
 /// All measured cases. Needs a runtime with timers.
@@ -178,7 +181,7 @@ pub fn all() -> Vec<Kept> {
     const HEDGE: &str = r#""hedgingPolicy":{"maxAttempts":3,"hedgingDelay":"30s"}"#;
     const ALL_AT_ONCE: &str = r#""hedgingPolicy":{"maxAttempts":3}"#;
     vec![
-        alone(|| measure("no layers", Transport { answers: false })),
+        alone(|| measure("no layers", Transport { answers: false }, request)),
         alone(|| stacked("no policy", r#""waitForReady":false"#, false)),
         alone(|| stacked("retried, attempt out", RETRY, false)),
         alone(|| stacked("retried, in back-off", RETRY, true)),
@@ -188,7 +191,14 @@ pub fn all() -> Vec<Kept> {
         alone(|| inline("inline: retried", RETRY, false)),
         alone(|| inline("inline: in back-off", RETRY, true)),
         alone(|| inline("inline: hedged", HEDGE, false)),
+        alone(|| measure("key-value: six layers", six(waiting()), || call(1))),
+        alone(|| measure("key-value: hedged", hedged(waiting()), || call(1))),
     ]
+}
+
+/// The server of a key-value call that is pending.
+fn waiting() -> Server {
+    Server::new(0, 1)
 }
 
 /// On a thread of its own, which has kept no state of an earlier call.

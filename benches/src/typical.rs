@@ -207,7 +207,7 @@ pub fn six_layers()
         .into_inner()
 }
 
-fn six(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+pub(crate) fn six(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
     six_layers().layer(server)
 }
 
@@ -231,7 +231,7 @@ fn reports() -> Stack<ConfigPollLayer<NeverStale>, PushbackLayer<Reader>> {
     )
 }
 
-fn hedged(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
+pub(crate) fn hedged(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
     ServiceBuilder::new()
         .layer(HedgeLayer::new(Classifier, HedgePolicy::new(3, LIMIT)))
         .service(server)

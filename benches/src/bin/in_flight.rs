@@ -1,4 +1,4 @@
-//! Prints the memory held by a gRPC call in flight with a message of 1 KiB.
+//! Prints the memory held by a call in flight; the gRPC calls have a message of 1 KiB.
 
 use reattempt_benches::{in_flight, with_timers};
 

@@ -13,7 +13,7 @@ use reattempt_http::RefusedStream;
 #[non_exhaustive]
 pub struct Options {
     /// The limit of `maxAttempts`; a larger value acts as this (A6, Limits on Retries and Hedges).
-    /// 5 by default. A hedged call sends at most 16.
+    /// 5 by default. A hedged call sends at most 8.
     pub max_attempts_limit: u32,
     /// The jitter of delays: A6's `Full` by default; `Proportional(0.2)` is A6 since 2024.
     pub jitter: Jitter,

@@ -75,7 +75,7 @@ fn scenario() -> impl Strategy<Value = Value> {
     ];
     let policies = json!({
         "a": {"kv": "best_effort"},
-        "b": {"http_policy": {"default": {"hedge": {"delay": "0s", "maxAttempts": 16}, "attemptTimeout": "0.01s"}}},
+        "b": {"http_policy": {"default": {"hedge": {"delay": "0s", "maxAttempts": 8}, "attemptTimeout": "0.01s"}}},
         "c": {"service_config": {"methodConfig": [{"name": [{}], "timeout": "1s", "retryPolicy": {"maxAttempts": 5,
             "initialBackoff": "0.000000001s", "maxBackoff": "1s", "backoffMultiplier": 9e300, "retryableStatusCodes": [14]}}]}},
     });

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::policy::MOST_HEDGED_ATTEMPTS;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{AttemptReport, ServerPushback, Stage};
 
@@ -17,7 +18,7 @@ use crate::{AttemptReport, ServerPushback, Stage};
 pub type ConfigWaiter = Pin<Box<dyn Future<Output = bool> + Send + 'static>>;
 
 /// The maximum number of attempts of one call that can be in flight and still report.
-pub(crate) const SLOTS: usize = 16;
+pub(crate) const SLOTS: usize = MOST_HEDGED_ATTEMPTS as usize;
 
 /// An attempt's number and the slot assigned to it.
 ///

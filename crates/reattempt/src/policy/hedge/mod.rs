@@ -147,9 +147,9 @@ pub struct HedgePolicy {
     only_idempotent: bool,
 }
 
-/// The maximum number of attempts of one hedged call, so that all of them can be in flight and
-/// still report.
-pub const MOST_HEDGED_ATTEMPTS: u32 = 16;
+/// The maximum number of attempts of one hedged call (A6's own limit is 5). Each call has room for
+/// the reports of so many attempts in flight.
+pub const MOST_HEDGED_ATTEMPTS: u32 = 8;
 
 impl HedgePolicy {
     /// At most `max_attempts` in total, the first included (clamped to between 1 and
