@@ -4,13 +4,11 @@ use crate::policy::strategy::MaxAttempts;
 use crate::{
     Call, CallContext, FoundPushback, RetryInfo, ServerPushback, StopReason, TokenBucket, Verdict,
 };
-use tower::{Layer, ServiceBuilder, ServiceExt};
+use tower::{ServiceBuilder, ServiceExt};
 
 use super::*;
 use crate::RetryLayer;
-use crate::test_util::{
-    Answer, Fault, Probe, Step, Told, attempt, listen, ms, probe, told, verdict,
-};
+use crate::test_util::{Answer, Fault, Probe, Step, Told, attempt, ms, probe, told, verdict};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
@@ -140,6 +138,9 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
 #[cfg(feature = "http")]
 #[tokio::test(start_paused = true)]
 async fn outside_of_any_recovery_layer_it_warns_and_changes_nothing() {
+    use crate::test_util::listen;
+    use tower::Layer;
+
     let listener = listen();
     let layer = PushbackLayer::new(Reader(|_| after(1)));
     let plain = probe([fails(1)]);
