@@ -37,7 +37,9 @@ const KIND: u64 = 0b11 << KIND_SHIFT;
 const IDEMPOTENCY_SHIFT: u32 = 10;
 const IDEMPOTENCY: u64 = 0b11 << IDEMPOTENCY_SHIFT;
 const SLOT_SHIFT: u32 = 12;
-const SLOT: u64 = 0b1111 << SLOT_SHIFT;
+const SLOT: u64 = 0b111 << SLOT_SHIFT;
+/// Another attempt is in flight beside this hedge, and if it fails the policy has a further one.
+pub(crate) const MAY_LOSE: u64 = 1 << 15;
 /// With the default as zero.
 const CRITICALITY_SHIFT: u32 = 16;
 const CRITICALITY: u64 = 0b11 << CRITICALITY_SHIFT;
@@ -72,7 +74,7 @@ impl Marks {
 
     #[inline]
     pub(crate) const fn set_attempt(&mut self, key: AttemptKey, kind: AttemptKind) {
-        let rest = self.0 & ((1 << NUMBER_SHIFT) - 1) & !(KIND | SLOT);
+        let rest = self.0 & ((1 << NUMBER_SHIFT) - 1) & !(KIND | SLOT | MAY_LOSE);
         self.0 = rest
             | (key.attempt as u64) << NUMBER_SHIFT
             | (kind as u64) << KIND_SHIFT
@@ -105,7 +107,7 @@ impl Marks {
     /// Of no attempt, and of a call that no layer knows.
     #[inline]
     pub(crate) const fn leave_call(&mut self) {
-        self.0 &= ((1 << NUMBER_SHIFT) - 1) & !(BEGUN | KIND | SLOT);
+        self.0 &= ((1 << NUMBER_SHIFT) - 1) & !(BEGUN | KIND | SLOT | MAY_LOSE);
     }
 
     #[inline]
@@ -206,9 +208,12 @@ mod tests {
             ] {
                 let key = AttemptKey {
                     attempt: u32::MAX,
-                    slot: 15,
+                    slot: 7,
                 };
                 marks.set_attempt(key, kind);
+                assert_eq!(marks.key(), key);
+                assert!(!marks.has(MAY_LOSE));
+                marks.set(MAY_LOSE);
                 assert_eq!(marks.key(), key);
                 marks.set_idempotency(idempotency);
                 assert_eq!(marks.attempt(), u32::MAX);

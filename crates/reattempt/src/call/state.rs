@@ -54,8 +54,6 @@ const STOPPED: u64 = 0xff << STOPPED_SHIFT;
 const ATTEMPT_TIMEOUT: u64 = 1 << 61;
 /// The call wrote when it began.
 const TIMED: u64 = 1 << 60;
-/// The hedge that was sent last may lose.
-const MAY_LOSE: u64 = 1 << 59;
 const WON: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
 
@@ -147,7 +145,7 @@ impl CallState {
     #[inline]
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> AttemptKey {
         let key = self.slots.begin(attempt);
-        let rest = self.progress() & !(SENT_MASK | STOPPED | WON | MAY_LOSE);
+        let rest = self.progress() & !(SENT_MASK | STOPPED | WON);
         self.progress
             .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {

@@ -6,6 +6,8 @@ use super::CallContext;
 #[cfg(feature = "tokio")]
 use crate::AttemptKind;
 use crate::call::attempts::{ConfigWaiter, Flag};
+#[cfg(feature = "tokio")]
+use crate::call::marks::MAY_LOSE;
 use crate::call::marks::{POLICY, THROTTLE};
 #[cfg(feature = "tokio")]
 use crate::call::state::AtEnd;
@@ -91,7 +93,7 @@ impl CallContext {
     /// fails the policy has a further one.
     #[cfg(feature = "tokio")]
     pub(crate) fn may_lose(&self) -> bool {
-        self.kind() == AttemptKind::Hedge && self.shared().is_some_and(CallState::may_lose)
+        self.attempt.marks.has(MAY_LOSE)
     }
 
     /// For layers that learn from the end of a response: the attempt is sent. If a layer above has

@@ -6,6 +6,8 @@ use super::{CallContext, CallHandle};
 use crate::call::attempts::Flag;
 #[cfg(test)]
 use crate::call::marks::CLAIMED;
+#[cfg(feature = "tokio")]
+use crate::call::marks::MAY_LOSE;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::pool;
 use crate::call::state::CallState;
@@ -73,10 +75,8 @@ impl CallContext {
 
     /// For recovery layers: if this attempt fails, no caller misses it.
     #[cfg(feature = "tokio")]
-    pub(crate) fn allow_to_lose(&self) {
-        if let Some(state) = self.shared() {
-            state.allow_to_lose();
-        }
+    pub(crate) const fn allow_to_lose(&mut self) {
+        self.attempt.marks.set(MAY_LOSE);
     }
 
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the

@@ -396,3 +396,21 @@ fn a_backend_that_an_attempt_names_often_displaces_no_other() {
     let tried = context.backends_tried();
     assert_eq!(tried, [backend("first"), backend("second")]);
 }
+
+/// A balancer may pick a backend for a hedge after the next one was sent.
+#[cfg(feature = "tokio")]
+#[test]
+fn whether_a_hedge_may_lose_does_not_depend_on_later_ones() {
+    let mut call = CallContext::default();
+    call.claim_first();
+    let mut hedges = [2, 3].map(|number| {
+        let mut context = call.clone();
+        context.start_attempt(number, AttemptKind::Hedge);
+        context
+    });
+    hedges[0].allow_to_lose();
+    assert_eq!([0, 1].map(|n| hedges[n].clone().may_lose()), [true, false]);
+    let mut again = hedges[0].clone();
+    again.start_attempt(4, AttemptKind::Hedge);
+    assert!(!again.may_lose());
+}

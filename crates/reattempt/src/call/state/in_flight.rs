@@ -1,10 +1,6 @@
 //! Which attempts of a call are in flight.
 
-#[cfg(feature = "tokio")]
-use super::MAY_LOSE;
 use super::{CLAIMED, CallState, SENT_MASK, WON};
-#[cfg(feature = "tokio")]
-use crate::sync::Ordering;
 
 impl CallState {
     /// True if an attempt is in flight that may have left the client.
@@ -28,16 +24,5 @@ impl CallState {
                 return false;
             }
         }
-    }
-
-    /// The attempt that was sent last is a hedge that may lose.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn allow_to_lose(&self) {
-        self.progress.fetch_or(MAY_LOSE, Ordering::Relaxed);
-    }
-
-    #[cfg(feature = "tokio")]
-    pub(crate) fn may_lose(&self) -> bool {
-        self.progress() & MAY_LOSE != 0
     }
 }
