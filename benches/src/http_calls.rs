@@ -25,17 +25,17 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::cases::Case;
 
-type Plain = Full<Bytes>;
-type Answer = Response<Plain>;
+pub(crate) type Plain = Full<Bytes>;
+pub(crate) type Answer = Response<Plain>;
 
 /// A server that reads the whole request and responds at once. Its future is small, as those of
 /// clients are: hyper-util's is boxed, tonic's a channel's receiver.
 #[derive(Clone, Copy, Debug)]
-struct Server;
+pub(crate) struct Server;
 
 /// An attempt, whose request is on its way.
 #[derive(Debug)]
-struct Attempt {
+pub(crate) struct Attempt {
     arrived: bool,
 }
 
@@ -150,7 +150,7 @@ impl<B> Done for Response<B> {
 
 /// Eight headers as clients send them: three of a name that is not standard, three whose value is
 /// not static.
-fn request(method: Method, body: &'static str) -> Request<Plain> {
+pub(crate) fn request(method: Method, body: &'static str) -> Request<Plain> {
     let mut request = Request::new(Full::from(body));
     *request.method_mut() = method;
     *request.uri_mut() = http::Uri::from_static("http://shop.example/carts/7");

@@ -5,6 +5,7 @@
 
 pub mod balance;
 pub mod cases;
+pub mod handed_over;
 pub mod http;
 pub mod http_calls;
 pub mod in_flight;

@@ -147,7 +147,7 @@ impl<R: HasGet> Service<R> for Server {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Classifier;
+pub(crate) struct Classifier;
 
 const BUSY: Failure = Failure::new(reason::KV_TEMPORARY_FAILURE, Stage::Response);
 
@@ -165,7 +165,7 @@ impl Classify<u64, BoxError> for Classifier {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct NeverStale;
+pub(crate) struct NeverStale;
 
 impl StaleConfig<Call<Get>, u64, BoxError> for NeverStale {
     type Note = ();
@@ -181,9 +181,9 @@ fn no_pushback(_: Result<&u64, &BoxError>) -> Option<ServerPushback> {
     None
 }
 
-type Reader = fn(Result<&u64, &BoxError>) -> Option<ServerPushback>;
+pub(crate) type Reader = fn(Result<&u64, &BoxError>) -> Option<ServerPushback>;
 
-const LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
 /// Deadline, throttle and retry.
 fn three(server: Server) -> impl Service<Call<Get>, Response = u64, Error = BoxError> {
@@ -224,7 +224,7 @@ fn six_limited(server: Server) -> impl Service<Call<Get>, Response = u64, Error 
 }
 
 /// The two layers that report what an attempt's server said.
-fn reports() -> Stack<ConfigPollLayer<NeverStale>, PushbackLayer<Reader>> {
+pub(crate) fn reports() -> Stack<ConfigPollLayer<NeverStale>, PushbackLayer<Reader>> {
     Stack::new(
         ConfigPollLayer::new(NeverStale),
         PushbackLayer::new(no_pushback as Reader),
@@ -237,14 +237,14 @@ pub(crate) fn hedged(server: Server) -> impl Service<Call<Get>, Response = u64, 
         .service(server)
 }
 
-fn throttle() -> ThrottleLayer {
+pub(crate) fn throttle() -> ThrottleLayer {
     // Never below half: two failures and a success of each call leave it nearly full.
     ThrottleLayer::new(Arc::new(
         TokenBucket::new(1000, 3000).expect("numbers that A6 allows"),
     ))
 }
 
-fn at_once() -> MaxAttempts {
+pub(crate) fn at_once() -> MaxAttempts {
     MaxAttempts::new(3, Backoff::constant(Duration::ZERO))
 }
 

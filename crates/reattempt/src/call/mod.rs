@@ -6,7 +6,7 @@ mod context;
 mod has_call_context;
 pub(crate) mod marks;
 mod method_name;
-pub(crate) mod pool;
+mod pool;
 mod replay;
 pub(crate) mod state;
 mod subject;
@@ -16,6 +16,8 @@ pub use carrier::Call;
 pub use context::{AttemptReporter, CallContext, CallHandle, RetryInfoHandle};
 pub use has_call_context::HasCallContext;
 pub use method_name::MethodName;
+pub(crate) use pool::states;
+pub use pool::{Pool, SharedPool};
 pub use replay::{NextAttempt, Replay};
 #[cfg(feature = "tokio")]
 pub(crate) use state::AtEnd;

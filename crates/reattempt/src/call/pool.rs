@@ -1,46 +1,103 @@
-//! Reuses the memory of calls for later calls on the same thread.
+//! Reuses the memory of calls that have ended for later ones.
+//!
+//! A thread keeps a few, and uses the last one first. What is too much for it is left to threads
+//! that have none: a call may begin on one thread and end on another.
 
+pub(crate) mod states;
 #[cfg(test)]
 mod tests;
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::fmt;
+use std::sync::{Mutex, TryLockError};
 
-use crate::call::state::CallState;
-
-/// The maximum number kept per thread of each kind: of states about 15 kB, and up to 80 kB after
+/// The maximum number kept per thread of each kind: of states about 12 kB, and up to 80 kB after
 /// calls that failed; of what a failing call needs about 30 kB.
 const MOST_KEPT: usize = 64;
+/// How many a thread leaves to others at once, and takes from them.
+const BATCH: usize = MOST_KEPT / 2;
+/// The maximum number of each kind that threads leave to others.
+const MOST_SHARED: usize = 512;
 
-thread_local! {
-    /// States of finished calls, to which nothing refers any more. Each still holds the policy and
-    /// the throttle that its last call had.
-    static STATES: Pool<Arc<CallState>> = const { Pool::new() };
-}
-
-/// What a thread keeps for later calls.
-pub(crate) struct Pool<T> {
+/// What a thread keeps for later calls: at most 64, the last one that was put in first. For crates
+/// of a protocol.
+///
+/// ```
+/// use reattempt::call::{Pool, SharedPool};
+///
+/// static SHARED: SharedPool<Vec<u8>> = SharedPool::new(|_| ());
+/// thread_local! {
+///     static BUFFERS: Pool<Vec<u8>> = const { Pool::new(&SHARED) };
+/// }
+///
+/// BUFFERS.with(|buffers| buffers.put(Vec::with_capacity(64)));
+/// let buffer = BUFFERS.with(Pool::take).expect("one was kept");
+/// assert_eq!(buffer.capacity(), 64);
+/// ```
+pub struct Pool<T: 'static> {
     /// Enough when one call follows another.
     next: Cell<Option<T>>,
     others: RefCell<Vec<T>>,
+    shared: &'static SharedPool<T>,
 }
 
-impl<T> Pool<T> {
-    pub(crate) const fn new() -> Self {
+/// What threads that have too many leave to threads that have none: at most 512.
+pub struct SharedPool<T> {
+    kept: Mutex<Vec<T>>,
+    prepare: fn(&mut T),
+}
+
+impl<T> SharedPool<T> {
+    /// An empty one. `prepare` is called with each value that a thread leaves to others: what the
+    /// value holds of users should be dropped then.
+    #[must_use]
+    pub const fn new(prepare: fn(&mut T)) -> Self {
         Self {
-            next: Cell::new(None),
-            others: RefCell::new(Vec::new()),
+            kept: Mutex::new(Vec::new()),
+            prepare,
         }
     }
 
+    /// Moves values between threads, unless another thread is doing so now: no thread waits.
+    fn exchange(&self, exchange: impl FnOnce(&mut Vec<T>)) {
+        match self.kept.try_lock() {
+            Ok(mut kept) => exchange(&mut kept),
+            Err(TryLockError::Poisoned(kept)) => exchange(&mut kept.into_inner()),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    fn leave(&self, mut batch: [Option<T>; BATCH]) {
+        // Outside of the lock, as the drop of what finds no room: both may be user code.
+        batch.iter_mut().flatten().for_each(self.prepare);
+        self.exchange(|kept| {
+            let room = MOST_SHARED.saturating_sub(kept.len());
+            let left = batch.iter_mut().filter_map(Option::take);
+            kept.extend(left.take(room));
+        });
+    }
+}
+
+impl<T> Pool<T> {
+    /// An empty one, for a thread.
+    #[must_use]
+    pub const fn new(shared: &'static SharedPool<T>) -> Self {
+        Self {
+            next: Cell::new(None),
+            others: RefCell::new(Vec::new()),
+            shared,
+        }
+    }
+
+    /// The value that was put in last, else one that another thread left.
     #[inline]
-    pub(crate) fn take(&self) -> Option<T> {
+    pub fn take(&self) -> Option<T> {
         self.next.take().or_else(|| self.pop())
     }
 
+    /// Keeps a value, or drops it if there are too many.
     #[inline]
-    pub(crate) fn put(&self, value: T) {
+    pub fn put(&self, value: T) {
         if let Some(before) = self.next.replace(Some(value)) {
             self.push(before);
         }
@@ -49,79 +106,44 @@ impl<T> Pool<T> {
     #[cold]
     #[inline(never)]
     fn pop(&self) -> Option<T> {
-        self.others.try_borrow_mut().ok()?.pop()
+        let mut others = self.others.try_borrow_mut().ok()?;
+        if others.is_empty() {
+            self.shared.exchange(|kept| {
+                let from = kept.len().saturating_sub(BATCH);
+                others.extend(kept.drain(from..));
+            });
+        }
+        others.pop()
     }
 
     #[cold]
     #[inline(never)]
     fn push(&self, value: T) {
-        if let Ok(mut others) = self.others.try_borrow_mut() {
-            if others.len() < MOST_KEPT - 1 {
-                others.push(value);
+        let Ok(mut others) = self.others.try_borrow_mut() else {
+            return;
+        };
+        if others.len() < MOST_KEPT - 1 {
+            others.push(value);
+        } else {
+            let mut batch = [const { None }; BATCH];
+            for (left, oldest) in batch.iter_mut().zip(others.drain(..BATCH)) {
+                *left = Some(oldest);
             }
+            others.push(value);
+            drop(others);
+            self.shared.leave(batch);
         }
     }
 }
 
-/// Returns a state that no other call uses.
-#[inline]
-pub(crate) fn fresh() -> Arc<CallState> {
-    // A thread that is shutting down keeps nothing.
-    match STATES.try_with(Pool::take) {
-        Ok(Some(state)) => {
-            state.reset();
-            state
-        }
-        _ => make(),
+impl<T> fmt::Debug for Pool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
     }
 }
 
-#[cold]
-#[inline(never)]
-fn make() -> Arc<CallState> {
-    Arc::default()
-}
-
-/// A context or handle of a call is dropped: the last one leaves the state to a later call, unless
-/// it has options of the caller.
-#[inline(never)]
-pub(crate) fn give_back(state: Arc<CallState>) {
-    // There are no weak handles: a strong count of 1 means that no other handle can appear. If two
-    // handles are dropped at once, both may see 2, and the state is freed.
-    if Arc::strong_count(&state) == 1 {
-        give_back_last(state);
-    }
-}
-
-// Apart, so that the other handles need no stack frame.
-#[inline(never)]
-fn give_back_last(state: Arc<CallState>) {
-    // Pairs with the release in the drop of the other handles: their writes happen before the next
-    // call's.
-    fence(Ordering::Acquire);
-    if state.is_reusable() {
-        keep(state);
-    } else {
-        emptied(state);
-    }
-}
-
-#[inline]
-fn keep(state: Arc<CallState>) {
-    // Fails only on a thread that is shutting down, which frees the state.
-    let _ = STATES.try_with(|states| states.put(state));
-}
-
-/// Empties the log. Of an attempt with options of its own, keeps these rather than those of its
-/// call, which has fewer.
-#[cold]
-#[inline(never)]
-fn emptied(mut state: Arc<CallState>) {
-    if let Some(unshared) = Arc::get_mut(&mut state) {
-        drop(unshared.leave_call());
-        unshared.clear_log();
-        if state.is_reusable() {
-            keep(state);
-        }
+impl<T> fmt::Debug for SharedPool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedPool").finish_non_exhaustive()
     }
 }

@@ -4,13 +4,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::call::pool::Pool;
+use crate::call::{Pool, SharedPool};
 use crate::timer::Timer;
 use pin_project_lite::pin_project;
 
 thread_local! {
-    static SPARE: Pool<Pin<Box<Waiting>>> = const { Pool::new() };
+    static SPARE: Pool<Pin<Box<Waiting>>> = const { Pool::new(&SHARED) };
 }
+
+static SHARED: SharedPool<Pin<Box<Waiting>>> = SharedPool::new(|_| ());
 
 pin_project! {
     /// What a call needs once its first attempt was pending. Allocated with the first such call,

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::call::attempts::ConfigWaiter;
-use crate::call::pool::Pool;
+use crate::call::{Pool, SharedPool};
 use crate::driver::RetryDriver;
 use crate::machine::Wait;
 use crate::recovery::past;
@@ -13,8 +13,10 @@ use crate::{AttemptKind, CallContext, CallDeadline, Failure};
 use pin_project_lite::pin_project;
 
 thread_local! {
-    static SPARE: Pool<Pin<Box<Failing>>> = const { Pool::new() };
+    static SPARE: Pool<Pin<Box<Failing>>> = const { Pool::new(&SHARED) };
 }
+
+static SHARED: SharedPool<Pin<Box<Failing>>> = SharedPool::new(|_| ());
 
 /// What happens before the next attempt.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

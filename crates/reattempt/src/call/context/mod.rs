@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use crate::call::attempts::AttemptKey;
 use crate::call::marks::{CALLER, CLAIMED, ENFORCED, Marks, POLICY, THROTTLE};
-use crate::call::pool;
 use crate::call::state::{CallState, CallerOptions};
+use crate::call::states;
 use crate::info::Backend;
 use crate::{AttemptKind, CallDeadline, Idempotency, RetryStrategy, RetryThrottle, RoutePolicy};
 pub use handle::CallHandle;
@@ -65,7 +65,7 @@ impl Drop for Attempt {
     #[inline]
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
-            pool::give_back(state);
+            states::give_back(state);
         }
     }
 }

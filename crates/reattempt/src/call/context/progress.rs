@@ -9,8 +9,8 @@ use crate::call::marks::CLAIMED;
 #[cfg(feature = "tokio")]
 use crate::call::marks::MAY_LOSE;
 use crate::call::marks::{BEGUN, CALLER};
-use crate::call::pool;
 use crate::call::state::CallState;
+use crate::call::states;
 use crate::policy::throttle::count_success;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, StopReason};
 
@@ -32,7 +32,7 @@ impl CallContext {
 
     #[inline]
     pub(super) fn state(&mut self) -> &CallState {
-        self.attempt.state.get_or_insert_with(pool::fresh)
+        self.attempt.state.get_or_insert_with(states::fresh)
     }
 
     /// The state of the call, which the caller sees from now on.

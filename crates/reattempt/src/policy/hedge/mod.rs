@@ -147,8 +147,8 @@ pub struct HedgePolicy {
     only_idempotent: bool,
 }
 
-/// The maximum number of attempts of one hedged call (A6's own limit is 5). Each call has room for
-/// the reports of so many attempts in flight.
+/// The maximum number of attempts of one hedged call (A6's own limit is 5): a call has room for the
+/// reports of this many attempts in flight.
 pub const MOST_HEDGED_ATTEMPTS: u32 = 8;
 
 impl HedgePolicy {
