@@ -100,7 +100,7 @@ pub mod reqwest;
 
 pub use gives_up::gives_up;
 pub use policy::{HttpPolicies, LiveHttpPolicies};
-pub use replay_body_error::ReplayBodyError;
+pub use replay_body_error::{CallOver, ReplayBodyError};
 pub use retry_after::{BeyondCap, HttpPushback};
 pub use route::{HttpRoute, IdempotencyKeys};
 pub use status::HttpClassifier;

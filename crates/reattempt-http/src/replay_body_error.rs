@@ -1,4 +1,4 @@
-//! The error of a request body that several attempts can read.
+//! The errors of a request body that ends early.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +32,23 @@ impl std::error::Error for ReplayBodyError {
             Self::Body(error) => Some(&**error),
             Self::Abandoned => cancel(),
         }
+    }
+}
+
+/// The call ended before its request was sent: its caller gave it up, or a layer ended it. The error
+/// of a request body that the transport still reads then.
+#[derive(Clone, Copy, Debug)]
+pub struct CallOver;
+
+impl fmt::Display for CallOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the call ended before its request was sent")
+    }
+}
+
+impl std::error::Error for CallOver {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        cancel()
     }
 }
 

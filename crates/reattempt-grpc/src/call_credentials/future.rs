@@ -87,6 +87,8 @@ where
             match metadata {
                 Ok(metadata) => {
                     append(request.headers_mut(), metadata);
+                    // The request was delayed since its time left was written.
+                    crate::renew_timeout(&mut request);
                     let flight = service.call(request);
                     state.set(State::Sent { flight });
                 }

@@ -93,6 +93,11 @@ impl GrpcClassifier {
 }
 
 impl GrpcClassifier {
+    #[cfg(all(feature = "tokio", feature = "tonic"))]
+    pub(crate) const fn retryable_codes(self) -> CodeSet {
+        self.retryable
+    }
+
     fn refused_for(&self, context: &CallContext) -> RefusedStream {
         let of_method = MethodPolicy::of(context).and_then(|method| method.refused);
         of_method.unwrap_or(self.refused)

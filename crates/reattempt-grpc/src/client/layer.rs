@@ -26,7 +26,7 @@ use crate::{
 /// | retries and hedges | the method's policy; none without one | A6, Service Config |
 /// | transparent retries | on | A6, Transparent Retries |
 /// | throttle | the config's `retryThrottling` | A6, Throttling |
-/// | deadline | the earlier of the config's `timeout` and the caller's `grpc-timeout`; it ends the stream too | the service config; gRPC over HTTP/2, `grpc-timeout` |
+/// | deadline | the earlier of the config's `timeout` and the caller's `grpc-timeout`; it ends the response's stream too | the service config; gRPC over HTTP/2, `grpc-timeout` |
 /// | pushback | `grpc-retry-pushback-ms` | A6, Pushback |
 /// | metadata | `grpc-previous-rpc-attempts` | A6, Exposed Retry Metadata |
 /// | `waitForReady`, message limits | the method's | the service config |
@@ -203,7 +203,8 @@ where
             retry = retry.observer(Arc::clone(observer));
             hedge = hedge.observer(Arc::clone(observer));
         }
-        let attempt = GrpcOutcomeLayer::new().layer(TonicBody::new(inner));
+        let outcome = GrpcOutcomeLayer::new().retryable(self.classifier.retryable_codes());
+        let attempt = outcome.layer(TonicBody::new(inner));
         let attempt = AttemptHead::new(self.of_attempt.layer(attempt));
         let attempt = ExtendContextLayer.layer(self.wait.layer(attempt));
         let call = self

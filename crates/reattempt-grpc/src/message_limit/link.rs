@@ -9,6 +9,8 @@ use super::MessageTooLong;
 struct State {
     too_long: Option<MessageTooLong>,
     over: bool,
+    /// The response has ended: nothing takes a message that is too long any more.
+    done: bool,
     call: Option<Waker>,
     request: Option<Waker>,
 }
@@ -26,6 +28,7 @@ impl Link {
     pub(super) fn trip(&self, too_long: MessageTooLong) {
         let waker = self.with(|state| {
             state.too_long = Some(too_long);
+            state.over |= state.done;
             state.call.take()
         });
         if let Some(waker) = waker {
@@ -63,7 +66,16 @@ impl CallSide {
 
     /// The response has ended: the transport decides about the rest of the request body.
     pub(super) fn done(&mut self) {
-        self.0 = None;
+        if let Some(link) = self.0.take() {
+            let waker = link.with(|state| {
+                state.done = true;
+                state.over |= state.too_long.is_some();
+                state.request.take()
+            });
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
     }
 }
 

@@ -5,17 +5,13 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use reattempt_http::CallOver;
 
 use super::link::Link;
 use super::prefixes::{Out, Sieve};
 use super::{MessageSide, MessageTooLong};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// The caller gave up on the call, or the call was ended.
-#[derive(Debug, thiserror::Error)]
-#[error("the call ended before its request")]
-struct CallOver;
 
 pub(super) struct Watched {
     /// `None` if only responses are limited.
@@ -96,6 +92,9 @@ where
                         bytes,
                         limit: *limit,
                     });
+                    if watched.link.poll_over(cx) {
+                        return Poll::Ready(Some(Err(CallOver.into())));
+                    }
                     return Poll::Pending;
                 }
                 None => {}

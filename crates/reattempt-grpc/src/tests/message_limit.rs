@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use http_body::Frame;
+use http_body::{Body as _, Frame};
 use reattempt_http::body::BufferBudget;
 use tokio::sync::mpsc;
 use tower::BoxError;
@@ -359,4 +359,57 @@ async fn an_answer_that_is_dropped_ends_its_request() {
     assert_eq!(wire.received().await, [(55, false)]);
     drop(answer);
     assert_eq!(wire.received().await, [(55, true)]);
+}
+
+/// The limits around a transport that keeps the body of its request.
+async fn body_of(
+    answer: Told,
+) -> (
+    Tell,
+    LimitedRequestBody<Told>,
+    Response<LimitedResponseBody<Told>>,
+) {
+    let (keep, mut kept) = mpsc::unbounded_channel();
+    let mut answer = Some(answer);
+    let service = ServiceBuilder::new()
+        .layer(MessageLimitLayer::new().request(3))
+        .service_fn(move |request: Request<LimitedRequestBody<Told>>| {
+            keep.send(request.into_body()).unwrap();
+            let answer = answer.take().unwrap();
+            async { Ok::<_, Infallible>(Response::new(answer)) }
+        });
+    let (tell, body) = told();
+    let response = service.oneshot(Request::new(body)).await.unwrap();
+    (tell, kept.recv().await.unwrap(), response)
+}
+
+/// hyper resets the stream with the code that it finds among the sources of the error.
+#[tokio::test]
+async fn a_dropped_call_ends_its_request_as_cancelled() {
+    let (_server, answer) = told();
+    let (_tell, mut body, response) = body_of(answer).await;
+    drop(response);
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert!(error.is::<reattempt_http::CallOver>(), "{error}");
+}
+
+#[tokio::test]
+async fn a_long_message_after_the_response_ends_the_request() {
+    for before in [true, false] {
+        let (server, answer) = told();
+        let (tell, mut body, response) = body_of(answer).await;
+        if before {
+            say(&tell, 5);
+            let polled = std::future::poll_fn(|cx| {
+                Poll::Ready(Pin::new(&mut body).poll_frame(cx).is_pending())
+            });
+            assert!(polled.await, "the call is told first");
+        }
+        finish(server, Code::Ok);
+        drop(response.into_body().collect().await.unwrap());
+        if !before {
+            say(&tell, 5);
+        }
+        assert!(body.frame().await.unwrap().is_err(), "{before}");
+    }
 }

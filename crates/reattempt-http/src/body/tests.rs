@@ -362,6 +362,20 @@ fn a_known_length_stays_known_and_an_empty_body_costs_nothing() {
     assert_eq!(empty.replay(&NEXT).unwrap().size_hint().exact(), Some(0));
 }
 
+/// A transport that has not sent the head yet would announce what another copy left, and a body of
+/// no bytes is a complete one.
+#[tokio::test]
+async fn a_copy_that_was_cut_off_has_no_length() {
+    let budget = BufferBudget::new(0);
+    let template = ReplayBody::with_limits(Full::<Bytes>::from("value"), 1024, Some(budget));
+    let (mut first, mut second) = (copy_of(&template, 1), copy_of(&template, 2));
+    assert_eq!(second.size_hint().exact(), Some(5));
+    assert_eq!(text(&mut first).await, "value");
+    assert_eq!(second.size_hint().exact(), None);
+    assert!(!second.is_end_stream());
+    assert!(second.frame().await.unwrap().is_err());
+}
+
 #[tokio::test]
 async fn the_end_is_seen_without_another_poll() {
     let template = ReplayBody::new(Full::new(Bytes::from("12345")));

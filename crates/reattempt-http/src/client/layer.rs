@@ -162,7 +162,8 @@ impl<R, B> HttpClientLayer<R, B> {
     }
 
     /// Sets the time from the response head to the end of the body; unlimited by default. A body
-    /// that takes longer ends with an error, and its connection or stream is closed.
+    /// that takes longer ends with an error, and its connection or stream is closed, unless the
+    /// request is still being sent: over HTTP/2 hyper sends the rest first.
     #[must_use]
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
         self.settings.body = DeadlineBodyLayer::after_head(Some(timeout));

@@ -86,7 +86,7 @@ fn what_acts_otherwise_than_it_reads_is_warned_of() {
     assert_eq!(
         warnings_with(&text, &Options::new().max_attempts_limit(100)),
         [
-            "$.methodConfig[0].hedgingPolicy.maxAttempts: acts as 16, the most attempts of this client"
+            "$.methodConfig[0].hedgingPolicy.maxAttempts: acts as 8, the most attempts of this client"
         ]
     );
 }

@@ -1,6 +1,8 @@
 //! The preset decides as the single layers do: outcomes, times, records, tokens, and what the
 //! server receives.
 
+use reattempt::{RoutePolicy, TokenBucket};
+
 use super::case::Case;
 use super::*;
 
@@ -233,4 +235,37 @@ async fn the_throttle_is_that_of_the_single_layers() {
     let case = Case::new(config, script).calls(11);
     let attempts = [4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2];
     case.ends("recovers", Code::Ok, &attempts, 400).await;
+}
+
+/// Of a call whose policy names no codes, those of the classifier count in trailers too.
+#[tokio::test(start_paused = true)]
+async fn a_failure_in_trailers_counts_by_the_classifiers_codes() {
+    for (code, left) in [(Code::ResourceExhausted, 9000), (Code::Unavailable, 10_000)] {
+        let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 100).unwrap());
+        let policy = Arc::new(RoutePolicy::new("own").with_throttle(Arc::clone(&bucket)));
+        let route = move |_: &Request<TonicBody>| Some(Arc::clone(&policy));
+        let codes = CodeSet::of(&[Code::ResourceExhausted]);
+        let layer = GrpcClientLayer::new(route).classifier(GrpcClassifier::new().retryable(codes));
+        let client = layer.layer(Wire::new(&[Late(code)]).channel());
+        let answer = client.oneshot(message(5)).await.unwrap();
+        drop(answer.into_body().collect().await);
+        assert_eq!(bucket.milli_tokens(), Some(left), "{code:?}");
+    }
+}
+
+/// The server gets the time that is left when the request is sent.
+#[tokio::test(start_paused = true)]
+async fn slow_credentials_leave_less_time_to_the_server() {
+    let wire = Wire::new(&[Status(Code::Ok)]);
+    let slow = |_: &http::request::Parts| async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        Ok::<_, ControlPlaneFailure>(HeaderMap::new())
+    };
+    let client = ServiceBuilder::new()
+        .layer(GrpcClientLayer::new(config(r#""timeout":"5s""#)))
+        .layer(CallCredentialsLayer::new(slow))
+        .service(wire.channel());
+    drop(client.oneshot(message(5)).await.unwrap());
+    let seen = wire.server.seen.lock().unwrap();
+    assert_eq!(seen[0].timeout.as_deref(), Some("2000000u"));
 }

@@ -47,11 +47,14 @@ where
     }
 
     pub(in crate::body) fn size_hint(&self, key: u32) -> SizeHint {
+        // A copy that ends with an error has no length: a transport that has not written the head
+        // yet would announce what another copy left, and a length of zero is a complete request.
+        let Some(cursor) = self.live(key) else {
+            return SizeHint::new();
+        };
         let source = self.source.as_ref().map(Body::size_hint);
         let rest = source.map_or(0, |hint| hint.lower());
-        let ahead = self
-            .live(key)
-            .map_or(0, |cursor| self.frames.data_from(cursor.place));
+        let ahead = self.frames.data_from(cursor.place);
         let lower = rest.saturating_add(ahead);
         if self.sized && !matches!(self.end, End::Failed(_)) {
             return SizeHint::with_exact(lower);
