@@ -165,6 +165,13 @@ impl AttemptSlots {
         self.change(key, |word| (word & !flag.0) | bit);
     }
 
+    /// An earlier step of the attempt was refused, and this one is sent: what the refusal said of
+    /// the attempt no longer holds.
+    pub(crate) fn let_through(&self, key: AttemptKey) {
+        let refusal = Flag::CIRCUIT_OPEN.0 | Flag::OWN_ANSWER.0 | STAGE;
+        self.change(key, |word| word & !refusal);
+    }
+
     pub(crate) fn set(&self, key: AttemptKey, flag: Flag) {
         self.change(key, |word| word | flag.0);
     }

@@ -1,3 +1,4 @@
+mod fallback;
 mod late;
 mod readiness;
 mod reserved;

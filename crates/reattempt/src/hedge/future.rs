@@ -1,6 +1,7 @@
 //! The states of a call that is hedged, and its first attempt while that is alone.
 
 use std::future::Future;
+use std::marker::PhantomPinned;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -39,6 +40,9 @@ pin_project! {
         pub(super) state: State<S::Future, Hedging<S, Req>>,
         pub(super) source: Source<S, Req>,
         pub(super) config: Arc<Config<C>>,
+        // As in a retry.
+        #[pin]
+        pub(super) pinned: PhantomPinned,
     }
 
     impl<S, C, Req> PinnedDrop for HedgeFuture<S, C, Req>

@@ -51,6 +51,7 @@ mod unclaimed;
 mod waiting;
 
 use std::fmt;
+use std::marker::PhantomPinned;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -186,6 +187,7 @@ where
             },
             source,
             config: Arc::clone(&self.config),
+            pinned: PhantomPinned,
         }
     }
 }
@@ -205,6 +207,7 @@ impl<S, C> Hedge<S, C> {
             state: State::Passed { future },
             source,
             config: Arc::clone(&self.config),
+            pinned: PhantomPinned,
         }
     }
 }

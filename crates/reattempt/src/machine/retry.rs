@@ -335,7 +335,8 @@ impl RetryMachine {
             } else {
                 self.since_pushback.saturating_add(1)
             };
-            self.previous_delay = Some(delay);
+            // The back-off starts again, also one that grows with its last delay (R32).
+            self.previous_delay = (!restarts).then_some(delay);
         }
         self.last = most.is_some_and(|most| self.retries.saturating_add(1) >= most);
         failed.decided(Some(delay), None);

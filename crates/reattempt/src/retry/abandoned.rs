@@ -35,6 +35,7 @@ where
                     Sent::Holding(both) => (&mut both.0, None),
                 }
             }
+            StateProj::Settling => return effects.ended(stopped),
             StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
             StateProj::Between { failing, .. } => match failing.next {
                 // The end is recorded.
@@ -65,6 +66,7 @@ impl<F, O> State<F, O> {
                 Sent::Again(_) | Sent::Holding(_) => "Again",
                 Sent::Passed => "Passed",
             },
+            Self::Settling => "Settling",
             Self::Deciding { .. } => "Deciding",
             Self::Between { failing, .. } => match failing.next {
                 Next::Wait => "Wait",

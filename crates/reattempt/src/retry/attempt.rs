@@ -201,9 +201,9 @@ where
             }
             (Resume::Return, true) => {
                 effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
-                let kept = kept.take();
-                this.state.set(State::Done);
-                return kept.map_or(ControlFlow::Continue(()), ControlFlow::Break);
+                return kept
+                    .take()
+                    .map_or(ControlFlow::Continue(()), ControlFlow::Break);
             }
         }
         let next = NextAttempt {
@@ -227,7 +227,6 @@ where
             if let Some(kept) = kept.take() {
                 let effects = this.config.settings.effects(context);
                 effects.unsent(failing.as_mut().driver(), StopReason::NotReplayable);
-                this.state.set(State::Done);
                 return ControlFlow::Break(kept);
             }
         }

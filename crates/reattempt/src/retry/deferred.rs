@@ -35,7 +35,8 @@ where
         decision: Result<Option<Duration>, StrategyError>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
-        let StateOwned::Deciding { deciding } = this.state.as_mut().project_replace(State::Done)
+        let StateOwned::Deciding { deciding } =
+            this.state.as_mut().project_replace(State::Settling)
         else {
             polled_after_completion("RetryFuture")
         };

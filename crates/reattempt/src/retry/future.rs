@@ -1,6 +1,7 @@
 //! The states of a call that is retried, and the loop that drives them.
 
 use std::future::Future;
+use std::marker::PhantomPinned;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,6 +38,9 @@ pin_project! {
         pub(super) state: State<S::Future, Outcome<S, Req>>,
         pub(super) source: Source<S, Req>,
         pub(super) config: Arc<Config<C>>,
+        // A `Deadline` above relies on timers below that cannot move (`timer.rs`).
+        #[pin]
+        pub(super) pinned: PhantomPinned,
     }
 
     impl<S, C, Req> PinnedDrop for RetryFuture<S, C, Req>
@@ -62,6 +66,9 @@ pin_project! {
         /// The inner service has the request. The future is gone once a first attempt succeeded:
         /// to replace the state as well would cost such a call a tenth of its instructions.
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
+        /// An attempt ended, and user code is asked what follows: only a panic of that code drops
+        /// the call here.
+        Settling,
         /// An attempt failed, and the strategy finishes its decision.
         Deciding { deciding: Box<Deciding<O>> },
         /// An attempt failed, and another one follows, or the deadline.
@@ -171,15 +178,10 @@ where
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
         // The future is dropped before any delay: it may hold a connection.
-        if let StateProj::InFlight { mut future, .. } = self.as_mut().project().state.project() {
-            future.set(None);
-        }
+        self.as_mut().project().state.set(State::Settling);
         match self.as_mut().failed(verdict, outcome, None, None) {
             ControlFlow::Continue(()) => self.poll_on(cx),
-            ControlFlow::Break(outcome) => {
-                self.project().source.release();
-                Some(outcome)
-            }
+            ControlFlow::Break(outcome) => Some(self.over(outcome)),
         }
     }
 
@@ -187,12 +189,17 @@ where
     #[inline(never)]
     fn poll_on(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
         match self.as_mut().poll_states(cx) {
-            Poll::Ready(outcome) => {
-                self.project().source.release();
-                Some(outcome)
-            }
+            Poll::Ready(outcome) => Some(self.over(outcome)),
             Poll::Pending => None,
         }
+    }
+
+    /// The call has its outcome.
+    fn over(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
+        let mut this = self.project();
+        this.state.set(State::Done);
+        this.source.release();
+        outcome
     }
 
     fn poll_states(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
@@ -218,12 +225,13 @@ where
                     };
                     // The future is dropped before any delay: it may hold a connection. After the
                     // classifier, so that a panic in it ends the call as a drop does.
-                    future.set(None);
                     let Some(verdict) = verdict else {
+                        future.set(None);
                         settings.passed(outcome.as_ref(), context);
                         return Poll::Ready(outcome);
                     };
                     let sent = std::mem::replace(sent, Sent::Passed);
+                    this.state.set(State::Settling);
                     self.as_mut().settle(sent, verdict, outcome)
                 }
                 StateProj::Deciding { deciding } => {
@@ -260,7 +268,6 @@ where
                         let Some(kept) = kept.take() else {
                             polled_after_completion("RetryFuture")
                         };
-                        this.state.set(State::Done);
                         ControlFlow::Break(kept)
                     }
                     Next::Ready | Next::AtOnce => {
@@ -279,7 +286,7 @@ where
                         }
                     }
                 },
-                StateProj::Done => polled_after_completion("RetryFuture"),
+                StateProj::Settling | StateProj::Done => polled_after_completion("RetryFuture"),
             };
             if let ControlFlow::Break(outcome) = step {
                 return Poll::Ready(outcome);

@@ -49,6 +49,7 @@ mod layer;
 mod tests;
 
 use std::fmt;
+use std::marker::PhantomPinned;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -182,6 +183,7 @@ where
                     },
                     source: Source::Template { request, service },
                     config: Arc::clone(&self.config),
+                    pinned: PhantomPinned,
                 };
             }
         }
@@ -233,6 +235,7 @@ impl<S, C> Retry<S, C> {
             state: State::InFlight { future, sent },
             source: Source::Last(context),
             config: Arc::clone(&self.config),
+            pinned: PhantomPinned,
         }
     }
 }

@@ -152,7 +152,7 @@ impl<R: IntoFuture + HasCallContext> IntoFuture for WithInfo<R> {
     type IntoFuture = WithInfoFuture<R::IntoFuture>;
 
     fn into_future(mut self) -> Self::IntoFuture {
-        let handle = RetryInfo::track(&mut self.0);
+        let handle = RetryInfo::tracked(&mut self.0);
         WithInfoFuture {
             call: self.0.into_future(),
             handle,

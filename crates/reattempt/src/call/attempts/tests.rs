@@ -83,7 +83,12 @@ proptest! {
                     found.in_doubt = true;
                 }
                 Report::CircuitOpen(is_open) => {
-                    slots.put(key, Flag::CIRCUIT_OPEN, is_open);
+                    if is_open {
+                        slots.set(key, Flag::CIRCUIT_OPEN);
+                    } else {
+                        slots.let_through(key);
+                        (found.own_answer, found.stage) = (false, None);
+                    }
                     found.circuit_open = is_open;
                 }
                 Report::OwnAnswer => {

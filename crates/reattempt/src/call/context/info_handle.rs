@@ -69,7 +69,8 @@ impl CallContext {
 impl RetryInfo {
     /// Makes the result of this request's call visible to the caller: read
     /// [`RetryInfoHandle::info`] after the call, whether it succeeded, failed, timed out or was
-    /// dropped.
+    /// dropped. Of a request that is tracked twice only the handle that was made last shows
+    /// anything.
     pub fn track<R: HasCallContext + ?Sized>(request: &mut R) -> RetryInfoHandle {
         let handle = RetryInfoHandle::default();
         let context = request.context_mut();
@@ -78,5 +79,13 @@ impl RetryInfo {
         context.change_caller(|own| own.watch = Some(watch));
         context.attempt.keep_options_apart();
         handle
+    }
+
+    /// The handle that the caller has; a new one otherwise.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tracked<R: HasCallContext>(request: &mut R) -> RetryInfoHandle {
+        let caller = request.context_mut().attempt.caller();
+        let known = caller.and_then(|own| own.watch.as_ref()?.0.upgrade());
+        known.map_or_else(|| Self::track(request), RetryInfoHandle)
     }
 }

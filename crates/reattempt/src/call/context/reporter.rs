@@ -101,14 +101,21 @@ impl AttemptReporter {
     /// Whether a circuit breaker refused the attempt, which was never sent then: whatever the
     /// classifier says, its reason is [`CIRCUIT_BREAKER_OPEN`](crate::reason::CIRCUIT_BREAKER_OPEN)
     /// in the stage [`Stage::Dispatch`]. Any request moves on to a backend that the call has not
-    /// tried, uncounted; without one the call ends. The last report counts. If an earlier step of
-    /// the attempt may have reached a server, it is [in doubt](Self::in_doubt) and does not move
-    /// on.
+    /// tried, uncounted; without one the call ends. If an earlier step of the attempt may have
+    /// reached a server, it is [in doubt](Self::in_doubt) and does not move on.
+    ///
+    /// The last report counts: a layer that sends an attempt to another service after a breaker's
+    /// refusal reports `false` first, which also takes back the stage of the refusal. A breaker
+    /// around that other service does so by itself.
     pub fn circuit_open(&self, is_open: bool) {
         self.with(|state, key| {
             // Most attempts are let through, and write nothing.
             if state.slots.read(key).circuit_open != is_open {
-                state.slots.put(key, Flag::CIRCUIT_OPEN, is_open);
+                if is_open {
+                    state.slots.set(key, Flag::CIRCUIT_OPEN);
+                } else {
+                    state.slots.let_through(key);
+                }
             }
         });
     }

@@ -96,7 +96,7 @@ impl Replay for Scarce {
 /// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
-    fn future<T: Send + Unpin + std::fmt::Debug>() {}
+    fn future<T: Send + std::fmt::Debug>() {}
     service::<HedgeLayer<Verdicts>>();
     service::<Hedge<Probe, Verdicts>>();
     future::<HedgeFuture<Probe, Verdicts, Call<()>>>();

@@ -6,7 +6,7 @@ use super::model::{attempts, bucket};
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
-use crate::policy::backoff::{Backoff, Jitter};
+use crate::policy::backoff::{Backoff, Jitter, Randomness};
 use crate::policy::strategy::MaxAttempts;
 use crate::{OnDeadline, RetryThrottle, StopReason};
 
@@ -176,6 +176,20 @@ fn the_backoff_restarts_after_the_servers_delay() {
     ];
     let story = call().retried(attempts(6), &script);
     assert_eq!(story.sent_ms(), [0, 10, 30, 35, 45, 65]);
+}
+
+/// R32: also one that grows with its last delay, from three times that delay here.
+#[test]
+fn decorrelated_jitter_restarts_after_the_servers_delay() {
+    let backoff = Backoff::exponential(ms(10), Duration::from_secs(20))
+        .jitter(Jitter::Decorrelated)
+        .randomness(Randomness::Fixed(0.5));
+    let script = [
+        every_attempt_from(1).fails(UNKNOWN),
+        attempt(1).fails(UNKNOWN).come_back_in(ms(10_000)),
+    ];
+    let story = call().retried(MaxAttempts::new(4, backoff), &script);
+    assert_eq!(story.sent_ms(), [0, 10_000, 10_020, 10_055]);
 }
 
 /// R33

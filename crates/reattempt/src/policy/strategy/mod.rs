@@ -152,7 +152,8 @@ pub struct RetryView<'a> {
     pub streak_since: Instant,
     /// When the first failure of the call arrived.
     pub failing_since: Instant,
-    /// The delay before the failed attempt; `None` before the first retry.
+    /// The delay before the failed attempt; `None` before the first retry, and if the server had
+    /// asked for that delay.
     pub previous_delay: Option<Duration>,
     /// Where the attempt was sent, if the transport reported it.
     pub backend: Option<&'a Backend>,

@@ -21,7 +21,8 @@ pub struct InvalidHedgeBudget(u32);
 
 /// Allows at most a fixed number of hedges per hundred settled attempts.
 ///
-/// Each settled attempt, whatever its outcome, earns its share of a token; each hedge costs one.
+/// Each settled attempt, whatever its outcome, and each final answer such as "not found" earns its
+/// share of a token; each hedge costs one.
 /// The budget starts with one token and holds at most ten, so after `n` settled attempts at most
 /// `1 + share · n` hedges were sent, and never more than ten at once after a quiet period. Losers
 /// of a hedged call are dropped unsettled and earn nothing.
@@ -99,6 +100,11 @@ impl RetryThrottle for HedgeBudget {
         });
     }
 
+    /// A call whose answer is "not found" is one of the calls of which hedges are a share.
+    fn first_answered(&self) {
+        self.settled(Settled::Success);
+    }
+
     fn allows(&self, _: Option<&Failure>) -> bool {
         let (fill, _) = unpack(self.word.load(Ordering::Relaxed));
         fill >= HEDGE
@@ -132,6 +138,15 @@ mod tests {
             let refused = HedgeBudget::of_thousandths(wrong).map(|_| ());
             assert_eq!(refused, Err(InvalidHedgeBudget(wrong)));
         }
+    }
+
+    #[test]
+    fn a_final_answer_earns_as_a_success_does() {
+        let budget = HedgeBudget::of_thousandths(100).unwrap();
+        assert!(budget.spend(None));
+        (0..10).for_each(|_| budget.first_answered());
+        (0..10).for_each(|_| budget.first_failed());
+        assert_eq!(budget.milli_tokens(), Some(1000));
     }
 
     #[test]

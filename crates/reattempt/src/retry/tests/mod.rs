@@ -105,9 +105,21 @@ fn success_and_retries_without_delay_touch_no_timer() {
 /// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
-    fn future<T: Send + Unpin + std::fmt::Debug>() {}
+    fn future<T: Send + std::fmt::Debug>() {}
     service::<RetryLayer<Verdicts>>();
     service::<Retry<Probe, Verdicts>>();
-    // If the inner future is `Send` and `Unpin`, so is this one.
+    // If the inner future is `Send`, so is this one.
     future::<RetryFuture<Probe, Verdicts, Call<()>>>();
+};
+
+/// A `Deadline` above relies on its timer, so it stays where it was polled.
+const _: fn() = || {
+    trait Moves<Kind> {
+        fn ambiguous() {}
+    }
+    struct WhereUnpin;
+    impl<T> Moves<()> for T {}
+    impl<T: Unpin> Moves<WhereUnpin> for T {}
+    let _ = <RetryFuture<Probe, Verdicts, Call<()>> as Moves<_>>::ambiguous;
+    let _ = <crate::hedge::HedgeFuture<Probe, Verdicts, Call<()>> as Moves<_>>::ambiguous;
 };

@@ -237,6 +237,37 @@ async fn a_service_that_panics_ends_the_call_as_a_drop_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_strategy_that_panics_ends_the_call_as_a_drop_does() {
+    #[derive(Debug)]
+    struct Panics;
+    impl RetryStrategy for Panics {
+        fn decide(&self, view: &RetryView<'_>) -> Decision {
+            assert!(view.retries == 0, "the second decision panics");
+            Decision::After(ms(1))
+        }
+    }
+    let probe = probe((1..=2).map(|number| attempt(number).fails(TMPFAIL)));
+    let mut request = probe.request();
+    let handle = RetryInfo::track(&mut request);
+    let observer = Arc::new(Ends::default());
+    let service = retry(Panics).observer(observer.clone());
+    let panicked = tokio::spawn(service.layer(probe.inner()).oneshot(request)).await;
+    assert!(panicked.is_err_and(|error| error.is_panic()));
+    assert_eq!(handle.info().stopped(), Some(StopReason::Cancelled));
+    assert_eq!(*observer.0.lock().unwrap(), [Some(StopReason::Cancelled)]);
+}
+
+/// The ends of calls.
+#[derive(Debug, Default)]
+struct Ends(Mutex<Vec<Option<StopReason>>>);
+
+impl crate::Observer for Ends {
+    fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
+        self.0.lock().unwrap().push(info.stopped());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_classifier_that_panics_ends_the_call_as_a_drop_does() {
     let calls = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let classifier = crate::classify_fn(move |_: Result<&Answer, &Fault>, _: &CallContext| {

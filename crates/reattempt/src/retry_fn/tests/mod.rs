@@ -130,6 +130,14 @@ async fn a_dropped_future_cancels_the_call() {
     assert_eq!(last.outcome, AttemptOutcome::Cancelled);
 }
 
+#[tokio::test]
+async fn a_call_that_is_tracked_can_return_its_info_too() {
+    let mut call = retry(|_| async { Ok::<_, ()>(()) });
+    let handle = RetryInfo::track(&mut call);
+    let (_, info) = call.with_info().await;
+    assert_eq!((handle.info().attempts(), info.attempts()), (1, 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_deadline_ends_attempts_and_delays() {
     let strategy = attempts(9).on_deadline(OnDeadline::Cap);
