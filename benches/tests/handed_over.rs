@@ -1,5 +1,5 @@
-//! Allocations of calls that end on another thread, pinned. Alone in its process: what threads leave
-//! to each other is the process's.
+//! Allocations of calls that end on another thread, pinned. Alone in its process: what threads
+//! leave to each other is the process's.
 
 use reattempt_benches::{handed_over, with_timers};
 

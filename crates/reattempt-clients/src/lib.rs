@@ -26,6 +26,7 @@
 
 mod blocking;
 pub mod grpc;
+mod instant;
 pub mod kv;
 mod lock;
 pub mod mongodb;

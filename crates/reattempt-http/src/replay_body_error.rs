@@ -35,8 +35,8 @@ impl std::error::Error for ReplayBodyError {
     }
 }
 
-/// The call ended before its request was sent: its caller gave it up, or a layer ended it. The error
-/// of a request body that the transport still reads then.
+/// The call ended before its request was sent: its caller gave it up, or a layer ended it. The
+/// error of a request body that the transport still reads then.
 #[derive(Clone, Copy, Debug)]
 pub struct CallOver;
 

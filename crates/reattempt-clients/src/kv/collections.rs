@@ -22,7 +22,6 @@ use super::status;
 /// it up and the others wait. The outcome of a failed lookup is the outcome of these requests,
 /// which are not sent: a response is classified as a lookup's (0x88 is final then), and a lost
 /// lookup is an error of the dispatch stage.
-/// final then), and a lost one is an error of the dispatch stage.
 #[derive(Clone, Debug)]
 pub struct CollectionClient<S> {
     inner: S,

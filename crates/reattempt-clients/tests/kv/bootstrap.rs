@@ -5,8 +5,8 @@ use bytes::BytesMut;
 use reattempt_clients::kv::frame::DEFAULT_MAX_BODY;
 use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_clients::kv::{
-    ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, NodeClient, SendStage, opcode,
-    status,
+    Bootstrap, ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, NodeClient,
+    SendStage, opcode, status,
 };
 use reattempt_clients::scram::{MAX_ITERATIONS, ScramClient};
 use reattempt_testbed::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
@@ -298,4 +298,53 @@ async fn a_node_that_asks_for_too_few_rounds_gets_no_proof() {
     let problem = "3999 SCRAM iterations are not between 4000 and 100000";
     assert!(error.contains(problem), "{error}");
     assert!(!within(node).await.expect("node"), "the proof was sent");
+}
+
+/// A server that answers every request of a bootstrap with this value, and its address.
+async fn answers_with(value: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await?;
+        let mut head = [0_u8; 24];
+        while stream.read_exact(&mut head).await.is_ok() {
+            let length = u32::from_be_bytes([head[8], head[9], head[10], head[11]]);
+            let mut body = vec![0; length as usize];
+            stream.read_exact(&mut body).await?;
+            let mut answer = vec![0x81, head[1], 0, 0, 0, 0, 0, 0];
+            answer.extend((value.len() as u32).to_be_bytes());
+            answer.extend(&head[12..16]);
+            answer.extend([0; 8]);
+            answer.extend(&value);
+            stream.write_all(&answer).await?;
+        }
+        Ok::<_, std::io::Error>(())
+    });
+    address
+}
+
+/// It may be any server that an address of a configuration names.
+#[tokio::test]
+async fn a_server_that_proved_nothing_makes_the_client_keep_little() {
+    let mut options = ClientOptions::memcached();
+    options.bootstrap = Bootstrap::Couchbase {
+        credentials: None,
+        bucket: None,
+        mechanism: None,
+    };
+    // Features that were asked for and others, all of them many times.
+    let features = [FEATURE_XERROR, 0x7777].map(u16::to_be_bytes).concat();
+    let address = answers_with(features.repeat(300_000)).await;
+    let connection = within(Connection::connect(&address, &options)).await;
+    let connection = connection.expect("a connection");
+    assert_eq!(connection.features(), [FEATURE_XERROR]);
+    assert!(connection.error_map_json().is_none(), "it is too long");
+
+    let address = answers_with(vec![0; 5 << 20]).await;
+    let refused = within(Connection::connect(&address, &options)).await;
+    let error = refused.expect_err("its answers are too long");
+    assert!(
+        matches!(error, ClientError::BootstrapClosed { .. }),
+        "{error}"
+    );
 }

@@ -1,6 +1,10 @@
-use reattempt_clients::kv::{ClientError, KvRequest, RoutedClient, map_of, offer_to, vbucket_of};
-use reattempt_couchbase::ConfigStore;
-use reattempt_testbed::kv::Cluster;
+use std::sync::{Arc, Mutex};
+
+use reattempt_clients::kv::{
+    ClientError, KvRequest, RoutedClient, VbucketMap, fetch_over, map_of, offer_to, vbucket_of,
+};
+use reattempt_couchbase::{ConfigStore, FetchConfig as _};
+use reattempt_testbed::kv::{Cluster, Node};
 
 use super::{couchbase, send};
 
@@ -65,4 +69,32 @@ async fn what_has_no_key_goes_round() {
     let mut second = client.node(&addresses(&cluster)[1]);
     let answer = send(&mut second, config).await.expect("config");
     assert_eq!(answer.value, cluster.node(1).config_json());
+}
+
+/// Also if the poller is the first to reach the node that came.
+#[tokio::test]
+async fn the_connection_to_a_node_that_left_is_closed() {
+    let nodes = [0, 1].map(|_| Node::start());
+    let [first, second] = nodes;
+    let (first, second) = (first.await.expect("a node"), second.await.expect("a node"));
+    let map = |rev, node: &Node| {
+        Some(Arc::new(VbucketMap {
+            rev,
+            nodes: vec![node.addr().to_string()],
+            vbuckets: vec![vec![0]],
+            ..VbucketMap::default()
+        }))
+    };
+    let current = Arc::new(Mutex::new(map(1, &first)));
+    let source = Arc::clone(&current);
+    let seeds = ["127.0.0.1:1"];
+    let mut client = RoutedClient::new(seeds, couchbase(), move || source.lock().unwrap().clone());
+    let set = || KvRequest::set("k", "v", 0, 0);
+    send(&mut client, set()).await.expect("an answer");
+    assert!(client.node(&first.addr().to_string()).is_connected());
+    *current.lock().unwrap() = map(2, &second);
+    let polled = second.addr().to_string().parse().expect("an address");
+    drop(fetch_over(client.clone()).fetch(polled, None).await);
+    send(&mut client, set()).await.expect("an answer");
+    assert!(!client.node(&first.addr().to_string()).is_connected());
 }

@@ -176,3 +176,16 @@ async fn of_a_long_error_only_what_is_read_is_kept() {
     assert_eq!(error.document.get_str("small"), Ok("kept"));
     assert!(!error.document.contains_key("long"));
 }
+
+#[tokio::test]
+async fn a_limit_may_be_endless() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.server_selection_timeout = Duration::MAX;
+    options.connect_timeout = Duration::MAX;
+    options.socket_timeout = Some(Duration::MAX);
+    options.heartbeat_frequency = Duration::MAX;
+    let client = Client::new(options);
+    assert_eq!(send(&client, &find()).await.unwrap().count(), 3);
+    assert_eq!(send(&client, &find()).await.unwrap().count(), 3);
+}

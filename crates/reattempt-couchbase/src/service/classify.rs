@@ -18,7 +18,7 @@ use super::{HttpService, ServiceAnswer};
 /// | --- | --- |
 /// | never sent, or certainly not processed | `SOCKET_NOT_AVAILABLE`, also for a request that is not idempotent |
 /// | any other failure that may be retried | `SOCKET_CLOSED_WHILE_IN_FLIGHT` |
-/// | fatal | the same, and fatal |
+/// | fatal | its own reason, and fatal |
 #[derive(Clone, Debug)]
 pub struct ServiceClassifier<T> {
     service: HttpService,

@@ -403,7 +403,7 @@ async fn a_long_message_after_the_response_ends_the_request() {
             let polled = std::future::poll_fn(|cx| {
                 Poll::Ready(Pin::new(&mut body).poll_frame(cx).is_pending())
             });
-            assert!(polled.await, "the call is told first");
+            assert!(polled.await, "the call ends first");
         }
         finish(server, Code::Ok);
         drop(response.into_body().collect().await.unwrap());

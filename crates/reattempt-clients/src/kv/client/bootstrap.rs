@@ -10,6 +10,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use reattempt_couchbase::cluster_config;
+use reattempt_couchbase::kv::error_map;
+
 use crate::kv::feature::{
     FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS, FEATURE_JSON, FEATURE_KNOWN_VERSION,
     FEATURE_NON_BLOCKING_THROTTLING, FEATURE_SELECT_BUCKET, FEATURE_TCP_NODELAY, FEATURE_TRACING,
@@ -21,6 +24,23 @@ use crate::kv::{opcode, status};
 
 use super::error::{ClientError, CloseReason};
 use super::options::{Bootstrap, ClientOptions};
+
+/// The requested features.
+const FEATURES: [u16; 10] = [
+    FEATURE_TCP_NODELAY,
+    FEATURE_XERROR,
+    FEATURE_SELECT_BUCKET,
+    FEATURE_JSON,
+    FEATURE_UNORDERED,
+    FEATURE_TRACING,
+    FEATURE_ALT_REQUEST,
+    FEATURE_COLLECTIONS,
+    FEATURE_NON_BLOCKING_THROTTLING,
+    FEATURE_KNOWN_VERSION,
+];
+/// The longest response, of a node that has not yet proved anything: a configuration of four
+/// thousand nodes is shorter.
+const MOST_BYTES: usize = cluster_config::MAX_BYTES;
 
 /// The requested version of the error map.
 const ERROR_MAP_VERSION: u16 = 2;
@@ -90,12 +110,17 @@ impl<'a> Setup<'a> {
         if answer.specific == status::SUCCESS {
             let mut granted = answer.value;
             while granted.remaining() >= 2 {
-                agreed.features.push(granted.get_u16());
+                let feature = granted.get_u16();
+                if FEATURES.contains(&feature) && !agreed.features.contains(&feature) {
+                    agreed.features.push(feature);
+                }
             }
         }
         let answer = self.read(map, "GET_ERROR_MAP").await?;
         let usable =
             answer.specific == status::SUCCESS && agreed.features.contains(&FEATURE_XERROR);
+        // A longer one would not be read.
+        let usable = usable && answer.value.len() <= error_map::MAX_BYTES;
         agreed.error_map = usable.then_some(answer.value);
 
         if let Some((username, password)) = credentials {
@@ -160,18 +185,7 @@ impl<'a> Setup<'a> {
 
     fn hello(&mut self, out: &mut BytesMut) -> Result<u32, ClientError> {
         let mut features = BytesMut::new();
-        for feature in [
-            FEATURE_TCP_NODELAY,
-            FEATURE_XERROR,
-            FEATURE_SELECT_BUCKET,
-            FEATURE_JSON,
-            FEATURE_UNORDERED,
-            FEATURE_TRACING,
-            FEATURE_ALT_REQUEST,
-            FEATURE_COLLECTIONS,
-            FEATURE_NON_BLOCKING_THROTTLING,
-            FEATURE_KNOWN_VERSION,
-        ] {
+        for feature in FEATURES {
             features.put_u16(feature);
         }
         let id: u64 = rand::random();
@@ -236,7 +250,7 @@ impl<'a> Setup<'a> {
             if let Some(frame) = self.early.remove(&opaque) {
                 return Ok(frame);
             }
-            let decoded = Frame::decode(&mut self.input, self.options.max_body)
+            let decoded = Frame::decode(&mut self.input, self.options.max_body.min(MOST_BYTES))
                 .map_err(|error| self.lost(operation, CloseReason::Protocol(error)))?;
             if let Some(frame) = decoded {
                 if frame.magic.is_response() {

@@ -54,7 +54,7 @@ impl RoutedClient {
     /// The client of one node, `host:port`, for requests that must not be routed, such as fetching
     /// a configuration.
     pub fn node(&self, address: &str) -> NodeClient {
-        self.routes.node(address, None)
+        self.routes.node(address, (self.routes.map)().as_deref())
     }
 
     /// The nodes of the current map, or the seeds without a map.

@@ -1,6 +1,6 @@
 //! Which node a request goes to, and the clients of the nodes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -43,9 +43,35 @@ pub(super) struct Routes {
     pub(super) options: Arc<ClientOptions>,
     pub(super) seeds: Vec<Arc<str>>,
     pub(super) map: MapSource,
-    nodes: Mutex<HashMap<Arc<str>, NodeClient>>,
+    nodes: Mutex<Nodes>,
     turn: AtomicUsize,
     forwarding: Forwarding,
+}
+
+#[derive(Default)]
+pub(super) struct Nodes {
+    clients: HashMap<Arc<str>, NodeClient>,
+    /// The revision of the map with which they were compared last.
+    compared: Option<(i64, i64)>,
+}
+
+impl Nodes {
+    pub(super) fn get(&self, address: &str) -> Option<&NodeClient> {
+        self.clients.get(address)
+    }
+
+    /// Removes those that a newer map no longer has: nodes that left, and addresses that were asked
+    /// for a configuration.
+    fn keep_those_of(&mut self, map: &VbucketMap, seeds: &[Arc<str>]) {
+        let revision = Some((map.rev_epoch, map.rev));
+        if self.compared == revision {
+            return;
+        }
+        self.compared = revision;
+        let names: HashSet<&str> = map.nodes.iter().map(|node| &**node).collect();
+        self.clients
+            .retain(|known, _| seeds.contains(known) || names.contains(&**known));
+    }
 }
 
 impl fmt::Debug for Routes {
@@ -68,7 +94,7 @@ impl Routes {
         }
     }
 
-    pub(super) fn nodes(&self) -> MutexGuard<'_, HashMap<Arc<str>, NodeClient>> {
+    pub(super) fn nodes(&self) -> MutexGuard<'_, Nodes> {
         lock(&self.nodes)
     }
 
@@ -77,20 +103,19 @@ impl Routes {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The client of a node. Creating a new one removes nodes that left the cluster.
+    /// The client of a node. With a newer map than before, the clients of nodes that left are
+    /// removed.
     pub(super) fn node(&self, address: &str, map: Option<&VbucketMap>) -> NodeClient {
         let mut nodes = self.nodes();
+        if let Some(map) = map {
+            nodes.keep_those_of(map, &self.seeds);
+        }
         if let Some(node) = nodes.get(address) {
             return node.clone();
         }
-        if let Some(map) = map {
-            nodes.retain(|known, _| {
-                self.seeds.contains(known) || map.nodes.iter().any(|node| **node == **known)
-            });
-        }
         let address: Arc<str> = address.into();
         let node = NodeClient::shared(address.clone(), self.options.clone());
-        nodes.insert(address, node.clone());
+        nodes.clients.insert(address, node.clone());
         node
     }
 

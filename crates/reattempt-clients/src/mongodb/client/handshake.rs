@@ -14,6 +14,7 @@ use super::{
     ClientOptions, Connection, Credential, During, MongoError, RETRYABLE_ERROR,
     SYSTEM_OVERLOADED_ERROR, ServerDescription, ServerError,
 };
+use crate::instant::after;
 use crate::mongodb::scram::{self, RULES};
 use crate::scram::{ScramClient, ScramError};
 
@@ -40,7 +41,7 @@ impl Patience {
     /// Of a monitor, which looks at servers under `connectTimeoutMS` alone.
     pub(super) fn of_monitor(options: &ClientOptions) -> Self {
         Self {
-            deadline: Instant::now() + options.connect_timeout,
+            deadline: after(Instant::now(), options.connect_timeout),
             whole: options.connect_timeout,
             answer: None,
         }
@@ -48,7 +49,9 @@ impl Patience {
 
     /// When the answer to what is sent now has to be there, and the limit that says so.
     fn next(self) -> (Instant, Duration) {
-        let by_answer = self.answer.map(|after| (Instant::now() + after, after));
+        let by_answer = self
+            .answer
+            .map(|answer| (after(Instant::now(), answer), answer));
         by_answer
             .filter(|(at, _)| *at < self.deadline)
             .unwrap_or((self.deadline, self.whole))

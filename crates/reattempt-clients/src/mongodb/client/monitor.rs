@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::handshake::Patience;
 use super::{ClientOptions, Connection, MongoError, ServerDescription};
+use crate::instant::after;
 
 /// Checks `address` every heartbeat, and earlier on request, until `conclude` returns false: the
 /// topology is gone.
@@ -28,9 +29,9 @@ pub(super) async fn run(
         }
         tokio::select! {
             () = check.notified() => {}
-            () = sleep_until(began + options.heartbeat_frequency) => {}
+            () = sleep_until(after(began, options.heartbeat_frequency)) => {}
         }
-        sleep_until(began + options.min_heartbeat).await;
+        sleep_until(after(began, options.min_heartbeat)).await;
     }
 }
 

@@ -17,6 +17,7 @@ use super::state_change::state_change;
 use super::{
     ClientOptions, During, MongoError, Pool, ReadPreference, SYSTEM_OVERLOADED_ERROR, monitor,
 };
+use crate::instant::after;
 use crate::lock::lock;
 
 /// The deployment as seen by the client. Clones share it; the monitors end with the last clone.
@@ -138,7 +139,7 @@ impl Topology {
         choose: impl Fn(&TopologyDescription) -> Option<ServerDescription>,
     ) -> Result<Selected, MongoError> {
         let began = Instant::now();
-        let own = began + self.inner.options.server_selection_timeout;
+        let own = after(began, self.inner.options.server_selection_timeout);
         let deadline = deadline.map_or(own, |deadline| deadline.min(own));
         let mut changes = self.inner.description.subscribe();
         loop {

@@ -110,8 +110,8 @@ impl<F: FetchConfig> Rounds<F> {
         }
     }
 
-    /// Polls one node after another until one answers; if no node of the configuration does, the
-    /// seeds.
+    /// Polls one node after another until one answers, or the configuration is replaced by another
+    /// source; if no node of the configuration answers, the seeds.
     async fn round(&mut self, cause: Cause) {
         if !self.begin(cause) {
             return;
@@ -129,7 +129,11 @@ impl<F: FetchConfig> Rounds<F> {
     }
 
     async fn any_answers(&mut self, nodes: &[Address]) -> bool {
+        let revision = self.store.revision();
         for _ in 0..nodes.len() {
+            if self.store.revision() != revision {
+                return true;
+            }
             let node = self.take_next(nodes);
             if !self.may_ask(node) {
                 continue;
@@ -199,10 +203,13 @@ impl<F: FetchConfig> Rounds<F> {
     async fn ask(&self, node: &Address) -> Asked {
         let fetch = self.fetch.fetch(node.clone(), self.store.revision());
         let mut fetch = pin!(timeout(self.options.fetch_timeout, fetch));
+        let mut configs = self.store.watch();
         let fetched = loop {
             tokio::select! {
                 biased;
                 fetched = &mut fetch => break fetched,
+                // Another source had a newer one, whose nodes may be others.
+                Ok(()) = configs.changed() => return Asked::Answered,
                 () = self.control.move_on.notified() => {
                     // The notification may be about a node of an earlier request.
                     if self.control.state().failed.contains(node) {

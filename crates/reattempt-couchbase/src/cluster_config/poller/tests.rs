@@ -432,3 +432,26 @@ fn a_fast_forward_map_routes_nothing() {
     assert_eq!((map.node(0, 0), map.forward_node(0, 0)), (Some(0), Some(1)));
     assert_eq!(config.route(b"k").unwrap().node, Some(0));
 }
+
+/// C48: a round over dead nodes ends once another source has a configuration without them.
+#[tokio::test(start_paused = true)]
+async fn a_newer_configuration_ends_a_round_over_dead_nodes() {
+    let store = ConfigStore::new();
+    store.compare_and_swap(config(1, 1, 40, 0));
+    let of_seed = "seed:11210".parse().unwrap();
+    let does = |node: &Address| match node.host() {
+        "seed" => Does::HasNoneNewer,
+        _ => Does::Hangs,
+    };
+    let cluster = Cluster::over(store, does, |options| options.seeds([of_seed]));
+    // The first poll is at 2.5 s.
+    sleep(ms(3000)).await;
+    cluster.poller.store().compare_and_swap(config(1, 2, 1, 0));
+    sleep(ms(1)).await;
+    drop(cluster.poller.refresh(Some(&"n1:11210".parse().unwrap())));
+    sleep(ms(100)).await;
+    let asked = cluster.asked.lock().unwrap();
+    let nodes: Vec<_> = asked.iter().map(|(_, node, _)| &**node).collect();
+    assert_eq!(nodes.len(), 2, "{nodes:?}");
+    assert_eq!(nodes[1], "seed");
+}

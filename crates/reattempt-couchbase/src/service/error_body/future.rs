@@ -6,8 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::Response;
+use http::header::CONTENT_ENCODING;
 use http::response::Parts;
+use http::{HeaderMap, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use reattempt::{AttemptReporter, Stage};
@@ -83,6 +84,12 @@ where
     }
 }
 
+/// False for a compressed body.
+fn is_plain(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(CONTENT_ENCODING).into_iter();
+    codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
 /// A response whose body is being read.
 struct Reading<B: Body> {
     parts: Parts,
@@ -98,7 +105,11 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     fn new(layer: &ServiceErrorLayer, parts: Parts, body: B) -> Self {
-        let reader = Reader::new(layer.service, parts.status);
+        let reader = if is_plain(&parts.headers) {
+            Reader::new(layer.service, parts.status)
+        } else {
+            Reader::of_status()
+        };
         let bounds = if parts.status.is_success() {
             layer.good
         } else {

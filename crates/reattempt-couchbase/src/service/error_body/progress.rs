@@ -14,9 +14,10 @@ impl Reader {
     }
 
     /// True if a successful response has started to deliver data for its caller.
-    pub(super) const fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         match &self.scan {
-            Scan::Errors(scan) => scan.has_rows(),
+            // What is over without a row is no response of the service: of a proxy, for example.
+            Scan::Errors(scan) => scan.has_rows() || scan.is_over(),
             Scan::Wording(_) | Scan::Nothing => true,
         }
     }

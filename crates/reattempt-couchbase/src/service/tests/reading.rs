@@ -355,3 +355,38 @@ async fn small_pieces_are_put_together() {
     }
     assert!(frames < 5, "{frames}");
 }
+
+/// A body that is no JSON has no rows and no errors: its time starts with its first byte.
+#[tokio::test(start_paused = true)]
+async fn a_success_that_is_no_json_is_let_go_in_time() {
+    let text = || [data("<html>"), second(60), data("x")];
+    let (answer, took) = through(LAYER, 200, Pieces::of(text())).await;
+    assert_eq!(took, ms(1000));
+    assert_eq!(verdict(QUERY, &answer), Verdict::Committed);
+    assert_eq!(rest(answer).await, whole("<html>x"));
+}
+
+/// The status decides, and a success is let go after a second.
+#[tokio::test(start_paused = true)]
+async fn a_compressed_answer_is_not_read() {
+    for (service, status, wait) in [
+        (QUERY, 200, 1000),
+        (HttpService::analytics(), 200, 1000),
+        (HttpService::views(), 404, 0),
+        (QUERY, 404, 0),
+    ] {
+        let mut body = Some(Pieces::of([data(PREPARED), second(60), data("]}")]));
+        let layer = ServiceBuilder::new().layer(ServiceErrorLayer::new(service));
+        let compressed = layer.service_fn(move |_: Request<()>| {
+            let mut response = response(status, body.take().unwrap());
+            let headers = response.headers_mut();
+            headers.insert("content-encoding", "gzip".parse().unwrap());
+            async move { Ok::<_, BoxError>(response) }
+        });
+        let began = Instant::now();
+        let answer = compressed.oneshot(Request::new(())).await;
+        assert_eq!(began.elapsed(), ms(wait), "{status}");
+        let found = answer.unwrap().extensions().get::<ServiceAnswer>().cloned();
+        assert_eq!(found.and_then(|found| found.error), None);
+    }
+}

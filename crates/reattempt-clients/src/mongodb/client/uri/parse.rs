@@ -26,14 +26,13 @@ impl FromStr for ConnectionString {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, authority),
         };
-        if user.is_none() && tail.contains('@') {
-            return Self::read(hosts, database, query, None).map_err(|_| {
-                // The apparent host, database or option may be a name and a password with an
-                // unencoded `/` or `?`, so it is not printed.
-                UriError::Reserved(tail.chars().next().unwrap_or('/'))
-            });
+        let read = Self::read(hosts, database, query, user);
+        if tail.contains('@') && read.as_ref().map_or(true, |read| !read.warnings.is_empty()) {
+            // The apparent host, database or option may be a part of a password with an unencoded
+            // `/` or `?`, so it is in no error and no warning.
+            return Err(UriError::Reserved(tail.chars().next().unwrap_or('/')));
         }
-        Self::read(hosts, database, query, user)
+        read
     }
 }
 

@@ -166,6 +166,24 @@ fn a_password_that_is_not_encoded_is_in_no_error() {
         assert_eq!(error, UriError::Reserved(reserved));
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }
-    let read = read("mongodb://h/db?appName=a@b");
-    assert_eq!(read.options.app_name.as_deref(), Some("a@b"));
+    // A name or password with an `@` too, so that the rest looks like a host or an option.
+    for text in [
+        "user:p@ss?hunter2@h/db",
+        "user:p@ss?hunter2=x@h/db",
+        "user:27017?hunter2=x@h/db",
+        "alice@corp.com:hunter2/x@h/db",
+        "user:p@x:hunter2/x@h/db",
+        "user:p@x,:hunter2/x@h/db",
+        "user:p@ss?retryReads=hunter2@h/db",
+    ] {
+        let error = refused(&format!("mongodb://{text}"));
+        assert!(matches!(error, UriError::Reserved(_)), "{text}: {error}");
+    }
+    for (text, at) in [
+        ("mongodb://h/db?appName=a@b", "a@b"),
+        ("mongodb://u:p@h/?appName=@", "@"),
+    ] {
+        let read = read(text);
+        assert_eq!(read.options.app_name.as_deref(), Some(at));
+    }
 }
