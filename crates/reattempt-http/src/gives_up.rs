@@ -16,7 +16,7 @@ pub const fn gives_up(stopped: StopReason, retries: u32) -> bool {
         StopReason::Throttled
         | StopReason::Pushback
         | StopReason::Deadline
-        | StopReason::NotAdmitted => true,
+        | StopReason::Admission => true,
         StopReason::Fatal
         | StopReason::Attempts
         | StopReason::Strategy

@@ -21,8 +21,8 @@ pub enum Swapped {
 /// The current configuration of one bucket, or of a cluster. Clones share it.
 ///
 /// Every configuration, from any source, is offered to [`ConfigStore::compare_and_swap`], which
-/// accepts only one with a strictly greater `(epoch, rev)` (RFC 0024, General Design), or a bucket's
-/// in place of the cluster's own of the same revision, which contains less.
+/// accepts only one with a strictly greater `(epoch, rev)` (RFC 0024, General Design), or that of a
+/// bucket in place of the cluster's own of the same revision, which contains less.
 #[derive(Clone, Debug)]
 pub struct ConfigStore(Arc<watch::Sender<Option<Arc<ClusterConfig>>>>);
 

@@ -126,7 +126,7 @@ const REASONS: [StopReason; 12] = [
     StopReason::Committed,
     StopReason::NotReplayable,
     StopReason::Cancelled,
-    StopReason::NotAdmitted,
+    StopReason::Admission,
 ];
 
 impl Counts {

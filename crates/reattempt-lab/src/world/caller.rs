@@ -98,7 +98,7 @@ impl World<'_> {
         });
         let admission = admission(&self.tiers, of.tier, of.process);
         if admission.is_some_and(|admission| admission.admit(Criticality::CRITICAL).is_err()) {
-            self.end(id, StopReason::NotAdmitted);
+            self.end(id, StopReason::Admission);
             return Some(NONE);
         }
         if timeout != u64::MAX {

@@ -108,7 +108,7 @@ impl World<'_> {
             StopReason::Success => OUTCOME_SUCCESS,
             StopReason::Deadline => table.passed_on_deadline,
             // A server that sheds a call says so.
-            StopReason::NotAdmitted => answer_outcome(self.scenario.overload),
+            StopReason::Admission => answer_outcome(self.scenario.overload),
             _ => table.passed_on(call.last),
         };
         let retries = call.sent.saturating_sub(1 + call.transparent);

@@ -42,7 +42,7 @@ fn four_times_the_capacity_arrives_as_twice() {
     let served = seen.success * seen.calls as f64 / 60.0 / CAPACITY;
     assert!(arrive <= 2.1, "{arrive}");
     assert!(served >= 0.95, "{served}");
-    assert!(seen.ended["not_admitted"] > seen.calls / 3);
+    assert!(seen.ended["admission"] > seen.calls / 3);
 }
 
 fn recovers(trigger: Trigger, load: f64) {

@@ -8,7 +8,7 @@
 //!
 //! A refused call is never sent: no throttle counts it and no layer of this stack retries it. An
 //! [`OnRefused`] makes its outcome: by default an error from [`Refused`]. Its
-//! [`RetryInfo`](crate::RetryInfo) has no attempt and ends with [`StopReason::NotAdmitted`], which
+//! [`RetryInfo`](crate::RetryInfo) has no attempt and ends with [`StopReason::Admission`], which
 //! the hop that is being served passes on as "do not retry" (reattempt-http, `GaveUpLayer`). The log
 //! has it as a call that failed, and an [`observer`](AdmissionLayer::observer) gets its end.
 //!
@@ -138,7 +138,7 @@ impl<S, M, C, A> Admit<S, M, C, A> {
             self.observer.as_deref(),
         ];
         for observer in observers.into_iter().flatten() {
-            if observer.sees_end(StopReason::NotAdmitted) {
+            if observer.sees_end(StopReason::Admission) {
                 observer.call_ended(&context, &context.info());
             }
         }
@@ -181,7 +181,7 @@ where
         let admitted = admission.admit(criticality);
         let handle = context.begin();
         if let Err(refused) = admitted {
-            handle.stop(StopReason::NotAdmitted);
+            handle.stop(StopReason::Admission);
             self.report_refused(&mut request);
             return AdmitFuture::refused(refused, self.on_refused.clone());
         }

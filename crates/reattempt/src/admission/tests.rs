@@ -208,9 +208,9 @@ async fn a_refused_call_is_not_sent_and_counts_against_no_one() {
     let info = info.info();
     assert_eq!(
         (info.attempts(), info.stopped()),
-        (0, Some(StopReason::NotAdmitted))
+        (0, Some(StopReason::Admission))
     );
-    assert_eq!(info.to_string(), "0 attempts, ended by not_admitted");
+    assert_eq!(info.to_string(), "0 attempts, ended by admission");
 }
 
 /// For a stack whose error has no room for a refusal, where there is none.

@@ -28,7 +28,7 @@ pub enum StopReason {
     /// The caller dropped the call.
     Cancelled,
     /// An [`AdmissionLayer`](crate::AdmissionLayer) refused the call: nothing was sent.
-    NotAdmitted,
+    Admission,
 }
 
 impl StopReason {
@@ -45,7 +45,7 @@ impl StopReason {
         Self::Committed,
         Self::NotReplayable,
         Self::Cancelled,
-        Self::NotAdmitted,
+        Self::Admission,
     ];
 
     /// The name in logs and in the program's output.
@@ -63,7 +63,7 @@ impl StopReason {
             Self::Committed => "committed",
             Self::NotReplayable => "not_replayable",
             Self::Cancelled => "cancelled",
-            Self::NotAdmitted => "not_admitted",
+            Self::Admission => "admission",
         }
     }
 

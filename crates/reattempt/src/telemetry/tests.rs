@@ -183,7 +183,7 @@ async fn a_call_that_is_not_admitted_counts() {
     for call in ended {
         let _ = call.await;
     }
-    let expected = rows([("reason=not_admitted", 2), ("reason=success", 1)]);
+    let expected = rows([("reason=admission", 2), ("reason=success", 1)]);
     assert_eq!(kept.of("reattempt.stopped"), expected);
 }
 

@@ -103,10 +103,10 @@ async fn the_observer_gets_the_end_of_a_refused_call() {
         .observer(ends.clone());
     assert_eq!(refused(&layer, "shop.example").await, 18);
     let ends = ends.0.lock().unwrap();
-    let not_admitted = ends
+    let refused = ends
         .iter()
-        .filter(|end| **end == Some(StopReason::NotAdmitted));
-    assert_eq!((ends.len(), not_admitted.count()), (20, 18));
+        .filter(|end| **end == Some(StopReason::Admission));
+    assert_eq!((ends.len(), refused.count()), (20, 18));
 }
 
 /// Answers a refused call with 503.
@@ -149,5 +149,5 @@ async fn the_hop_before_learns_that_a_call_was_not_admitted() {
     }
     // A failure that was not retried is left to the hop before; a refused call is not.
     assert!(told.len() > 900, "{}", told.len());
-    assert!(told.iter().all(|why| why == "not_admitted"), "{told:?}");
+    assert!(told.iter().all(|why| why == "admission"), "{told:?}");
 }

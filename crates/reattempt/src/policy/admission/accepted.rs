@@ -14,7 +14,7 @@ pub fn was_accepted(
 ) -> Option<bool> {
     match stopped {
         StopReason::Success | StopReason::Committed => Some(true),
-        StopReason::Cancelled | StopReason::NotAdmitted => None,
+        StopReason::Cancelled | StopReason::Admission => None,
         StopReason::Deadline => sent.then_some(false),
         _ => last().map(|last| is_accepted(&last)),
     }

@@ -82,11 +82,7 @@ async fn a_call_that_is_not_admitted_failed() {
     request.context_mut().set_policy(policy);
     assert!(service.oneshot(request).await.is_err());
     let heard = heard.0.lock().unwrap().clone();
-    let parts = [
-        "attempts=0 ",
-        "stopped=\"not_admitted\" ",
-        "route=\"carts\" ",
-    ];
+    let parts = ["attempts=0 ", "stopped=\"admission\" ", "route=\"carts\" "];
     is_one(&heard, Level::WARN, &parts);
 }
 
