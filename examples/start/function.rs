@@ -1,5 +1,4 @@
-//! A function that is retried. Its dependencies are those of `docs/choosing-a-policy.md` and
-//! nothing else.
+//! A function that is retried. Its dependencies are those of `crates/reattempt/README.md`.
 
 use std::time::Duration;
 

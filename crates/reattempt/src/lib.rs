@@ -40,7 +40,8 @@
 //! vocabulary, the policies and the [machines](machine) that make every decision, for simulators
 //! and protocol crates. Feature `http` (default) carries the context in `http::Request`.
 //! Feature `config` reads JSON configuration. Feature `record` writes what becomes of calls to a
-//! file, which the policy lab replays.
+//! file, which the policy lab replays. Feature `discover` lets [`Backends`] follow tower's service
+//! discovery.
 //!
 //! - The inner service's response and error are returned unchanged. If no further attempt is made,
 //!   the caller gets the server's own failure; only the deadline returns its own error.

@@ -184,9 +184,9 @@ impl<S> Layer<S> for KvClientLayer {
             retry = retry.observer(Arc::clone(&observer));
             hedge = hedge.observer(observer);
         }
-        let attempt = self.attempt.layer(ClientErrorLayer.layer(inner));
-        let polled = ConfigPollLayer::new(self.stale.clone()).layer(attempt);
-        let attempt = PushbackLayer::new(KvPushback::new()).layer(polled);
+        let answered = PushbackLayer::new(KvPushback::new()).layer(ClientErrorLayer.layer(inner));
+        let limited = self.attempt.layer(answered);
+        let attempt = ConfigPollLayer::new(self.stale.clone()).layer(limited);
         let call = self.deadline.layer(retry.layer(hedge.layer(attempt)));
         KvClient {
             stack: self.throttle.layer(call),

@@ -85,8 +85,8 @@ pub use layer::{KV_TIMEOUT, KvClientLayer};
 type Stack<S> = Throttle<Deadline<Recovery<PerAttempt<S>>>>;
 type Recovery<S> = Retry<Hedge<S, KvClassifier>, KvClassifier>;
 /// The attempt's own limit is below the config poll, for which it is a sign like a lost connection.
-type PerAttempt<S> = Pushback<Polled<Deadline<WithClientError<S>>>, KvPushback>;
-type Polled<S> = ConfigPoll<S, Option<StaleKvConfig>>;
+type PerAttempt<S> = ConfigPoll<Deadline<Answered<S>>, Option<StaleKvConfig>>;
+type Answered<S> = Pushback<WithClientError<S>, KvPushback>;
 
 /// A key-value client that retries. Made by [`KvClientLayer`].
 ///
