@@ -19,6 +19,10 @@ use super::response::KvResponse;
 use super::state::Outcome;
 
 /// A tower service for one node. Clones share its connection.
+///
+/// There is no keep-alive: a connection whose peer went silent is used until the operating system
+/// gives it up. After timeouts [`disconnect`](Self::disconnect) it, so that the next request opens
+/// another one.
 #[derive(Clone, Debug)]
 pub struct NodeClient {
     link: Arc<Link>,
