@@ -250,6 +250,29 @@ fn retries_around_this_client_are_seen_and_can_be_left_alone() {
     assert_eq!(gate_of(&policy), Some(&ReadGate::Retry));
 }
 
+/// The preset sets its strategy last.
+#[cfg(feature = "tokio")]
+#[test]
+fn another_strategy_leaves_the_options_as_they_are() {
+    let told: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let ear = Arc::clone(&told);
+    let gate = RetryReads::new(false)
+        .stand_back_when_nested(true)
+        .on_nested(move |nested| ear.lock().unwrap().push(nested.attempt))
+        .for_strategy(RetryableReads::current());
+    let gate_of_call = |gate: &RetryReads| {
+        let mut call = Call::new(());
+        call.context_mut().set_data(OuterAttempt(2));
+        gate.stamp(call.context_mut(), ReadOperation::Find, false);
+        *gate_of(&call.context_mut().policy().cloned().unwrap()).unwrap()
+    };
+    assert_eq!(gate_of_call(&gate), ReadGate::Once(NotEligible::Nested));
+    assert_eq!(*told.lock().unwrap(), [2]);
+    let alone = gate.stand_back_when_nested(false);
+    let disabled = ReadGate::Once(NotEligible::Disabled);
+    assert_eq!(gate_of_call(&alone), disabled, "retryReads stays off");
+}
+
 /// M11
 #[test]
 fn the_option_has_the_specifications_name() {

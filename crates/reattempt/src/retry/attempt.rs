@@ -14,7 +14,7 @@ use super::failing::{Failing, Next};
 use super::future::{Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
 use crate::clock;
 use crate::poll::polled_after_completion;
-use crate::recovery::Source;
+use crate::recovery::{Source, past};
 
 /// After every fourth attempt without a delay other tasks run once, so that a call which fails at
 /// once does not hold up its thread.
@@ -110,7 +110,7 @@ where
             }
             Action::Expire(surface) => {
                 let deadline = this.source.context_mut().deadline();
-                failing.as_mut().expire(deadline);
+                failing.as_mut().leave(Next::Expire, deadline.map(past));
                 this.source.shed();
                 let held = held.filter(|_| surface == Surface::Held);
                 Some(held.unwrap_or(outcome))
@@ -190,12 +190,15 @@ where
             // Without a failure to return, a call that no layer ends sends what it waited to send.
             (Resume::Send, _) | (Resume::Return, false) => {}
             (Resume::Expire, false) => {
-                failing.as_mut().late(context.deadline());
+                // Its timers fire at the next tick of the clock.
+                let tick = context.deadline().map(|deadline| deadline.at);
+                failing.as_mut().leave(Next::Late, tick);
                 return ControlFlow::Continue(());
             }
             (Resume::Expire, true) => {
                 effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
-                failing.as_mut().expire(context.deadline());
+                let expired = context.deadline().map(past);
+                failing.as_mut().leave(Next::Expire, expired);
                 this.source.shed();
                 return ControlFlow::Continue(());
             }

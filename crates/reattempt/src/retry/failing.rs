@@ -2,14 +2,14 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
 use crate::call::{Pool, SharedPool};
 use crate::driver::RetryDriver;
 use crate::machine::Wait;
-use crate::recovery::past;
 use crate::timer::Timer;
-use crate::{AttemptKind, CallContext, CallDeadline, Failure};
+use crate::{AttemptKind, CallContext, Failure};
 use pin_project_lite::pin_project;
 
 thread_local! {
@@ -91,21 +91,12 @@ impl Failing {
         }
     }
 
-    /// Nothing more is sent: the `Deadline` layer above is to end the call.
-    pub(super) fn expire(self: Pin<&mut Self>, deadline: Option<CallDeadline>) {
+    /// The `Deadline` layer above is to end the call: until when it has time for that.
+    pub(super) fn leave(self: Pin<&mut Self>, next: Next, until: Option<Instant>) {
         let this = self.project();
-        (*this.waiter, *this.next) = (None, Next::Expire);
-        if let Some(deadline) = deadline {
-            this.timer.set_to(past(deadline));
-        }
-    }
-
-    /// The deadline has passed: its timers fire at the next tick of the clock.
-    pub(super) fn late(self: Pin<&mut Self>, deadline: Option<CallDeadline>) {
-        let this = self.project();
-        (*this.waiter, *this.next) = (None, Next::Late);
-        if let Some(deadline) = deadline {
-            this.timer.set_to(deadline.at);
+        (*this.waiter, *this.next) = (None, next);
+        if let Some(until) = until {
+            this.timer.set_to(until);
         }
     }
 
