@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Write};
 use std::io;
 
-/// Like `println!`, which panics if a reader wants no more, as `head`.
+/// Like `println!`, which panics where the line cannot be written.
 macro_rules! say {
     ($($part:tt)*) => {
         $crate::printable::print_line(format_args!($($part)*))
@@ -11,12 +11,13 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-pub(crate) fn print_line(text: fmt::Arguments<'_>) {
-    let printed = io::Write::write_fmt(&mut io::stdout(), format_args!("{text}\n"));
-    if let Err(error) = printed {
-        if error.kind() != io::ErrorKind::BrokenPipe {
-            eprintln!("reattempt: {error}");
-        }
+/// A reader that wants no more, as `head`, is no error.
+pub(crate) fn print_line(text: fmt::Arguments<'_>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let printed = io::Write::write_fmt(&mut out, format_args!("{text}\n"));
+    match printed.and_then(|()| io::Write::flush(&mut out)) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
     }
 }
 

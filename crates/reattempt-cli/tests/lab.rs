@@ -163,3 +163,61 @@ fn a_bad_recording_is_exit_2_with_each_offset() {
     let alone = reattempt(&["lab", "--policy", path], "");
     assert_eq!(alone.status.code(), Some(2));
 }
+
+#[test]
+fn a_search_with_pictures_or_no_seeds_is_a_usage_error() {
+    let search = ["lab", "--scenario", "calm", "--tune", "attempts=1..2"];
+    for (flags, named) in [
+        (["--svg", "a.svg"], "'--svg <FILE>'"),
+        (["--html", "a.html"], "'--html <FILE>'"),
+        (["--seeds", "0"], "'--seeds <N>'"),
+    ] {
+        let refused = reattempt(&[&search[..], &flags].concat(), "");
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains(named), "{said}");
+    }
+}
+
+/// The exit status and standard error of runs that write to `output`: a list, JSON, and a table.
+#[cfg(target_os = "linux")]
+fn written_to(output: impl Fn() -> Stdio) -> Vec<(Option<i32>, String)> {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("written.json");
+    std::fs::write(&file, SCENARIO).unwrap();
+    let path = file.to_str().unwrap();
+    let runs = [&["--list"][..], &["--json"], &[path]].map(|arguments| {
+        let ran = Command::new(env!("CARGO_BIN_EXE_reattempt"))
+            .arg("lab")
+            .args(arguments)
+            .stdin(std::fs::File::open(&file).unwrap())
+            .stdout(output())
+            .output()
+            .unwrap();
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    });
+    runs.to_vec()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_written_is_exit_1() {
+    let full = || std::fs::File::create("/dev/full").unwrap().into();
+    for (status, said) in written_to(full) {
+        assert_eq!(status, Some(1), "{said}");
+        let begins = "reattempt lab: cannot write the result: No space left";
+        assert!(
+            said.starts_with(begins) && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+}
+
+/// As `| head -1` does.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_that_wants_no_more_is_no_error() {
+    let closed = || std::io::pipe().unwrap().1.into();
+    for ended in written_to(closed) {
+        assert_eq!(ended, (Some(0), String::new()));
+    }
+}

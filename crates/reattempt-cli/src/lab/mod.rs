@@ -4,7 +4,7 @@ mod replay;
 mod tune;
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,10 +34,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     list: bool,
     /// Writes a picture of the (last) scenario
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "tune")]
     svg: Option<PathBuf>,
     /// Writes a page with all pictures and tables
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "tune")]
     html: Option<PathBuf>,
     /// Replays a recording of calls, this file and its older parts FILE.1, FILE.2, …
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scenario", "list", "tune"])]
@@ -53,8 +53,9 @@ pub(crate) struct Arguments {
     /// The policy of the scenario whose knobs vary; the first one by default
     #[arg(long, value_name = "NAME", requires = "tune")]
     tuned: Option<String>,
-    /// Of how many seeds the search shows the mean
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "tune")]
+    /// Number of seeds; results are means over them
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "tune",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: u32,
     /// The seed, instead of the document's
     #[arg(long)]
@@ -64,11 +65,32 @@ pub(crate) struct Arguments {
     max_events: u64,
 }
 
+/// Why there is no result.
+#[derive(Debug)]
+enum Problem {
+    /// The document or the arguments cannot be used.
+    Faults(Vec<Fault>),
+    /// The result cannot be written to standard output.
+    Output(io::Error),
+}
+
+impl From<Vec<Fault>> for Problem {
+    fn from(faults: Vec<Fault>) -> Self {
+        Self::Faults(faults)
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let done = if let Some(file) = &arguments.replay {
         replay::run(arguments, file)
     } else if arguments.list {
-        list().map_err(|error| vec![Fault::new("$", error)])
+        list()
     } else if arguments.json {
         json(arguments)
     } else {
@@ -76,7 +98,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(faults) => {
+        Err(Problem::Output(error)) => {
+            eprintln!("reattempt lab: cannot write the result: {error}");
+            ExitCode::FAILURE
+        }
+        Err(Problem::Faults(faults)) => {
             for fault in faults {
                 eprintln!("{}", OneLine(fault));
             }
@@ -110,15 +136,14 @@ fn faults(refused: Faults) -> Vec<Fault> {
     refused.faults().to_vec()
 }
 
-fn list() -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn list() -> Result<(), Problem> {
     for example in gallery::GALLERY {
-        writeln!(out, "{:17} {}", example.name, example.about)?;
+        say!("{:17} {}", example.name, example.about)?;
     }
-    out.flush()
+    Ok(())
 }
 
-fn json(arguments: &Arguments) -> Result<(), Vec<Fault>> {
+fn json(arguments: &Arguments) -> Result<(), Problem> {
     let unusable = |error: io::Error| vec![Fault::new("$", error)];
     let mut document = Vec::new();
     let input = io::stdin()
@@ -128,19 +153,15 @@ fn json(arguments: &Arguments) -> Result<(), Vec<Fault>> {
     input.map_err(unusable)?;
     if !arguments.tune.is_empty() {
         let points = tune::search(arguments, &document)?;
-        return write_json(&tune::json(&points));
+        say!("{}", tune::json(&points))?;
+        return Ok(());
     }
     let report = arguments.simulate(&document)?;
-    write_json(&report.to_json())
+    say!("{}", report.to_json())?;
+    Ok(())
 }
 
-fn write_json(text: &str) -> Result<(), Vec<Fault>> {
-    let mut out = io::stdout().lock();
-    let written = writeln!(out, "{text}").and_then(|()| out.flush());
-    written.map_err(|error| vec![Fault::new("$", error)])
-}
-
-fn people(arguments: &Arguments) -> Result<(), Vec<Fault>> {
+fn people(arguments: &Arguments) -> Result<(), Problem> {
     let mut documents = Vec::new();
     for file in &arguments.files {
         let text = read(file).map_err(|error| vec![in_file(file, error)])?;
@@ -149,14 +170,14 @@ fn people(arguments: &Arguments) -> Result<(), Vec<Fault>> {
     for name in &arguments.scenario {
         let Some(example) = gallery::find(name) else {
             let what = format!("{name} is not in the gallery: see --list");
-            return Err(vec![Fault::new("--scenario", what)]);
+            return Err(vec![Fault::new("--scenario", what)].into());
         };
         let title = format!("{}: {}", example.name, example.about);
         documents.push((title, example.document.as_bytes().to_vec()));
     }
     if documents.is_empty() {
         let what = "a FILE, --scenario NAME, --list or --json is needed";
-        return Err(vec![Fault::new("reattempt lab", what)]);
+        return Err(vec![Fault::new("reattempt lab", what)].into());
     }
     let mut reports = Vec::new();
     for (name, document) in documents {
@@ -166,14 +187,14 @@ fn people(arguments: &Arguments) -> Result<(), Vec<Fault>> {
         };
         if !arguments.tune.is_empty() {
             let points = tune::search(arguments, &document).map_err(in_document)?;
-            say!("{}\n\n{}", OneLine(&name), Lines(tune::table(&points)));
+            say!("{}\n\n{}", OneLine(&name), Lines(tune::table(&points)))?;
             continue;
         }
         let report = arguments.simulate(&document).map_err(in_document)?;
-        say!("{}\n\n{}", OneLine(&name), Lines(chart::table(&report)));
+        say!("{}\n\n{}", OneLine(&name), Lines(chart::table(&report)))?;
         reports.push((name, report));
     }
-    pictures(arguments, &reports)
+    Ok(pictures(arguments, &reports)?)
 }
 
 fn pictures(arguments: &Arguments, reports: &[(String, Report)]) -> Result<(), Vec<Fault>> {

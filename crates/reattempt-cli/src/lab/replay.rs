@@ -8,7 +8,7 @@ use reattempt_lab::replay::{Decisions, Replay};
 use reattempt_lab::{PolicyText, Report, chart};
 use serde_json::json;
 
-use super::{Arguments, faults, in_file, pictures, read, read_most, write_json};
+use super::{Arguments, Problem, faults, in_file, pictures, read, read_most};
 use crate::printable::{Lines, OneLine, say};
 
 /// The most bytes of all files of a recording.
@@ -76,7 +76,7 @@ fn policies(
     Ok(policies)
 }
 
-pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Vec<Fault>> {
+pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Problem> {
     let replay = recording(file)?;
     let mut report = Report {
         policies: vec![("as recorded".to_owned(), replay.recorded())],
@@ -101,25 +101,26 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Vec<Fault>> 
         // The report is a document of its own, with its members in order.
         let text = report.to_json();
         let rest = text.strip_prefix('{').unwrap_or(&text);
-        return write_json(&format!(
+        say!(
             "{{\"recording\":{recording},\"decisions\":{},{rest}",
             json!(decisions)
-        ));
+        )?;
+        return Ok(());
     }
     say!(
         "{}: {} calls, {} entries, {lost} lost, {incomplete} without a beginning\n",
         OneLine(file.display()),
         replay.calls(),
         replay.recording().entries.len(),
-    );
-    say!("{}", Lines(chart::table(&report)));
+    )?;
+    say!("{}", Lines(chart::table(&report)))?;
     for (name, of) in &decisions {
         say!(
             "{}: {} of {} recorded decisions are the same",
             OneLine(name),
             of.same,
             of.of
-        );
+        )?;
         if let Some(first) = &of.first {
             say!(
                 "  the first other one, after {:.3} s, attempt {}: {}; recorded: {}",
@@ -127,8 +128,11 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Vec<Fault>> 
                 first.attempt,
                 first.tested,
                 first.recorded
-            );
+            )?;
         }
     }
-    pictures(arguments, &[(file.display().to_string(), report)])
+    Ok(pictures(
+        arguments,
+        &[(file.display().to_string(), report)],
+    )?)
 }
