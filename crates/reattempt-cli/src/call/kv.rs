@@ -209,6 +209,25 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<KvCaller>, Fault> {
     Plan::new(document, caller, read)
 }
 
+/// The names of the operations of a call.
+pub(super) const OPERATIONS: [&str; 15] = [
+    "get",
+    "set",
+    "add",
+    "replace",
+    "delete",
+    "append",
+    "increment",
+    "touch",
+    "get_and_touch",
+    "get_and_lock",
+    "unlock",
+    "noop",
+    "lookup_in",
+    "observe",
+    "get_collection_id",
+];
+
 fn read(fields: &mut Fields) -> Result<KvCall, Fault> {
     let op: String = fields.required("op")?;
     let key: String = fields.or("key", String::new())?;
@@ -238,7 +257,11 @@ fn read(fields: &mut Fields) -> Result<KvCall, Fault> {
         "lookup_in" => KvRequest::lookup_in(key, [LookupSpec::Document]),
         "observe" => KvRequest::observe(key),
         "get_collection_id" => KvRequest::get_collection_id(key),
-        _ => return Err(fields.fault("op", format!("unknown operation {op:?}"))),
+        _ => {
+            let known = OPERATIONS.join(", ");
+            let what = format!("unknown operation {op:?}: use one of {known}");
+            return Err(fields.fault("op", what));
+        }
     };
     Ok(KvCall {
         request: match cas {

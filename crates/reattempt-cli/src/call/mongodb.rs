@@ -107,12 +107,24 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
     Ok(plan)
 }
 
+/// The operations of a call. Those of a cursor or of the generic command runner are none.
+pub(super) fn operations() -> impl Iterator<Item = Operation> {
+    let of_call = |operation: &_| !matches!(operation, Operation::GetMore | Operation::RunCommand);
+    Operation::ALL.into_iter().filter(of_call)
+}
+
 fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
     let name: String = fields.required("op")?;
-    // Operations of a cursor or of the generic command runner are not operations of a document.
-    let operation = Operation::from_name(&name)
-        .filter(|operation| !matches!(operation, Operation::GetMore | Operation::RunCommand))
-        .ok_or_else(|| fields.fault("op", format!("unknown operation {name:?}")))?;
+    let operation = operations()
+        .find(|operation| operation.name() == name)
+        .ok_or_else(|| {
+            let known: Vec<_> = operations().map(Operation::name).collect();
+            let known = known.join(", ");
+            fields.fault(
+                "op",
+                format!("unknown operation {name:?}: use one of {known}"),
+            )
+        })?;
     let options: Map<String, Value> = fields.or("options", Map::new())?;
     let options = Bson::try_from(options).map_err(|error| fields.fault("options", error))?;
     Ok(MongoCall {

@@ -146,6 +146,23 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
             &["--target", "h:1", "--method", "/a/b", "--header", "x"],
             "reattempt call: --header: number 1 has no colon: write it as name: value",
         ),
+        (
+            &["http://h:1", "--op", "get"],
+            "reattempt call: --op: is a flag of kv and mongodb, and this is a call of http",
+        ),
+        (
+            &["h:1", "--method", "/a/b", "--http-version", "2"],
+            "reattempt call: --http-version: is a flag of http, and this is a call of grpc",
+        ),
+        (
+            &["http://h:1", "--strategy", "fail_fast"],
+            "reattempt call: --strategy: needs --service in a call of http",
+        ),
+        (
+            &["ftp://h:1"],
+            "reattempt call: the target: unknown scheme `ftp`: use http, https, grpc, grpcs, \
+             couchbase, memcached or mongodb, or set --protocol",
+        ),
     ] {
         let output = run(&[&["call"], arguments].concat(), String::new()).await;
         assert_eq!(output.status.code(), Some(2));

@@ -51,10 +51,6 @@ async fn the_protocol_follows_from_the_target() {
     let flags = ["--bucket", "default", "--key", "k", "--op", "set"];
     let (status, said) = call(&[&[&*target], &flags[..]].concat()).await;
     assert_eq!(status, Some(0), "{said}");
-
-    let output = run(&["call", "ftp://h:1"], String::new()).await;
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("a scheme of no protocol"));
 }
 
 #[tokio::test]

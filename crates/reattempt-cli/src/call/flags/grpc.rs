@@ -12,17 +12,16 @@ use crate::call::document::{Fault, to_base64};
     next_help_heading = "gRPC (reattempt call grpc://127.0.0.1:50051 --method /echo.Echo/Say --payload hi)"
 )]
 pub(super) struct GrpcFlags {
-    /// The kind of method
-    #[arg(long, value_enum, default_value_t)]
-    kind: KindFlag,
+    /// The kind of method, default unary
+    #[arg(long, value_enum)]
+    pub(super) kind: Option<KindFlag>,
     /// Waits for a connection instead of failing without one
     #[arg(long)]
-    wait_for_ready: bool,
+    pub(super) wait_for_ready: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum KindFlag {
-    #[default]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum KindFlag {
     Unary,
     ServerStream,
     ClientStream,
@@ -49,7 +48,7 @@ impl Arguments {
         draft.set("protocol", "grpc");
         draft.file("service_config", self.config()?);
         draft.call("method", method.as_str());
-        draft.call("kind", self.grpc.kind.name());
+        draft.call("kind", self.grpc.kind.map(KindFlag::name));
         let payloads: Value = payloads.iter().map(|bytes| to_base64(bytes)).collect();
         draft.call("payloads", payloads);
         draft.call("metadata", values::headers(&self.header)?);

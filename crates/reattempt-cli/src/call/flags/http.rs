@@ -15,20 +15,20 @@ pub(super) struct HttpFlags {
     /// The path, with its query; it is appended to the target's own. Default: the target's, or for
     /// query and analytics the path of statements
     #[arg(long)]
-    path: Option<String>,
-    /// The version, 1 or 2 (with prior knowledge)
-    #[arg(long, default_value_t = 1)]
-    http_version: u8,
+    pub(super) path: Option<String>,
+    /// The version, 1 (default) or 2 (with prior knowledge)
+    #[arg(long)]
+    pub(super) http_version: Option<u8>,
     /// The Couchbase service; its answers are classified by RFC 0049
     #[arg(long, value_enum)]
-    service: Option<ServiceFlag>,
+    pub(super) service: Option<ServiceFlag>,
     /// With a service: the statement (query, analytics) only reads
     #[arg(long, requires = "service")]
-    readonly: bool,
+    pub(super) readonly: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ServiceFlag {
+pub(super) enum ServiceFlag {
     Query,
     Analytics,
     Search,

@@ -13,19 +13,19 @@ use crate::call::document::{Fault, to_base64};
 pub(super) struct KvFlags {
     /// The document's key
     #[arg(long)]
-    key: Option<String>,
+    pub(super) key: Option<String>,
     /// The bucket
     #[arg(long)]
-    bucket: Option<String>,
+    pub(super) bucket: Option<String>,
     /// The user
     #[arg(long)]
-    username: Option<String>,
+    pub(super) username: Option<String>,
     /// The password
     #[arg(long)]
-    password: Option<String>,
+    pub(super) password: Option<String>,
     /// Speaks to plain memcached servers
     #[arg(long)]
-    memcached: bool,
+    pub(super) memcached: bool,
 }
 
 impl Arguments {

@@ -1,5 +1,6 @@
 //! `reattempt call` for people: flags that create the same document as a program would write.
 
+mod foreign;
 mod grpc;
 mod http;
 mod kv;
@@ -44,11 +45,12 @@ pub(crate) struct Arguments {
     /// The protocol, where the target does not say it
     #[arg(long, value_enum)]
     protocol: Option<Protocol>,
-    /// The time limit of each call, such as 2s or 300ms
+    /// The time limit of each call, such as 2s or 300ms. By default none: a call waits as long as
+    /// its policy and its server say
     #[arg(long, value_parser = values::duration)]
     timeout: Option<Duration>,
     /// The number of calls; default 1, or as many as the duration allows
-    #[arg(long, help_heading = MANY, value_name = "N")]
+    #[arg(long, help_heading = MANY, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     repeat: Option<u64>,
     /// Makes all calls at once instead of one after another
     #[arg(long, help_heading = MANY, conflicts_with_all = ["rate", "duration"])]
@@ -58,13 +60,13 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = MANY, value_parser = values::rate, value_name = "PER_SECOND")]
     rate: Option<f64>,
     /// Begins calls for this long, such as 10s
-    #[arg(long, help_heading = MANY, value_parser = values::duration)]
+    #[arg(long, help_heading = MANY, value_parser = values::some_time)]
     duration: Option<Duration>,
     /// The seed of the jitter, to make it repeatable
     #[arg(long)]
     seed: Option<u64>,
     /// Returns the failure at once when the next attempt does not fit within the time limit;
-    /// otherwise the policy decides, and without its word the call waits
+    /// otherwise the policy's onDeadline applies; without one the call waits until its deadline
     #[arg(long)]
     give_up: bool,
     /// grpc: /package.Service/Method; http: the method, GET by default
@@ -83,7 +85,11 @@ pub(crate) struct Arguments {
     /// http, kv: the request is idempotent
     #[arg(long)]
     idempotent: bool,
-    /// kv, mongodb: the operation, such as get or find
+    /// kv: get (default), set, add, replace, delete, append, increment, touch, get_and_touch,
+    /// get_and_lock, unlock, noop, lookup_in, observe, get_collection_id; mongodb: find (default),
+    /// findOne, findBatch, aggregate, aggregateOut, aggregateMerge, count, countDocuments,
+    /// distinct, listDatabases, listCollections, listIndexes, watch, mapReduce, runCommandFind,
+    /// insertOne, txnFind
     #[arg(long)]
     op: Option<String>,
     /// kv, http with a service: best_effort, fail_fast or error_map
@@ -113,7 +119,7 @@ Exit status:
     0  every call ended well; with --json: every call was carried out, whatever its result
     1  a call failed, or the answers could not be written
     2  the flags or the document cannot be used
-  130  Ctrl-C ended the calls; those that had ended are summed up";
+  130  Ctrl-C ended the calls; the attempts of those in flight are shown";
 
 const MANY: &str = "Many calls (reattempt call http://127.0.0.1:8080/ --rate 100 --duration 10s)";
 const TLS: &str = "TLS (reattempt call https://localhost:8443/ --ca authority.pem)";
@@ -164,6 +170,7 @@ impl Arguments {
         draft.set("on_deadline", self.give_up.then_some("give_up"));
         draft.set("linger_ms", 0);
         let protocol = self.protocol()?;
+        self.check_flags(protocol)?;
         if self.rate.is_some() && self.repeat.is_none() && self.duration.is_none() {
             return Err(Fault::new("--rate", "needs --repeat or --duration"));
         }
@@ -190,7 +197,11 @@ impl Arguments {
     fn protocol(&self) -> Result<Protocol, Fault> {
         let said = self.target().and_then(Protocol::of);
         self.protocol.or(said).ok_or_else(|| {
-            let what = "has a scheme of no protocol: see --help, or write --protocol";
+            let scheme = self.target().and_then(target::scheme).unwrap_or_default();
+            let what = format!(
+                "unknown scheme `{scheme}`: use http, https, grpc, grpcs, couchbase, memcached or \
+                 mongodb, or set --protocol"
+            );
             Fault::new("the target", what)
         })
     }
@@ -249,6 +260,26 @@ mod tests {
         };
         assert_eq!(on_deadline(&[]), None);
         assert_eq!(on_deadline(&["--give-up"]), Some(OnDeadline::GiveUp));
+    }
+
+    #[test]
+    fn the_help_lists_the_operations() {
+        use clap::CommandFactory;
+
+        use crate::call::{kv, mongodb};
+
+        let command = Program::command();
+        let op = command.get_arguments().find(|flag| flag.get_id() == "op");
+        let help = op.unwrap().get_help().unwrap().to_string();
+        let listed = |operations: &str| {
+            let names = operations.split(", ").map(|name| name.split(' ').next());
+            names.flatten().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (of_kv, of_mongodb) = help.split_once("; mongodb: ").unwrap();
+        let of_kv = of_kv.strip_prefix("kv: ").unwrap();
+        assert_eq!(listed(of_kv), kv::OPERATIONS);
+        let operations: Vec<_> = mongodb::operations().map(|one| one.name()).collect();
+        assert_eq!(listed(of_mongodb), operations);
     }
 
     #[test]

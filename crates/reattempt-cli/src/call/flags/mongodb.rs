@@ -13,16 +13,16 @@ use crate::call::document::Fault;
 pub(super) struct MongodbFlags {
     /// The database, default db
     #[arg(long)]
-    database: Option<String>,
+    pub(super) database: Option<String>,
     /// The collection, default c
     #[arg(long)]
-    collection: Option<String>,
+    pub(super) collection: Option<String>,
     /// More fields of the command, as JSON
     #[arg(long, value_name = "JSON")]
-    options: Option<String>,
+    pub(super) options: Option<String>,
     /// The version of Retryable Reads, seed_2022 (default) or current
     #[arg(long, value_name = "VERSION")]
-    retryable_reads: Option<String>,
+    pub(super) retryable_reads: Option<String>,
 }
 
 impl Arguments {

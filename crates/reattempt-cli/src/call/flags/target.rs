@@ -18,7 +18,25 @@ pub(super) fn split(target: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// The scheme, if it can be one: what else stands before `://` may be a password.
+pub(super) fn scheme(target: &str) -> Option<&str> {
+    let (scheme, _) = split(target);
+    scheme.filter(|scheme| {
+        let of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        scheme.chars().all(of_scheme)
+    })
+}
+
 impl Protocol {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Http => "http",
+            Self::Kv => "kv",
+            Self::Mongodb => "mongodb",
+        }
+    }
+
     /// The protocol of a target's scheme; gRPC without a scheme, `None` for an unknown one.
     pub(super) fn of(target: &str) -> Option<Self> {
         match split(target).0 {

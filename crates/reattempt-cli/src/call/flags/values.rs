@@ -54,6 +54,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a time like 2s, 300ms or 1m"))
 }
 
+/// A time in which something can happen.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    match time.is_zero() {
+        true => Err("must be longer than nothing".to_owned()),
+        false => Ok(time),
+    }
+}
+
 /// A number of calls per second.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok();
