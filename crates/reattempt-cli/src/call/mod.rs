@@ -20,17 +20,19 @@ mod user_info;
 pub(crate) mod waterfall;
 
 use std::future::Future;
-use std::io::{self, Read};
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) use flags::Arguments;
 
-use document::{Concurrency, Document, Faults, Protocol};
+use document::{Concurrency, Document, Fault, Faults, Protocol};
 use load::Load;
 use report::Report;
 use schedule::{Caller, Plan};
 use tokio::time::Instant;
 
+use crate::input;
 use crate::printable::OneLine;
 
 /// The exit status for an invalid document.
@@ -81,8 +83,10 @@ fn read(arguments: Arguments) -> Result<Document, Problem> {
         let fields = fields.map_err(|fault| Faults::new("the command line", vec![fault]))?;
         return Ok(Document::of(fields)?);
     }
-    let mut text = Vec::new();
-    io::stdin().read_to_end(&mut text)?;
+    let text = input::read(Path::new("-")).map_err(|error| {
+        let fault = Fault::new("standard input", error);
+        Faults::new("the document", vec![fault])
+    })?;
     Ok(Document::parse(&text)?)
 }
 

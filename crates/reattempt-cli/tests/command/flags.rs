@@ -171,6 +171,54 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
 }
 
 #[tokio::test]
+async fn calls_that_are_none_are_a_usage_error() {
+    for flags in [["--repeat", "0"], ["--duration", "0s"]] {
+        let arguments = ["call", "http://127.0.0.1:1/"];
+        let output = run(&[&arguments[..], &flags].concat(), String::new()).await;
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("for '{} <", flags[0])), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_operation_is_answered_with_the_right_ones() {
+    let kv = ["couchbase://h:1", "--key", "k", "--op", "bogus"];
+    let mongodb = ["mongodb://h:1", "--op", "bogus"];
+    for (arguments, named) in [
+        (&kv[..], ["get, ", ", get_collection_id"]),
+        (&mongodb, ["find, ", ", txnFind"]),
+    ] {
+        let output = run(&[&["call"], arguments].concat(), String::new()).await;
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        let unknown = format!("unknown operation \"bogus\": use one of {}", named[0]);
+        assert!(said.contains(&unknown), "{said}");
+        assert!(said.trim_end().ends_with(named[1]), "{said}");
+    }
+}
+
+/// A little more than is read.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_document_without_an_end_is_not_read_into_memory() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("endless.json");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len((256 << 20) + 1).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_reattempt"))
+        .args(["call", "--json"])
+        .stdin(std::fs::File::open(&path).unwrap())
+        .output()
+        .unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output.stderr),
+        "reattempt call: standard input: is longer than 256 MiB\n"
+    );
+}
+
+#[tokio::test]
 async fn a_service_is_called_as_people_mean_it() {
     let gone = r#"{"errors": [{"code": 4060, "msg": "no such prepared statement"}]}"#;
     let script = http::Script::new()
