@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bson::Document as Bson;
 use reattempt::{
-    Call, ClientError, Elapsed, Failure, HasCallContext, Idempotency, RetryStrategy, Surface,
-    UncallLayer,
+    Call, ClientError, Elapsed, Failure, HasCallContext, Idempotency, RetryStrategy, Stage,
+    Surface, UncallLayer,
 };
 use reattempt_clients::mongodb::client::{
     CommandEvent, ConnectionString, Drained, Operation, WriteError, drain,
@@ -21,7 +21,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::answer::{Answer, Shown, Timeout};
-use super::attempts::{Ending, JournalLayer, JournalObserver};
+use super::attempts::{Attempt, Ending, JournalLayer, JournalObserver};
 use super::document::{Document, Fault, Fields, Head};
 use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
@@ -179,6 +179,22 @@ impl MongoCaller {
         BoxCloneSyncService::new(service)
     }
 
+    /// The error of a call that ended while it waited for a server, with the state of the servers:
+    /// the selection, which would say it, was dropped.
+    fn with_servers(&self, error: String, ending: Ending, attempts: &[Attempt]) -> String {
+        let last = attempts.last();
+        let waited = last.is_some_and(|last| {
+            last.verdict == "cancelled" && last.stage == Stage::Dispatch.name()
+        });
+        match ending {
+            Ending::Deadline | Ending::Cancelled if waited => {
+                let known = self.client.topology().description();
+                format!("{error}; it waited for a server: {known}")
+            }
+            _ => error,
+        }
+    }
+
     /// Which failure of a call its caller got, by the same rule as in the layer.
     fn raised(&self, failures: &[Failure]) -> &'static str {
         let Some((first, later)) = failures.split_first() else {
@@ -297,7 +313,7 @@ impl Caller for MongoCaller {
             }
         };
         let mut answer = story.end(head.call, ending);
-        answer.error = error;
+        answer.error = error.map(|error| self.with_servers(error, ending, &answer.attempts));
         answer.timeout = timeout;
         if let Some(count) = documents {
             let line = format!("{count} documents");

@@ -241,3 +241,50 @@ async fn a_server_of_another_protocol_is_named() {
     let named = "the server speaks a text protocol, not HTTP/2";
     assert!(said.contains(named), "{said}");
 }
+
+/// As a server does that expects TLS and sends no alert: with a close, or with a reset, for bytes
+/// that it did not read.
+#[tokio::test]
+async fn a_server_that_closes_unasked_may_expect_tls() {
+    use tokio::io::AsyncReadExt;
+
+    for reads in [true, false] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = listener.local_addr().unwrap().to_string();
+        let server = tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                if reads {
+                    let _ = socket.read(&mut [0; 1024]).await;
+                }
+            }
+        });
+        for (flags, scheme) in [
+            (&["--method", "/a.B/C"][..], "grpcs://"),
+            (&["--protocol", "http", "--http-version", "2"], "https://"),
+        ] {
+            let (status, said) = call(&[&[&*target], flags].concat()).await;
+            assert_eq!(status, Some(1), "{said}");
+            let named = format!(
+                "the server closed the connection before it spoke HTTP/2; it may expect TLS \
+                 ({scheme})"
+            );
+            assert!(said.contains(&named), "reads: {reads}: {said}");
+            assert!(!said.contains("runtime dropped"), "{said}");
+        }
+        server.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_short_timeout_of_mongodb_names_the_cause() {
+    // Bound, but it does not listen.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let target = format!("mongodb://{}/", socket.local_addr().unwrap());
+    let (status, said) = call(&[&target, "--timeout", "300ms"]).await;
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("the call exceeded its deadline"), "{said}");
+    assert!(said.contains("it waited for a server: "), "{said}");
+    assert!(said.contains("Connection refused"), "{said}");
+}

@@ -123,7 +123,10 @@ where
                 }
                 // No stream is opened before the server has sent its SETTINGS.
                 _ if length == Length::Unsaid && !heard.anything() => {
-                    return Err(address.unconnected(error));
+                    return Err(address.unconnected(silent(address, length, None)));
+                }
+                _ if !heard.anything() && is_end_of_connection(&*error) => {
+                    return Err(silent(address, length, Some(error)));
                 }
                 _ => {
                     let fault = TransportFault::of(&*error);
@@ -155,6 +158,35 @@ fn not_http2(foreign: Foreign, source: Option<TransportError>) -> TransportError
         Foreign::Tls => "TLS: the target needs https:// or grpcs://",
     };
     Box::new(NotHttp2 { speaks, source })
+}
+
+/// The server closed the connection before its first byte, as one that expects TLS does if it
+/// sends no alert.
+#[derive(Debug, thiserror::Error)]
+#[error("the server closed the connection before it spoke HTTP/2{hint}")]
+struct Silent {
+    hint: &'static str,
+    source: Option<TransportError>,
+}
+
+fn silent(address: &Address, length: Length, source: Option<TransportError>) -> TransportError {
+    let hint = match (&address.tls, length) {
+        (Some(_), _) => "",
+        (None, Length::Unsaid) => "; it may expect TLS (grpcs://)",
+        (None, Length::Said) => "; it may expect TLS (https://)",
+    };
+    Box::new(Silent { hint, source })
+}
+
+/// True of errors that come with the end of a connection, and are not the request's own.
+fn is_end_of_connection(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(
+        TransportFault::of(error),
+        TransportFault::NeverSent
+            | TransportFault::DispatchGone
+            | TransportFault::ConnectionClosed
+            | TransportFault::ConnectionReset
+    )
 }
 
 /// By its method, unless the call says otherwise.
