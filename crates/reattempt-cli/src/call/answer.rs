@@ -68,13 +68,27 @@ pub(crate) enum Shown {
     Bytes(Bytes),
 }
 
-impl Shown {
-    pub(crate) fn text(&self) -> Cow<'_, str> {
-        match self {
-            Self::Text(text) => text.into(),
-            Self::Bytes(bytes) => readable(bytes),
+/// The most bytes of an answer that people see: a terminal is of no use for more.
+const MOST_SHOWN: usize = 4 << 10;
+
+/// The lines as text, with the server's data up to a bound.
+pub(crate) fn shown(lines: &[Shown]) -> Vec<Cow<'_, str>> {
+    let (mut shown, mut left, mut unshown) = (Vec::new(), MOST_SHOWN, 0);
+    for line in lines {
+        match line {
+            Shown::Text(text) => shown.push(text.into()),
+            Shown::Bytes(_) if left == 0 => unshown += 1,
+            Shown::Bytes(bytes) => {
+                shown.push(readable(bytes, left));
+                // Lines without bytes have their bound, too.
+                left = left.saturating_sub(bytes.len().max(1));
+            }
         }
     }
+    if unshown > 0 {
+        shown.push(format!("… {unshown} messages more").into());
+    }
+    shown
 }
 
 impl Answer {
@@ -152,17 +166,54 @@ fn write_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// Bytes for people: text if they are valid text, otherwise base64.
-fn readable(bytes: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(bytes) {
+/// At most so many bytes for people: text if they are valid text, otherwise base64.
+fn readable(bytes: &[u8], most: usize) -> Cow<'_, str> {
+    let mut first = &bytes[..bytes.len().min(most)];
+    if let Err(error) = std::str::from_utf8(first) {
+        // The bound may be within a character.
+        if first.len() < bytes.len() && error.error_len().is_none() {
+            first = &first[..error.valid_up_to()];
+        }
+    }
+    let text = match std::str::from_utf8(first) {
         Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_whitespace()) => text.into(),
-        _ => format!("base64 {}", to_base64(bytes)).into(),
+        _ => Cow::from(format!("base64 {}", to_base64(first))),
+    };
+    match bytes.len() - first.len() {
+        0 => text,
+        more => format!("{text}\n  … {more} bytes more").into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_see_the_beginning_of_a_long_answer() {
+        let shown = |bodies: &[&[u8]]| {
+            let lines = bodies.iter().map(|body| Bytes::copy_from_slice(body));
+            let lines: Vec<_> = lines.map(Shown::Bytes).collect();
+            shown(&lines).join("\n")
+        };
+        let whole = "a".repeat(MOST_SHOWN);
+        assert_eq!(shown(&[whole.as_bytes()]), whole);
+        let long = format!("a{}", "é".repeat(MOST_SHOWN));
+        let begins = &long[..MOST_SHOWN - 1];
+        let more = long.len() - begins.len();
+        let cut = format!("{begins}\n  … {more} bytes more");
+        assert_eq!(shown(&[long.as_bytes()]), cut);
+        let binary = shown(&[&[0; MOST_SHOWN + 7], b"b", b""]);
+        let end = "A==\n  … 7 bytes more\n… 2 messages more";
+        assert!(
+            binary.starts_with("base64 AAAA") && binary.ends_with(end),
+            "{binary}"
+        );
+        assert_eq!(
+            shown(&[b"".as_slice(); 2 * MOST_SHOWN]).lines().count(),
+            MOST_SHOWN + 1
+        );
+    }
 
     #[test]
     fn bytes_stand_in_the_line_as_base64() {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use reattempt::ServerPushback;
 
-use super::answer::{Answer, Timeout};
+use super::answer::{Answer, Timeout, shown};
 use super::attempts::{Attempt, Pushback};
 use super::in_millis::InMillis;
 use crate::printable::{Lines, OneLine};
@@ -15,8 +15,8 @@ const WIDTH: usize = 40;
 pub(crate) fn draw(answer: &Answer) -> String {
     let mut out = String::new();
     headline(&mut out, answer);
-    for line in &answer.for_people {
-        let _ = writeln!(out, "  {}", Lines(line.text()));
+    for line in shown(&answer.for_people) {
+        let _ = writeln!(out, "  {}", Lines(line));
     }
     for attempt in &answer.attempts {
         row(&mut out, attempt, answer.elapsed_ms.value());

@@ -12,6 +12,7 @@ use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::Full;
 use reattempt::{HasCallContext, Idempotency};
 use reattempt_couchbase::service::ReadOnly;
+use reattempt_http::reasons::HTTP_BODY_FAILED;
 use serde_json::{Map, Value};
 use tower::ServiceExt;
 
@@ -166,6 +167,8 @@ impl Caller for HttpCaller {
             outcome = self.exchange(request, &mut received) => Some(outcome),
             () = cancelled(&head) => None,
         };
+        let body_failed =
+            received.head.is_some() && matches!(outcome, Some(Err(Broken::Failed(_))));
         let mut timeout = None;
         let (ending, error) = match outcome {
             None => (Ending::Cancelled, Some("the caller left".to_owned())),
@@ -186,6 +189,13 @@ impl Caller for HttpCaller {
             _ => ending,
         };
         let mut answer = story.end(head.call, ending);
+        if body_failed {
+            // The layers saw no failure of a body that is longer than this client reads.
+            let fatal = answer.attempts.iter_mut().filter(|a| a.verdict == "fatal");
+            fatal.for_each(|attempt| {
+                attempt.reason.get_or_insert(HTTP_BODY_FAILED.name());
+            });
+        }
         answer.error = error;
         answer.timeout = timeout;
         let answer = tell(answer, received, &self.base);
