@@ -29,7 +29,7 @@ pub(crate) use flags::Arguments;
 use document::{Concurrency, Document, Fault, Faults, Protocol};
 use load::Load;
 use report::Report;
-use schedule::{Caller, Plan};
+use schedule::{Caller, InFlight, Plan};
 use tokio::time::Instant;
 
 use crate::input;
@@ -54,7 +54,9 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
             ExitCode::from(UNUSABLE)
         }
         Err(Problem::Interrupted) => {
-            eprintln!("reattempt call: interrupted; calls in flight are not counted");
+            let counted = load.is_some_and(|load| load.is_many());
+            let uncounted = ["", "; calls in flight are not counted"][usize::from(counted)];
+            eprintln!("reattempt call: interrupted{uncounted}");
             ExitCode::from(INTERRUPTED)
         }
         Err(Problem::Io(error)) => {
@@ -117,8 +119,8 @@ fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
 }
 
 /// Makes the calls, writes each answer as it completes, then keeps the connections open for
-/// `linger_ms`. Ctrl-C ends the calls of people: those in flight are dropped, and what ended is
-/// summed up.
+/// `linger_ms`. Ctrl-C ends the calls of people: the attempts of those in flight are shown, and what
+/// ended is summed up.
 async fn run_plan<C: Caller>(
     plan: Plan<C>,
     load: Option<Load>,
@@ -126,13 +128,17 @@ async fn run_plan<C: Caller>(
 ) -> Result<(), Problem> {
     let linger = plan.linger;
     let began = Instant::now();
+    let mut in_flight = InFlight::default();
     let add = |answer: &_| report.add(answer);
     let caller = match (load, plan.concurrency) {
         (Some(load), _) => {
             tokio::select! {
                 biased;
-                caller = schedule::under_load(plan, load, add) => caller?,
+                caller = schedule::under_load(plan, load, &mut in_flight, add) => caller?,
                 Ok(()) = tokio::signal::ctrl_c() => {
+                    for answer in in_flight.cut_short().await {
+                        report.cut_short(&answer)?;
+                    }
                     report.end(began.elapsed())?;
                     return Err(Problem::Interrupted);
                 }

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
+use reattempt::StopReason;
+
 use super::answer::Answer;
 use super::in_millis::InMillis;
 use super::waterfall;
@@ -12,7 +14,7 @@ use super::waterfall;
 /// The write buffer: an answer may have megabytes.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
-/// Of calls that are summed up, how many failed ones are shown.
+/// Of calls that are summed up, how many failed ones are shown, and how many that Ctrl-C ended.
 const FAILURES_SHOWN: u64 = 3;
 
 /// Writes answers to standard output.
@@ -46,6 +48,22 @@ impl Report {
         out.flush()
     }
 
+    /// Writes the answer of a call that its user did not wait for. It is not counted.
+    pub(crate) fn cut_short(&mut self, answer: &Answer) -> io::Result<()> {
+        if answer.stopped != Some(StopReason::Cancelled.name()) {
+            return self.add(answer);
+        }
+        if let Self::People(people) = self {
+            people.cut_short += 1;
+            if !people.is_many || people.cut_short <= FAILURES_SHOWN {
+                let mut out = io::stdout().lock();
+                out.write_all(waterfall::draw(answer).as_bytes())?;
+                out.flush()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what follows the last answer; `took` is the time of all calls.
     pub(crate) fn end(&mut self, took: Duration) -> io::Result<()> {
         match self {
@@ -69,6 +87,8 @@ impl Report {
 pub(crate) struct People {
     is_many: bool,
     failed: u64,
+    /// The calls that were in flight at Ctrl-C.
+    cut_short: u64,
     attempts: u64,
     /// The times of the calls that ended well.
     times: Vec<Duration>,

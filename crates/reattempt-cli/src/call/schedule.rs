@@ -5,8 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::answer::Answer;
 use super::document::{Concurrency, Document, Fault, Fields, Head};
@@ -96,11 +97,48 @@ fn ended(answer: Result<Answer, JoinError>) -> io::Result<Answer> {
     answer.map_err(io::Error::other)
 }
 
+/// How long calls that were cut short may take to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The calls in flight, which end early if their user does not want to wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    calls: JoinSet<Answer>,
+    interrupt: watch::Sender<()>,
+}
+
+impl InFlight {
+    fn begin<C: Caller>(&mut self, caller: Arc<C>, mut head: Head, call: C::Call) {
+        head.interrupt = Some(self.interrupt.subscribe());
+        self.calls
+            .spawn(async move { one(&*caller, head, call).await });
+    }
+
+    async fn next(&mut self) -> Option<io::Result<Answer>> {
+        self.calls.join_next().await.map(ended)
+    }
+
+    /// Cancels the calls. Their answers have the attempts so far.
+    pub(crate) async fn cut_short(mut self) -> Vec<Answer> {
+        self.interrupt.send_replace(());
+        let mut answers = Vec::new();
+        let all = async {
+            while let Some(answer) = self.next().await {
+                answers.extend(answer.ok());
+            }
+        };
+        // A call that does not end is not shown.
+        let _ = timeout(GRACE, all).await;
+        answers
+    }
+}
+
 /// Makes the only call of a document as often as the load says. Answers are written as they
 /// complete.
 pub(crate) async fn under_load<C: Caller>(
     plan: Plan<C>,
     load: Load,
+    in_flight: &mut InFlight,
     mut write: impl FnMut(&Answer) -> io::Result<()>,
 ) -> io::Result<Arc<C>> {
     let caller = Arc::new(plan.caller);
@@ -108,7 +146,6 @@ pub(crate) async fn under_load<C: Caller>(
         return Ok(caller);
     };
     let most = load.most_in_flight();
-    let mut calls = JoinSet::new();
     let began = Instant::now();
     for number in 0.. {
         let begins = load.begins(number);
@@ -117,10 +154,11 @@ pub(crate) async fn under_load<C: Caller>(
         }
         let begins = began.checked_add(begins).unwrap_or(began);
         loop {
+            let count = in_flight.calls.len();
             tokio::select! {
                 biased;
-                Some(answer) = calls.join_next(), if !calls.is_empty() => write(&ended(answer)?)?,
-                () = sleep_until(begins), if calls.len() < most => break,
+                Some(answer) = in_flight.next(), if count > 0 => write(&answer?)?,
+                () = sleep_until(begins), if count < most => break,
             }
         }
         if load.is_over(number, began.elapsed()) {
@@ -131,18 +169,33 @@ pub(crate) async fn under_load<C: Caller>(
             call: (number + 1).to_string(),
             ..head.clone()
         };
-        calls.spawn(async move { one(&*caller, head, call).await });
+        in_flight.begin(caller, head, call);
     }
-    while let Some(answer) = calls.join_next().await {
-        write(&ended(answer)?)?;
+    while let Some(answer) = in_flight.next().await {
+        write(&answer?)?;
     }
     Ok(caller)
 }
 
 /// Waits until the caller cancels; forever without a cancellation.
 pub(crate) async fn cancelled(head: &Head) {
-    match head.cancel_after {
-        Some(after) => tokio::time::sleep(after).await,
-        None => std::future::pending().await,
+    let after = async {
+        match head.cancel_after {
+            Some(after) => tokio::time::sleep(after).await,
+            None => std::future::pending().await,
+        }
+    };
+    let interrupted = async {
+        if let Some(mut interrupt) = head.interrupt.clone() {
+            // An error means that no one is left who could interrupt.
+            if interrupt.changed().await.is_ok() {
+                return;
+            }
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = after => {}
+        () = interrupted => {}
     }
 }

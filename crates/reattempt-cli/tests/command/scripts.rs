@@ -1,9 +1,9 @@
 //! What scripts rely on: targets, exit statuses, pipes, and the summary of many calls.
 
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use reattempt_testbed::{grpc, http, kv};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::{SOON, run, text};
@@ -138,6 +138,31 @@ async fn calls_are_begun_at_a_rate_for_a_time() {
     assert!(said.contains(" calls in "), "{said}");
 }
 
+/// `reattempt call`, while it runs.
+#[cfg(unix)]
+fn started(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_reattempt"))
+        .arg("call")
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+/// What the program wrote until Ctrl-C ended it.
+#[cfg(unix)]
+async fn interrupted(child: Child) -> Output {
+    let process = child.id().unwrap().to_string();
+    let kill = Command::new("kill").args(["-INT", &process]).status();
+    assert!(kill.await.unwrap().success());
+    let ended = timeout(SOON, child.wait_with_output()).await;
+    ended.expect("the program hangs").unwrap()
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn ctrl_c_sums_up_the_calls_that_ended() {
@@ -150,26 +175,50 @@ async fn ctrl_c_sums_up_the_calls_that_ended() {
         http::Step::hang()
     });
     let server = http_server(script).await;
-    let child = Command::new(env!("CARGO_BIN_EXE_reattempt"))
-        .args(["call", &server.uri(), "--duration", "3600s"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    let child = started(&[&server.uri(), "--duration", "3600s"]);
     let begun = timeout(SOON, hanging.recv()).await;
     assert!(begun.expect("no call hangs").is_some());
-    let process = child.id().unwrap().to_string();
-    let kill = Command::new("kill").args(["-INT", &process]).status();
-    assert!(kill.await.unwrap().success());
-    let ended = timeout(SOON, child.wait_with_output()).await;
-    let output = ended.expect("the program hangs").unwrap();
+    let output = interrupted(child).await;
     assert_eq!(output.status.code(), Some(130));
     let said = text(&output.stdout);
-    assert!(said.starts_with("12 calls in "), "{said}");
+    assert!(said.starts_with("13: 1 attempt in "), "{said}");
+    assert!(said.contains("\n12 calls in "), "{said}");
     assert!(said.contains("  success            100.00 %"), "{said}");
     assert!(text(&output.stderr).contains("calls in flight are not counted"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn ctrl_c_shows_the_attempts_of_a_call_in_flight() {
+    let (begun, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let script = http::Script::handler(move |request: &http::SeenRequest| {
+        let _ = begun.send(());
+        match request.number {
+            0 => http::Step::status(503).header("retry-after-ms", "1"),
+            _ => http::Step::hang(),
+        }
+    });
+    let server = http_server(script).await;
+    let child = started(&[&server.uri()]);
+    for _ in 0..2 {
+        let seen = timeout(SOON, seen.recv()).await;
+        assert!(seen.expect("no attempt comes").is_some());
+    }
+    let output = interrupted(child).await;
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(
+        text(&output.stderr),
+        "reattempt call: interrupted\n",
+        "there is no summary that could count them"
+    );
+    let said = text(&output.stdout);
+    assert!(said.starts_with("1: 2 attempts in "), "{said}");
+    assert!(
+        said.contains("failed: HTTP_SERVICE_UNAVAILABLE, retryable"),
+        "{said}"
+    );
+    assert!(said.contains("2 retry "), "{said}");
+    assert!(said.contains("stopped: cancelled, "), "{said}");
 }
 
 /// As `| head -1` does.

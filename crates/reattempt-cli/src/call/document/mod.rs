@@ -14,6 +14,7 @@ use reattempt::backoff::Randomness;
 pub(crate) use reattempt::config::{Fault, Faults};
 use serde::Deserialize;
 use serde_json::Number;
+use tokio::sync::watch;
 
 pub(crate) use fields::Fields;
 pub(crate) use found::Found;
@@ -95,6 +96,8 @@ pub(crate) struct Head {
     pub(crate) timeout: Option<Duration>,
     pub(crate) start_delay: Duration,
     pub(crate) cancel_after: Option<Duration>,
+    /// Changes when the user wants no further attempts; absent where no user can say so.
+    pub(crate) interrupt: Option<watch::Receiver<()>>,
 }
 
 /// A document, with the fields of its protocol still unread.
@@ -171,6 +174,7 @@ fn head(mut fields: Fields, place: usize) -> Result<(Head, Fields), Fault> {
         timeout: after(fields.optional("timeout_ms")?),
         start_delay: fields.or("start_delay_ms", Millis::default())?.0,
         cancel_after: after(fields.optional("cancel_after_ms")?),
+        interrupt: None,
     };
     Ok((head, fields))
 }
