@@ -22,11 +22,8 @@ pub(crate) const fn form(
 pub(crate) fn not_json(unreadable: &Unreadable) -> String {
     match unreadable {
         Unreadable::NotJson {
-            line,
-            column,
-            problem,
-            ..
-        } => format!("not JSON, at line {line}, column {column}: {problem}"),
+            line, column, what, ..
+        } => format!("not JSON, at line {line}, column {column}: {what}"),
         other => other.to_string(),
     }
 }
@@ -37,5 +34,8 @@ pub(crate) fn object<'t>(
     json: Json<'t>,
     known: &[&str],
 ) -> Option<Members<'t>> {
+    if !json.is_object() {
+        return place.refuse(format!("must be an object, got {}", json.describe()));
+    }
     Members::or(place, json, known, "must be an object")
 }

@@ -209,7 +209,7 @@ fn port(place: &mut Place<'_>, json: Json<'_>) -> Option<u16> {
 
 fn alternates(place: &mut Place<'_>, json: Json<'_>, origin: &str) -> Option<Vec<Alternate>> {
     if !json.is_object() {
-        return place.refuse("must be an object");
+        return place.refuse(format!("must be an object, got {}", json.describe()));
     }
     let networks = Members::any(place, json)?;
     if networks.iter().count() > MAX_NETWORKS {

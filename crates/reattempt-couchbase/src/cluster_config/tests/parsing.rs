@@ -219,7 +219,7 @@ fn hostile_configurations_are_refused_with_the_place() {
         refused("{\"nodesExt\": []}"),
         "$.nodesExt: must name at least one node"
     );
-    assert_eq!(refused("7"), "$: must be an object");
+    assert_eq!(refused("7"), "$: must be an object, got 7");
     assert_eq!(
         refused(r#"{"nodeLocator": "vbucket", "nodesExt": [{"services": {}}]}"#),
         "$.vBucketServerMap: is missing, and the bucket is located by vbuckets"
