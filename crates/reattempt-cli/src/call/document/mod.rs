@@ -115,6 +115,9 @@ pub(crate) struct Document {
 /// How long connections stay open after the last call, by default.
 const LINGER: Millis = Millis(Duration::from_millis(30));
 
+/// The longest such time: a program that waits for this one's end waits for it, too.
+const LONGEST_LINGER: Duration = Duration::from_secs(3600);
+
 /// Maximum number of header names of a call. The header map of `http` panics when it is full, and
 /// the layers add headers.
 pub(crate) const MOST_NAMES: usize = 10_000;
@@ -142,7 +145,7 @@ impl Document {
         Ok(Self {
             protocol: fields.or("protocol", Protocol::default())?,
             concurrency: fields.or("concurrency", Concurrency::default())?,
-            linger: fields.or("linger_ms", LINGER)?.0,
+            linger: linger(&mut fields)?,
             setup: Setup {
                 target: fields.required("target")?,
                 on_deadline: on_deadline.map(OnDeadline::from),
@@ -157,6 +160,14 @@ impl Document {
     pub(crate) fn found(&self) -> Found {
         self.rest.found.clone()
     }
+}
+
+fn linger(fields: &mut Fields) -> Result<Duration, Fault> {
+    let Millis(linger) = fields.or("linger_ms", LINGER)?;
+    if linger > LONGEST_LINGER {
+        return Err(fields.fault("linger_ms", "must be at most 3600000, an hour"));
+    }
+    Ok(linger)
 }
 
 /// Converts any number to a seed; equal numbers give equal seeds.

@@ -55,6 +55,14 @@ fn the_defaults_are_the_contracts() {
 }
 
 #[test]
+fn connections_stay_open_for_an_hour_at_most() {
+    let linger = |millis: f64| of(json!({"target": "h:1", "calls": [], "linger_ms": millis}));
+    assert_eq!(linger(3.6e6).unwrap().linger, Duration::from_secs(3600));
+    let fault = linger(1e30).unwrap_err().listed();
+    assert_eq!(fault, "$.linger_ms: must be at most 3600000, an hour");
+}
+
+#[test]
 fn a_fault_names_its_place() {
     assert!(fault(json!([])).starts_with("$: must be an object, got a list"));
     assert_eq!(fault(json!({"target": "h:1"})), "$.calls: is required");

@@ -24,7 +24,7 @@ use super::schedule::{Caller, Plan, cancelled};
 use super::story::Story;
 use super::transport::{Tls, Transport, Version};
 use base::Base;
-use received::{Broken, Received};
+use received::{Broken, Received, too_slow};
 use service::Settings;
 use stack::Stack;
 
@@ -175,6 +175,10 @@ impl Caller for HttpCaller {
             Some(Err(Broken::Elapsed(elapsed))) => {
                 timeout = Some(Timeout::from(&elapsed));
                 (Ending::Deadline, Some(elapsed.to_string()))
+            }
+            Some(Err(Broken::TooSlow(elapsed))) => {
+                timeout = Some(Timeout::from(&elapsed));
+                (Ending::Deadline, Some(too_slow(&elapsed)))
             }
             Some(Err(Broken::Failed(error))) => (Ending::Failure, Some(error)),
             Some(Ok(())) => (Ending::Success, None),

@@ -51,7 +51,10 @@ impl Received {
 /// Why the answer is incomplete.
 #[derive(Debug)]
 pub(super) enum Broken {
+    /// The deadline passed before the head.
     Elapsed(Elapsed),
+    /// The deadline passed after it.
+    TooSlow(Elapsed),
     Failed(String),
 }
 
@@ -63,6 +66,16 @@ impl Broken {
             Err(error) => Self::Failed(chain(&*error)),
         }
     }
+}
+
+/// The text of a body that was too slow. The layer's names the call or the attempt, by its place
+/// in the stack; for the caller both are over.
+pub(super) fn too_slow(elapsed: &Elapsed) -> String {
+    let text = elapsed.to_string();
+    let rest = ["the call", "the attempt"]
+        .iter()
+        .find_map(|scope| text.strip_prefix(scope));
+    format!("the response body{}", rest.unwrap_or_default())
 }
 
 /// The body of the answer failed.
@@ -78,7 +91,7 @@ where
 {
     fn from(error: DeadlineBodyError<E>) -> Self {
         match error {
-            DeadlineBodyError::Elapsed(elapsed) => Self::Elapsed(elapsed),
+            DeadlineBodyError::Elapsed(elapsed) => Self::TooSlow(elapsed),
             DeadlineBodyError::Body(error) => error.into(),
         }
     }
