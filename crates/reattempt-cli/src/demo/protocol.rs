@@ -30,7 +30,9 @@ impl Protocol {
             Self::Grpc => "one server over HTTP/2, policies from a service config (A6)",
             Self::Http => "one server over HTTP/1.1, Retry-After, replayable bodies",
             Self::Kv => "a Couchbase-like cluster of three nodes, vbuckets, config poll on error",
-            Self::Mongodb => "a replica set of three members, Retryable Reads: exactly one retry",
+            Self::Mongodb => {
+                "a replica set of three members: Retryable Reads for gets, hedges for searches"
+            }
         }
     }
 
@@ -72,7 +74,7 @@ impl Protocol {
             (Weather::Temporary, _) => "30 % fail once or twice",
             (Weather::SlowTail, _) => "7 % are slow, 1 % never answer",
             (Weather::Pushback, _) => "25 %: retry after 20 to 80 ms",
-            (Weather::Overload, _) => "all refused; retries throttled",
+            (Weather::Overload, _) => "all refused; retries are limited",
             (Weather::Recovery, _) => "successes refill the throttle",
             (Weather::Move, Self::Grpc | Self::Http) => "the port is closed for a moment",
             (Weather::Move, Self::Kv) => "vbuckets move; a node fails over",

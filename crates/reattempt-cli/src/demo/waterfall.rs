@@ -13,7 +13,7 @@ use crate::call::attempts::{Attempt, Pushback};
 use crate::call::waterfall::bar;
 
 /// The width of the axis in characters.
-const WIDTH: usize = 20;
+const WIDTH: usize = 16;
 
 /// Notable calls, each with its description: the first of each kind, so that a seed repeats them.
 pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static str)> {
@@ -163,8 +163,8 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
         out.push_str(", pushback: stop");
     }
     if let Some(delay) = attempt.delay_ms {
-        let told = if attempt.pushback_ms.is_some() {
-            "told "
+        let asked = if attempt.pushback_ms.is_some() {
+            "asked for "
         } else {
             ""
         };
@@ -172,7 +172,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
         if delay == 0.0 {
             out.push_str(" → at once");
         } else {
-            let _ = write!(out, " → {told}{delay:.1} ms");
+            let _ = write!(out, " → {asked}{delay:.1} ms");
         }
     }
     let backend = attempt.backend.as_deref().filter(|_| backends.len() > 1);
