@@ -166,7 +166,7 @@ fn write_base64(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// At most so many bytes for people: text if they are valid text, otherwise base64.
+/// At most `most` of the bytes for people: text if they are valid text, otherwise base64.
 fn readable(bytes: &[u8], most: usize) -> Cow<'_, str> {
     let mut first = &bytes[..bytes.len().min(most)];
     if let Err(error) = std::str::from_utf8(first) {

@@ -119,8 +119,8 @@ fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
 }
 
 /// Makes the calls, writes each answer as it completes, then keeps the connections open for
-/// `linger_ms`. Ctrl-C ends the calls of people: the attempts of those in flight are shown, and what
-/// ended is summed up.
+/// `linger_ms`. Ctrl-C ends the calls of people: the attempts of those in flight are shown, and
+/// what ended is summed up.
 async fn run_plan<C: Caller>(
     plan: Plan<C>,
     load: Option<Load>,

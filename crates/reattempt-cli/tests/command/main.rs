@@ -1,6 +1,7 @@
 //! The built program where no case of `tests/cases` reaches: flags, exit statuses, TLS, `check`,
 //! nginx, random failures of a MongoDB server.
 
+mod causes;
 mod check;
 mod flags;
 mod mongodb;

@@ -31,7 +31,7 @@ impl Arguments {
         Ok(())
     }
 
-    const fn of_some_protocols(&self) -> Flags {
+    fn of_some_protocols(&self) -> Flags {
         let Self {
             grpc,
             http,
