@@ -533,7 +533,7 @@ fn the_most_attempts_are_those_of_the_strategy() {
     assert_eq!(seed().until_deadline().max_attempts(), None);
 }
 
-/// The one retry waits for the deadline, and a delay of the back-off that does not fit is not begun.
+/// The one retry waits for the deadline; a delay of the back-off that does not fit is not begun.
 #[test]
 fn only_a_backoff_gives_up_before_the_deadline() {
     let one_retry = RetryableReads::default();
