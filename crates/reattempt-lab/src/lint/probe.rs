@@ -1,6 +1,7 @@
 //! A route of a policy, parsed three times: with the lowest, the middle and the highest roll of
 //! its jitter.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use reattempt::{
 };
 use serde_json::Value;
 
+use super::throttles::{Answers, Asked};
 use crate::policy::{Outcome, Parsed, PolicyText, Protocol, Simulated};
 
 /// The rolls: no jitter is the same for all.
@@ -18,7 +20,9 @@ const ROLLS: [f64; 3] = [0.0, 0.5, 0.999];
 /// The most retries that are asked about.
 const MOST: u32 = 100;
 
-pub(super) struct Probe {
+pub(super) struct Probe<'a> {
+    /// The index of the route.
+    at: usize,
     /// Of the route.
     pub(super) path: String,
     pub(super) protocol: Protocol,
@@ -26,11 +30,13 @@ pub(super) struct Probe {
     policies: Vec<Arc<RoutePolicy>>,
     /// Of its hedges alone.
     pub(super) budget: Option<Arc<dyn RetryThrottle>>,
+    /// Of all routes, because some share a throttle.
+    asked: Rc<Asked<'a>>,
 }
 
-impl Probe {
+impl<'a> Probe<'a> {
     /// All routes of a policy.
-    pub(super) fn all(text: &PolicyText) -> Vec<Self> {
+    pub(super) fn all(text: &'a PolicyText) -> Vec<Self> {
         let parsed: Vec<Parsed> = ROLLS
             .iter()
             .filter_map(|roll| text.parse(&Simulated::fixed(*roll)).ok())
@@ -41,7 +47,9 @@ impl Probe {
         let Some(first) = routes.first() else {
             return Vec::new();
         };
+        let asked = Rc::new(Asked::of(text));
         let probe = |at: usize| Self {
+            at,
             path: first[at].0.clone(),
             protocol,
             policies: routes
@@ -54,6 +62,7 @@ impl Probe {
                     .map(|budget| Arc::clone(budget) as Arc<dyn RetryThrottle>),
                 _ => None,
             },
+            asked: Rc::clone(&asked),
         };
         (0..first.len()).map(probe).collect()
     }
@@ -95,9 +104,13 @@ impl Probe {
         }
     }
 
-    /// A throttle of its own, full.
-    pub(super) fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        self.policy().throttle()
+    pub(super) fn is_throttled(&self) -> bool {
+        self.policy().throttle().is_some()
+    }
+
+    /// How the throttle answers when it starts full.
+    pub(super) fn throttle(&self) -> Option<Answers> {
+        self.asked.answers(self.policy().throttle()?, self.at)
     }
 
     fn context(&self, at: usize) -> CallContext {
@@ -157,6 +170,13 @@ fn delays(strategy: &Arc<dyn RetryStrategy>, retries: u32) -> Vec<Duration> {
         }
     });
     delays.collect()
+}
+
+/// The throttle of the route with this index, in a copy of the policy that no one has used.
+pub(super) fn full_throttle(text: &PolicyText, at: usize) -> Option<Arc<dyn RetryThrottle>> {
+    let parsed = text.parse(&Simulated::fixed(ROLLS[0])).ok()?;
+    let (_, policy) = routes(&parsed, text).into_iter().nth(at)?;
+    policy.throttle().cloned()
 }
 
 /// The routes of a policy, each with its path.

@@ -14,7 +14,7 @@ pub(super) type Found = Option<(String, String)>;
 
 pub(super) struct Rule {
     pub(super) name: &'static str,
-    pub(super) check: fn(&Probe, Option<&Scenario>) -> Found,
+    pub(super) check: fn(&Probe<'_>, Option<&Scenario>) -> Found,
 }
 
 pub(super) const RULES: &[Rule] = &[
@@ -69,13 +69,13 @@ pub(super) fn found(place: &str, text: impl Into<String>) -> Found {
 }
 
 /// The whole call's limit: the policy's, and of a scenario's calls the smallest.
-fn timeout(probe: &Probe, scenario: Option<&Scenario>) -> Option<Duration> {
+fn timeout(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Option<Duration> {
     let calls = scenario.into_iter().flat_map(|scenario| &scenario.calls);
     let of_calls = calls.filter_map(|kind| kind.timeout.map(Duration::from_nanos));
     of_calls.chain(probe.policy().timeout()).min()
 }
 
-fn attempt_limit(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+fn attempt_limit(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     let each = probe.policy().attempt_timeout()?;
     let whole = timeout(probe, scenario)?;
     if each < whole || (probe.retries().is_none() && probe.hedge().is_none()) {
@@ -89,7 +89,7 @@ fn attempt_limit(probe: &Probe, scenario: Option<&Scenario>) -> Found {
     )
 }
 
-fn never_fits(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+fn never_fits(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     let whole = timeout(probe, scenario)?;
     let delays = probe.delays();
     let mut passed = Duration::ZERO;
@@ -113,7 +113,7 @@ fn never_fits(probe: &Probe, scenario: Option<&Scenario>) -> Found {
     None
 }
 
-fn hedge_below_median(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+fn hedge_below_median(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     let delay = probe.hedge()?;
     let Some(scenario) = scenario else {
         if delay.is_zero() {
@@ -147,11 +147,11 @@ fn hedge_below_median(probe: &Probe, scenario: Option<&Scenario>) -> Found {
 }
 
 /// Whether some route of a policy sends a failed call again.
-fn resends(probes: &[Probe]) -> bool {
+fn resends(probes: &[Probe<'_>]) -> bool {
     probes.iter().any(|probe| probe.retries().is_some())
 }
 
-fn retries_multiply(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+fn retries_multiply(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     let scenario = scenario?;
     let most = probe.retries()?;
     let both = scenario.inner_retries.get_or_init(|| {
@@ -162,7 +162,7 @@ fn retries_multiply(probe: &Probe, scenario: Option<&Scenario>) -> Found {
             policy.is_none_or(|policy| resends(&Probe::all(policy)))
         })
     });
-    if !both || probe.throttle().is_some() {
+    if !both || probe.is_throttled() {
         return None;
     }
     let times = if most == u32::MAX {
@@ -178,8 +178,8 @@ fn retries_multiply(probe: &Probe, scenario: Option<&Scenario>) -> Found {
     )
 }
 
-fn no_throttle(probe: &Probe, _: Option<&Scenario>) -> Found {
-    if probe.throttle().is_some() {
+fn no_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
+    if probe.is_throttled() {
         return None;
     }
     if probe.hedge().is_some() {
@@ -202,7 +202,7 @@ fn no_throttle(probe: &Probe, _: Option<&Scenario>) -> Found {
     )
 }
 
-fn no_jitter(probe: &Probe, _: Option<&Scenario>) -> Found {
+fn no_jitter(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     probe.retries()?;
     let delays = probe.delays();
     let (low, high) = (delays.first()?, delays.last()?);
@@ -220,7 +220,7 @@ fn no_jitter(probe: &Probe, _: Option<&Scenario>) -> Found {
     ))
 }
 
-fn not_idempotent(probe: &Probe, _: Option<&Scenario>) -> Found {
+fn not_idempotent(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     probe.retries().or(probe.hedge().map(|_| 2))?;
     // Codes that do not say that the request was not carried out.
     let (codes, place): (Vec<i32>, _) = match probe.protocol {
@@ -246,7 +246,7 @@ fn not_idempotent(probe: &Probe, _: Option<&Scenario>) -> Found {
     )
 }
 
-fn retry_after_herd(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+fn retry_after_herd(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     let scenario = scenario?;
     if probe.protocol != Protocol::Http {
         return None;

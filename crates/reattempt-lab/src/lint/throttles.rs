@@ -1,39 +1,94 @@
 //! Rules about throttles and budgets, which are asked what they allow after failures.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use reattempt::throttle::Settled;
 use reattempt::{Failure, RetryThrottle, Stage, reason};
 
-use super::probe::Probe;
+use super::probe::{Probe, full_throttle};
 use super::rules::{Found, found};
-use crate::policy::Protocol;
+use crate::policy::{PolicyText, Protocol};
 use crate::scenario::Scenario;
 
 const FAILURE: Failure = Failure::new(reason::UNKNOWN, Stage::Response);
 
-/// A long outage, and then all that the throttle still allows.
-fn exhaust(throttle: &Arc<dyn RetryThrottle>) {
-    for _ in 0..3000 {
-        throttle.settled(Settled::Failure(&FAILURE));
+/// The most successes that are tried to earn an attempt; of a client with fewer calls, those of
+/// ten minutes.
+const MANY: u32 = 1000;
+
+/// How a throttle that starts full answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answers {
+    /// It is open, and one failure closes it.
+    closes_at_once: bool,
+    /// Attempts that it allows while 1000 in a row fail.
+    allowed: u32,
+    /// Successes in a row that earn an attempt when all is spent; `None` if more than [`MANY`].
+    earns_after: Option<u32>,
+}
+
+/// The throttles of a policy that were asked, by their addresses. The questions empty a throttle,
+/// and routes share throttles: each is asked once, in a copy of the policy of its own.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    text: &'a PolicyText,
+    known: RefCell<HashMap<*const (), Option<Answers>>>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn of(text: &'a PolicyText) -> Self {
+        Self {
+            text,
+            known: RefCell::default(),
+        }
     }
-    // A budget holds few tokens; a throttle that asks no price stays open.
-    for _ in 0..10_000 {
-        if !(throttle.allows(None) && throttle.spend(None)) {
-            return;
+
+    /// The answers of this throttle, which the route with this index has.
+    pub(super) fn answers(&self, of: &Arc<dyn RetryThrottle>, at: usize) -> Option<Answers> {
+        let ask = || full_throttle(self.text, at).map(|full| Answers::of(&*full));
+        let mut known = self.known.borrow_mut();
+        *known.entry(Arc::as_ptr(of).cast()).or_insert_with(ask)
+    }
+}
+
+impl Answers {
+    /// Asks a full throttle and leaves it empty.
+    fn of(full: &dyn RetryThrottle) -> Self {
+        let fail = || full.settled(Settled::Failure(&FAILURE));
+        let take = || full.allows(None) && full.spend(None);
+        let before = full.allows(None);
+        fail();
+        let closes_at_once = before && !full.allows(None);
+        let mut allowed = 0;
+        for _ in 0..1000 {
+            fail();
+            allowed += u32::from(take());
+        }
+        for _ in 0..2000 {
+            fail();
+        }
+        // A budget holds few tokens; a throttle that asks no price stays open.
+        for _ in 0..10_000 {
+            if !take() {
+                break;
+            }
+        }
+        let earns_after = (1..=MANY).find(|_| {
+            full.settled(Settled::Success);
+            full.allows(None)
+        });
+        Self {
+            closes_at_once,
+            allowed,
+            earns_after,
         }
     }
 }
 
-pub(super) fn request_fed_budget(probe: &Probe, _: Option<&Scenario>) -> Found {
-    let throttle = probe.budget.as_ref().and(probe.throttle())?;
-    let mut allowed = 0_u32;
-    for _ in 0..1000 {
-        throttle.settled(Settled::Failure(&FAILURE));
-        if throttle.allows(None) && throttle.spend(None) {
-            allowed += 1;
-        }
-    }
+pub(super) fn request_fed_budget(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
+    let allowed = probe.budget.as_ref().and(probe.throttle())?.allowed;
     if allowed < 100 {
         return None;
     }
@@ -45,12 +100,10 @@ pub(super) fn request_fed_budget(probe: &Probe, _: Option<&Scenario>) -> Found {
     )
 }
 
-pub(super) fn tiny_throttle(probe: &Probe, _: Option<&Scenario>) -> Found {
+pub(super) fn tiny_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     probe.retries().or(probe.hedge().map(|_| 2))?;
     let throttle = probe.throttle().filter(|_| probe.budget.is_none())?;
-    let before = throttle.allows(None);
-    throttle.settled(Settled::Failure(&FAILURE));
-    if !before || throttle.allows(None) {
+    if !throttle.closes_at_once {
         return None;
     }
     let place = if probe.protocol == Protocol::Http {
@@ -64,13 +117,9 @@ pub(super) fn tiny_throttle(probe: &Probe, _: Option<&Scenario>) -> Found {
     )
 }
 
-/// The most successes that it may take; of a client with fewer calls, those of ten minutes.
-const MANY: u32 = 1000;
-
-pub(super) fn unearned_budget(probe: &Probe, scenario: Option<&Scenario>) -> Found {
+pub(super) fn unearned_budget(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     probe.retries().or(probe.hedge().map(|_| 2))?;
     let throttle = probe.throttle()?;
-    exhaust(throttle);
     let most = scenario.map_or(MANY, |scenario| {
         let highest = scenario
             .arrivals
@@ -80,11 +129,8 @@ pub(super) fn unearned_budget(probe: &Probe, scenario: Option<&Scenario>) -> Fou
         let each = highest * 600.0 / f64::from(scenario.clients);
         each.clamp(1.0, f64::from(MANY)) as u32
     });
-    for _ in 0..most {
-        throttle.settled(Settled::Success);
-        if throttle.allows(None) {
-            return None;
-        }
+    if throttle.earns_after.is_some_and(|after| after <= most) {
+        return None;
     }
     let place = match (probe.protocol, probe.budget.is_some()) {
         (Protocol::Http, false) => ".throttle",

@@ -70,24 +70,69 @@ fn a_careful_policy_has_no_findings() {
     assert_eq!(lint(&PolicyText::Kv(KvStrategy::FailFast)), []);
 }
 
+/// The rules with their paths.
+fn rules(policy: &PolicyText) -> Vec<String> {
+    let found = lint(policy).into_iter();
+    found
+        .map(|one| format!("{} {}", one.rule, one.path))
+        .collect()
+}
+
+#[test]
+fn routes_that_share_a_throttle_are_asked_of_a_full_one() {
+    let http = |tokens: u32| {
+        let route = |method| {
+            format!(
+                r#"{{"match": {{"methods": ["{method}"]}}, "retry": {{"maxAttempts": 3}}, "throttle": "t"}}"#
+            )
+        };
+        let hedged = r#"{"hedge": {"delay": "0.1s", "budgetPercent": 5}, "throttle": "t"}"#;
+        let throttle = format!(r#"{{"maxTokens": {tokens}, "tokenRatio": 0.1}}"#);
+        PolicyText::HttpPolicy(format!(
+            r#"{{"routes": [{}, {}], "default": {hedged}, "throttles": {{"t": {throttle}}}}}"#,
+            route("GET"),
+            route("PUT")
+        ))
+    };
+    let grpc = |tokens: u32| {
+        let entry = |service| {
+            format!(
+                r#"{{"name": [{{"service": "{service}"}}], "timeout": "2s", "retryPolicy": {{"maxAttempts": 3,
+                "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}}}"#
+            )
+        };
+        PolicyText::ServiceConfig(format!(
+            r#"{{"methodConfig": [{}, {}], "retryThrottling": {{"maxTokens": {tokens}, "tokenRatio": 0.1}}}}"#,
+            entry("a.B"),
+            entry("a.C")
+        ))
+    };
+    for policy in [http(100), grpc(100)] {
+        assert_eq!(rules(&policy.checked().unwrap()), [""; 0]);
+    }
+    let tiny = |paths: [&str; 2]| paths.map(|path| format!("tiny-throttle {path}"));
+    assert_eq!(
+        rules(&http(2)),
+        tiny(["$.routes[0].throttle", "$.routes[1].throttle"])
+    );
+    assert_eq!(
+        rules(&grpc(2)),
+        tiny(["$.methodConfig[0]", "$.methodConfig[1]"])
+    );
+}
+
 #[test]
 fn findings_of_each_form_have_their_paths() {
     let grpc = r#"{"methodConfig": [{"name": [{"service": "a.B"}], "timeout": "1s"}, {"name": [{"service": "a.C"}],
         "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
         "retryableStatusCodes": ["UNAVAILABLE", "INTERNAL"]}}]}"#;
-    let paths = |policy: PolicyText| {
-        let found = lint(&policy).into_iter();
-        found
-            .map(|one| format!("{} {}", one.rule, one.path))
-            .collect::<Vec<_>>()
-    };
     assert_eq!(
-        paths(PolicyText::ServiceConfig(grpc.to_owned())),
+        rules(&PolicyText::ServiceConfig(grpc.to_owned())),
         [
             "no-throttle $.methodConfig[1].retryPolicy",
             "not-idempotent $.methodConfig[1].retryPolicy.retryableStatusCodes",
         ]
     );
-    let kv = paths(PolicyText::Kv(KvStrategy::BestEffort));
+    let kv = rules(&PolicyText::Kv(KvStrategy::BestEffort));
     assert_eq!(kv, ["no-throttle $", "no-jitter $"]);
 }
