@@ -110,7 +110,10 @@ impl<'a> Probe<'a> {
 
     /// How the throttle answers when it starts full.
     pub(super) fn throttle(&self) -> Option<Answers> {
-        self.asked.answers(self.policy().throttle()?, self.at)
+        let throttle = self.policy().throttle()?;
+        // Only hedges have budgets.
+        let composed = matches!(self.policy().recovery(), Recovery::Hedge(_));
+        self.asked.answers(throttle, self.at, composed)
     }
 
     fn context(&self, at: usize) -> CallContext {
@@ -172,11 +175,11 @@ fn delays(strategy: &Arc<dyn RetryStrategy>, retries: u32) -> Vec<Duration> {
     delays.collect()
 }
 
-/// The throttle of the route with this index, in a copy of the policy that no one has used.
-pub(super) fn full_throttle(text: &PolicyText, at: usize) -> Option<Arc<dyn RetryThrottle>> {
-    let parsed = text.parse(&Simulated::fixed(ROLLS[0])).ok()?;
-    let (_, policy) = routes(&parsed, text).into_iter().nth(at)?;
-    policy.throttle().cloned()
+/// The routes of a new copy of a policy: its throttles are full.
+pub(super) fn policies(text: &PolicyText) -> Vec<Arc<RoutePolicy>> {
+    let parsed = text.parse(&Simulated::fixed(ROLLS[0]));
+    let routes = parsed.map_or(Vec::new(), |parsed| routes(&parsed, text));
+    routes.into_iter().map(|(_, policy)| policy).collect()
 }
 
 /// The routes of a policy, each with its path.

@@ -1,13 +1,13 @@
 //! Rules about throttles and budgets, which are asked what they allow after failures.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use reattempt::throttle::Settled;
-use reattempt::{Failure, RetryThrottle, Stage, reason};
+use reattempt::{Failure, RetryThrottle, RoutePolicy, Stage, reason};
 
-use super::probe::{Probe, full_throttle};
+use super::probe::{Probe, policies};
 use super::rules::{Found, found};
 use crate::policy::{PolicyText, Protocol};
 use crate::scenario::Scenario;
@@ -30,11 +30,13 @@ pub(super) struct Answers {
 }
 
 /// The throttles of a policy that were asked, by their addresses. The questions empty a throttle,
-/// and routes share throttles: each is asked once, in a copy of the policy of its own.
+/// and routes share throttles: each is asked once, in a copy of the policy.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     text: &'a PolicyText,
     known: RefCell<HashMap<*const (), Option<Answers>>>,
+    /// Of throttles without parts that others share.
+    copy: OnceCell<Vec<Arc<RoutePolicy>>>,
 }
 
 impl<'a> Asked<'a> {
@@ -42,12 +44,29 @@ impl<'a> Asked<'a> {
         Self {
             text,
             known: RefCell::default(),
+            copy: OnceCell::new(),
         }
     }
 
-    /// The answers of this throttle, which the route with this index has.
-    pub(super) fn answers(&self, of: &Arc<dyn RetryThrottle>, at: usize) -> Option<Answers> {
-        let ask = || full_throttle(self.text, at).map(|full| Answers::of(&*full));
+    /// The answers of this throttle, which the route with this index has. `composed`: it may be a
+    /// throttle and a budget, each of which another route may have too.
+    pub(super) fn answers(
+        &self,
+        of: &Arc<dyn RetryThrottle>,
+        at: usize,
+        composed: bool,
+    ) -> Option<Answers> {
+        let ask = || {
+            let anew;
+            let routes = if composed {
+                anew = policies(self.text);
+                &anew
+            } else {
+                self.copy.get_or_init(|| policies(self.text))
+            };
+            let full = routes.get(at)?.throttle()?;
+            Some(Answers::of(&**full))
+        };
         let mut known = self.known.borrow_mut();
         *known.entry(Arc::as_ptr(of).cast()).or_insert_with(ask)
     }
