@@ -126,9 +126,16 @@ impl Arguments {
         })
     }
 
-    fn simulate(&self, document: &[u8]) -> Result<Report, Vec<Fault>> {
-        let scenario = self.scenario(document)?;
+    fn simulate(&self, scenario: &Scenario) -> Result<Report, Vec<Fault>> {
         scenario.run(&self.limits()).map_err(faults)
+    }
+}
+
+/// Writes warnings to standard error, after the name of their file.
+fn warn<'f>(name: Option<&str>, warnings: impl IntoIterator<Item = &'f Fault>) {
+    let name = name.map_or(String::new(), |name| format!("{name}: "));
+    for warning in warnings {
+        eprintln!("{}", OneLine(format_args!("{name}warning: {warning}")));
     }
 }
 
@@ -151,12 +158,14 @@ fn json(arguments: &Arguments) -> Result<(), Problem> {
         .take(LONGEST + 1)
         .read_to_end(&mut document);
     input.map_err(unusable)?;
+    let scenario = arguments.scenario(&document)?;
+    warn(None, scenario.warnings());
     if !arguments.tune.is_empty() {
-        let points = tune::search(arguments, &document)?;
+        let points = tune::search(arguments, &scenario)?;
         say!("{}", tune::json(&points))?;
         return Ok(());
     }
-    let report = arguments.simulate(&document)?;
+    let report = arguments.simulate(&scenario)?;
     say!("{}", report.to_json())?;
     Ok(())
 }
@@ -180,17 +189,22 @@ fn people(arguments: &Arguments) -> Result<(), Problem> {
         return Err(vec![Fault::new("reattempt lab", what)].into());
     }
     let mut reports = Vec::new();
-    for (name, document) in documents {
+    for (at, (name, document)) in documents.into_iter().enumerate() {
         let in_document = |faults: Vec<Fault>| {
             let named = |fault: Fault| Fault::new(format!("{name}: {}", fault.path), fault.what);
             faults.into_iter().map(named).collect::<Vec<_>>()
         };
+        let scenario = arguments.scenario(&document).map_err(in_document)?;
+        // The policies of the gallery are as they are meant to be.
+        if at < arguments.files.len() {
+            warn(Some(&name), scenario.warnings());
+        }
         if !arguments.tune.is_empty() {
-            let points = tune::search(arguments, &document).map_err(in_document)?;
+            let points = tune::search(arguments, &scenario).map_err(in_document)?;
             say!("{}\n\n{}", OneLine(&name), Lines(tune::table(&points)))?;
             continue;
         }
-        let report = arguments.simulate(&document).map_err(in_document)?;
+        let report = arguments.simulate(&scenario).map_err(in_document)?;
         say!("{}\n\n{}", OneLine(&name), Lines(chart::table(&report)))?;
         reports.push((name, report));
     }

@@ -8,7 +8,7 @@ use reattempt_lab::replay::{Decisions, Replay};
 use reattempt_lab::{PolicyText, Report, chart};
 use serde_json::json;
 
-use super::{Arguments, Problem, faults, in_file, pictures, read, read_most};
+use super::{Arguments, Problem, faults, in_file, pictures, read, read_most, warn};
 use crate::printable::{Lines, OneLine, say};
 
 /// The most bytes of all files of a recording.
@@ -62,16 +62,22 @@ fn policies(
 ) -> Result<Vec<(String, PolicyText)>, Vec<Fault>> {
     let mut policies = Vec::new();
     if let Some(own) = replay.own_policy() {
-        policies.push(("the recorded policy".to_owned(), own.map_err(faults)?));
+        let own = own.map_err(faults)?;
+        warn(Some("the recorded policy"), &own.warnings());
+        policies.push(("the recorded policy".to_owned(), own));
     }
     for file in &arguments.policy {
         let text = read(file).map_err(|error| vec![in_file(file, error)])?;
-        let policy = PolicyText::of_file(&String::from_utf8_lossy(&text)).map_err(|refused| {
-            let name = file.display();
-            let named = |fault: Fault| Fault::new(format!("{name}: {}", fault.path), fault.what);
-            faults(refused).into_iter().map(named).collect::<Vec<_>>()
-        })?;
-        policies.push((file.display().to_string(), policy));
+        let (policy, warnings) =
+            PolicyText::of_file(&String::from_utf8_lossy(&text)).map_err(|refused| {
+                let name = file.display();
+                let named =
+                    |fault: Fault| Fault::new(format!("{name}: {}", fault.path), fault.what);
+                faults(refused).into_iter().map(named).collect::<Vec<_>>()
+            })?;
+        let name = file.display().to_string();
+        warn(Some(&name), &warnings);
+        policies.push((name, policy));
     }
     Ok(policies)
 }

@@ -3,16 +3,16 @@
 use std::fmt::Write;
 
 use reattempt::config::Fault;
+use reattempt_lab::Scenario;
 use reattempt_lab::tune::{Point, tune};
 
 use super::{Arguments, faults};
 
-pub(super) fn search(arguments: &Arguments, document: &[u8]) -> Result<Vec<Point>, Vec<Fault>> {
-    let scenario = arguments.scenario(document)?;
+pub(super) fn search(arguments: &Arguments, scenario: &Scenario) -> Result<Vec<Point>, Vec<Fault>> {
     let first = scenario.policies().next().unwrap_or_default().to_owned();
     let name = arguments.tuned.as_ref().unwrap_or(&first);
     let limits = arguments.limits();
-    tune(&scenario, name, &arguments.tune, arguments.seeds, &limits).map_err(faults)
+    tune(scenario, name, &arguments.tune, arguments.seeds, &limits).map_err(faults)
 }
 
 pub(super) fn json(points: &[Point]) -> String {

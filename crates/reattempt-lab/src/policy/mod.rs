@@ -7,11 +7,13 @@ mod routes;
 mod simulated;
 mod stack;
 mod table;
+mod unsimulated;
 
 use std::sync::Arc;
 
 use crate::load::CallKind;
-use reattempt::config::{Faults, Form, Json, Members, Place};
+use reattempt::config::{Fault, Faults, Form, Json, Members, Place};
+use reattempt::health::HealthPolicy;
 use reattempt::{OnDeadline, RetryStrategy};
 pub use reattempt_couchbase::KvStrategy;
 use reattempt_grpc::service_config::{self, ServiceConfig};
@@ -46,6 +48,21 @@ pub(crate) enum Parsed {
     Kv(Arc<dyn RetryStrategy>),
 }
 
+/// A policy of a document.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) text: PolicyText,
+    /// With the paths of the document.
+    pub(crate) warnings: Vec<Fault>,
+    /// The member `health` of an HTTP policy.
+    pub(crate) health: Option<HealthPolicy>,
+}
+
+const FORM: Form = Form::new("the policy");
+
+/// The most warnings of a policy that are listed.
+const MOST_WARNINGS: usize = 100;
+
 impl PolicyText {
     const FORMS: [&'static str; 3] = ["service_config", "http_policy", "kv"];
 
@@ -68,16 +85,21 @@ impl PolicyText {
         }
     }
 
-    /// Reads a policy of a file: a document as it stands in a scenario, or the text of an HTTP
-    /// policy or of a service config itself.
+    /// Reads a policy of a file for a replay, and its warnings: a document as it stands in a
+    /// scenario, or the text of an HTTP policy or of a service config itself.
     ///
     /// # Errors
     /// All its faults, each with its path.
-    pub fn of_file(text: &str) -> Result<Self, Faults> {
+    pub fn of_file(text: &str) -> Result<(Self, Vec<Fault>), Faults> {
         let json: Value = serde_json::from_str(text).unwrap_or(Value::Null);
         let has = |member: &&str| json.get(member).is_some();
-        if Self::FORMS.iter().any(has) {
-            Self::of_document(text)
+        let policy = if Self::FORMS.iter().any(has) {
+            let (read, mut warnings) = FORM.read(text, Self::read)?;
+            warnings.extend(read.warnings);
+            for path in ["/with", "/http_policy/health"] {
+                warnings.extend(not_replayed(&json, path));
+            }
+            return Ok((read.text, warnings));
         } else if ["methodConfig", "retryThrottling", "loadBalancingConfig"]
             .iter()
             .any(has)
@@ -85,7 +107,31 @@ impl PolicyText {
             Self::ServiceConfig(text.to_owned()).checked()
         } else {
             Self::HttpPolicy(text.to_owned()).checked()
+        }?;
+        let mut warnings = policy.warnings();
+        warnings.extend(not_replayed(&json, "/health"));
+        Ok((policy, warnings))
+    }
+
+    /// What has no effect or deserves attention, and what the lab does not simulate: at most
+    /// [`MOST_WARNINGS`] of a policy that can be read.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Fault> {
+        self.read_whole()
+            .map_or(Vec::new(), |(_, warnings)| warnings)
+    }
+
+    /// The policy with its warnings.
+    fn read_whole(&self) -> Result<(Parsed, Vec<Fault>), Faults> {
+        let (parsed, mut warnings) = self.parse_with_warnings(&Simulated::fixed(0.5))?;
+        warnings.extend(unsimulated::members(self));
+        let more = warnings.len().saturating_sub(MOST_WARNINGS);
+        if more > 0 {
+            warnings.truncate(MOST_WARNINGS);
+            let what = format!("has {more} more warnings than are listed");
+            warnings.push(Fault::new("$", what));
         }
+        Ok((parsed, warnings))
     }
 
     /// The timeouts of the routes with these names, in nanoseconds.
@@ -104,12 +150,11 @@ impl PolicyText {
     /// # Errors
     /// All its faults, each with its path.
     pub fn of_document(text: &str) -> Result<Self, Faults> {
-        const FORM: Form = Form::new("the policy");
-        Ok(FORM.read(text, Self::read)?.0)
+        Ok(FORM.read(text, Self::read)?.0.text)
     }
 
     /// Reads `{"service_config": …}` and its likes.
-    pub(crate) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
+    pub(crate) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Read> {
         let [config, policy, kv] = Self::FORMS;
         let members = Members::of(place, json, &[config, policy, kv, "with"])?;
         let forms = Self::FORMS.map(|form| members.get(form).is_some());
@@ -118,40 +163,64 @@ impl PolicyText {
         }
         let read = members.optional(place, kv, |place, json| kv::read(place, json).map(Self::Kv));
         if forms[2] {
-            return read;
+            return Some(Read {
+                text: read?,
+                warnings: Vec::new(),
+                health: None,
+            });
         }
         let (name, made): (_, fn(String) -> Self) = if forms[0] {
             (config, Self::ServiceConfig)
         } else {
             (policy, Self::HttpPolicy)
         };
-        let text = made(members.get(name)?.text().to_owned());
-        match text.parse(&Simulated::fixed(0.5)) {
-            Ok(_) => Some(text),
+        let json = members.get(name)?;
+        let text = made(json.text().to_owned());
+        let mut place = place.field(name);
+        let (parsed, warnings) = match text.read_whole() {
+            Ok(read) => read,
             Err(refused) => {
-                place.field(name).include(&refused);
-                None
+                place.include(&refused);
+                return None;
             }
-        }
+        };
+        let path = place.path();
+        let has_health = json.get("health").is_some_and(|health| !health.is_null());
+        let health = match parsed {
+            Parsed::Http(policies) if has_health => Some(policies.health().load()),
+            _ => None,
+        };
+        Some(Read {
+            text,
+            warnings: warnings.into_iter().map(|one| one.below(&path)).collect(),
+            health: health.map(Arc::unwrap_or_clone),
+        })
     }
 
     /// The policy of one process; its jitter and its clock are those of the simulation.
     pub(crate) fn parse(&self, by: &Simulated) -> Result<Parsed, Faults> {
+        Ok(self.parse_with_warnings(by)?.0)
+    }
+
+    fn parse_with_warnings(&self, by: &Simulated) -> Result<(Parsed, Vec<Fault>), Faults> {
         Ok(match self {
             Self::ServiceConfig(text) => {
                 let options = service_config::Options::new()
                     .randomness(by.randomness.clone())
                     .on_deadline(OnDeadline::Cap);
-                Parsed::Grpc(ServiceConfig::parse_with(text, &options)?)
+                let config = ServiceConfig::parse_with(text, &options)?;
+                let warnings = config.warnings().to_vec();
+                (Parsed::Grpc(config), warnings)
             }
             Self::HttpPolicy(text) => {
                 let clock = by.clock.clone();
                 let options = http_policy::Options::new()
                     .randomness(by.randomness.clone())
                     .clock(move || clock.now());
-                Parsed::Http(Box::new(HttpPolicies::parse_with(text, &options)?.policies))
+                let read = HttpPolicies::parse_with(text, &options)?;
+                (Parsed::Http(Box::new(read.policies)), read.warnings)
             }
-            Self::Kv(strategy) => Parsed::Kv(kv::make(*strategy)),
+            Self::Kv(strategy) => (Parsed::Kv(kv::make(*strategy)), Vec::new()),
         })
     }
 
@@ -170,4 +239,11 @@ impl PolicyText {
             Self::Kv(_) => Protocol::Kv,
         }
     }
+}
+
+/// A warning of a member that a replay does not look at.
+fn not_replayed(json: &Value, pointer: &str) -> Option<Fault> {
+    json.pointer(pointer).filter(|member| !member.is_null())?;
+    let path = format!("${}", pointer.replace('/', "."));
+    Some(Fault::new(path, "is not simulated by a replay"))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use reattempt::admission::{Admission, AdmissionSettings};
-use reattempt::config::{Json, Members, Place, boolean};
+use reattempt::config::{Fault, Json, Members, Place, boolean};
 use reattempt::health::{HealthPolicy, Pool};
 use reattempt::throttle::{Both, GovernorSettings};
 use reattempt::{HedgePolicy, RetryThrottle};
@@ -34,13 +34,18 @@ impl PartialEq for HedgeMaker {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stack {
     pub(crate) policy: PolicyText,
+    /// Where it stands in the scenario; `$` if it does not.
+    pub(crate) path: String,
+    /// Of its text, with the paths of the scenario.
+    pub(crate) warnings: Vec<Fault>,
     /// Its processes mark failures of calls that have given up, and heed such marks.
     pub(crate) hop_marks: bool,
     /// Each process has one instead of the policy's throttle.
     governor: Option<GovernorSettings>,
     /// Each process asks one before it sends a call.
     admission: Option<AdmissionSettings>,
-    /// Each process sends to healthy backends with little load, instead of the scenario's pick.
+    /// Each process sends to healthy backends with little load, instead of the scenario's pick: of
+    /// the stack, else of the policy's text.
     health: Option<HealthPolicy>,
     /// Its processes hedge so, whatever the text says.
     pub(crate) hedge: Option<HedgeMaker>,
@@ -48,9 +53,11 @@ pub(crate) struct Stack {
 
 impl Stack {
     /// The policy alone.
-    pub(crate) const fn of(policy: PolicyText) -> Self {
+    pub(crate) fn of(policy: PolicyText) -> Self {
         Self {
             policy,
+            path: "$".to_owned(),
+            warnings: Vec::new(),
             hop_marks: false,
             governor: None,
             admission: None,
@@ -63,6 +70,8 @@ impl Stack {
     pub(crate) fn around(&self, policy: PolicyText) -> Self {
         Self {
             policy,
+            path: self.path.clone(),
+            warnings: Vec::new(),
             hop_marks: self.hop_marks,
             governor: self.governor,
             admission: self.admission,
@@ -131,12 +140,15 @@ impl Stack {
                 }
             }
         }
+        let policy = policy?;
         Some(Self {
-            policy: policy?,
+            policy: policy.text,
+            path: place.path(),
+            warnings: policy.warnings,
             hop_marks: marks,
             governor,
             admission,
-            health,
+            health: health.or(policy.health),
             hedge: None,
         })
     }

@@ -8,7 +8,7 @@ mod servers;
 
 use std::sync::OnceLock;
 
-use reattempt::config::Faults;
+use reattempt::config::{Fault, Faults};
 
 pub use latency::Latency;
 
@@ -135,6 +135,14 @@ impl Scenario {
     /// The names of the policies, in the order of the document.
     pub fn policies(&self) -> impl Iterator<Item = &str> {
         self.policies.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// What has no effect in the policies or deserves attention, and what the lab does not simulate
+    /// of them. Each path is that of the scenario's document.
+    pub fn warnings(&self) -> impl Iterator<Item = &Fault> {
+        let tested = self.policies.iter().map(|(_, stack)| stack);
+        let of_tiers = self.tiers.iter().filter_map(|tier| tier.policy.as_ref());
+        tested.chain(of_tiers).flat_map(|stack| &stack.warnings)
     }
 
     /// The same scenario with another seed.

@@ -93,6 +93,26 @@ fn a_slow_backend_gets_less_than_its_share() {
 /// One of three backends fails for a second and stays ejected, unless a probe brings it back: a
 /// hedge that is not the last attempt of its call. Later the two others are slow.
 #[test]
+fn health_of_the_policys_text_acts_as_that_of_the_stack() {
+    let of_text = |health: Value| {
+        let mut policy = retrying();
+        policy["http_policy"]["health"] = health;
+        policy
+    };
+    let run = |policy: Value| outcome(one_of_three(1, silent()), policy);
+    let without = run(retrying());
+    let with = run(with_health(retrying()));
+    assert_ne!(with, without);
+    assert_eq!(run(of_text(json!({}))), with);
+    assert_eq!(run(of_text(Value::Null)), without);
+    // Its members count, and those of the stack before them.
+    let late = || json!({"consecutiveFailures": 0, "failurePercentageThreshold": 100});
+    let late_text = run(of_text(late()));
+    assert_ne!(late_text, with);
+    assert_eq!(run(with_health(of_text(late()))), with);
+}
+
+#[test]
 fn a_hedge_that_may_lose_brings_a_backend_back() {
     let backend =
         |fault: Value| json!({"servers": 100, "latency": {"fixed_ms": 1}, "faults": [fault]});

@@ -12,6 +12,7 @@ mod overload;
 mod queueing;
 mod readings;
 mod tune;
+mod warnings;
 
 use reattempt_lab::{Limits, Outcome, Report, Scenario};
 use serde_json::{Value, json};

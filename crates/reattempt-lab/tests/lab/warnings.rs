@@ -1,0 +1,118 @@
+//! Warnings of policies, which do not keep a scenario from running.
+
+use reattempt_lab::{PolicyText, Scenario};
+use serde_json::{Value, json};
+
+use super::world;
+
+fn warnings(scenario: &Value) -> Vec<String> {
+    let scenario = Scenario::parse(&scenario.to_string()).unwrap();
+    scenario.warnings().map(ToString::to_string).collect()
+}
+
+/// Of a scenario with this policy.
+fn of(policy: Value) -> Vec<String> {
+    let mut scenario = world(1.0, 1.0, 1, json!({"fixed_ms": 1}), json!([]));
+    scenario["policies"] = json!({ "p": policy });
+    warnings(&scenario)
+}
+
+#[test]
+fn a_typo_is_a_warning_with_its_path_in_the_scenario() {
+    let typo = || json!({"http_policy": {"default": {"retries": {"maxAttempts": 3}}}});
+    let found = of(typo());
+    let path = "$.policies.p.http_policy.default.retries: ";
+    assert!(found.len() == 1 && found[0].starts_with(path), "{found:?}");
+    let tiers = json!({
+        "duration_s": 1, "arrivals": [{"per_s": 1}],
+        "tiers": [
+            {"backends": [{"servers": 1, "latency": {"fixed_ms": 1}}]},
+            {"policy": typo(), "backends": [{"servers": 1, "latency": {"fixed_ms": 1}}]},
+        ],
+        "policies": {"a b": {"service_config": {"methodConfigs": []}}},
+    });
+    let found = warnings(&tiers);
+    let paths = [
+        "$.policies[\"a b\"].service_config.methodConfigs: ",
+        "$.tiers[1].policy.http_policy.default.retries: ",
+    ];
+    assert_eq!(found.len(), 2, "{found:?}");
+    for (found, path) in found.iter().zip(paths) {
+        assert!(found.starts_with(path), "{found}");
+    }
+}
+
+#[test]
+fn members_that_the_lab_does_not_simulate_are_warnings() {
+    let grpc = json!({"service_config": {
+        "loadBalancingConfig": [{"round_robin": {}}],
+        "methodConfig": [{"name": [{}], "waitForReady": false},
+            {"name": [{"service": "a.B"}], "waitForReady": true, "maxRequestMessageBytes": 10}],
+    }});
+    let below = "$.policies.p.service_config";
+    assert_eq!(
+        of(grpc),
+        [
+            format!(
+                "{below}.loadBalancingConfig: is not simulated: the scenario's pick chooses the backend"
+            ),
+            format!(
+                "{below}.methodConfig[1].waitForReady: is not simulated: an attempt that finds no connection fails at once in the lab"
+            ),
+            format!(
+                "{below}.methodConfig[1].maxRequestMessageBytes: is not simulated: calls have no bodies"
+            ),
+        ]
+    );
+    let http = json!({"http_policy": {
+        "routes": [{"match": {"path": "/a"}, "bodyLimit": 100}],
+        "default": {"bodyTimeout": "1s", "idempotencyKey": "generate"},
+        "health": {}, "admission": {},
+    }});
+    let found = of(http);
+    let paths = [
+        "routes[0].bodyLimit",
+        "default.bodyTimeout",
+        "default.idempotencyKey",
+    ];
+    assert_eq!(found.len(), paths.len(), "{found:?}");
+    for (found, path) in found.iter().zip(paths) {
+        let begins = format!("$.policies.p.http_policy.{path}: is not simulated: ");
+        assert!(found.starts_with(&begins), "{found}");
+    }
+}
+
+#[test]
+fn a_replay_warns_of_what_it_does_not_look_at() {
+    let paths = |text: Value| {
+        let (_, warnings) = PolicyText::of_file(&text.to_string()).unwrap();
+        let paths = warnings.into_iter().map(|warning| warning.path);
+        paths.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        paths(json!({"default": {"retries": {}}, "health": {}})),
+        ["$.default.retries", "$.health"]
+    );
+    assert_eq!(
+        paths(json!({
+            "http_policy": {"default": {"bodyLimit": 1}, "health": {}}, "with": {"governor": true}, "whit": 1
+        })),
+        [
+            "$.whit",
+            "$.http_policy.default.bodyLimit",
+            "$.with",
+            "$.http_policy.health"
+        ]
+    );
+}
+
+#[test]
+fn the_list_of_warnings_has_a_bound() {
+    let typos: serde_json::Map<_, _> = (0..1000)
+        .map(|nth| (format!("typo{nth}"), json!(nth)))
+        .collect();
+    let found = of(json!({"http_policy": {"default": typos}}));
+    assert_eq!(found.len(), 101);
+    let expected = "$.policies.p.http_policy: has 900 more warnings than are listed";
+    assert_eq!(found[100], expected);
+}
