@@ -32,6 +32,57 @@ fn json_writes_one_result_and_the_same_bytes_again() {
 }
 
 #[test]
+fn warnings_of_policies_are_on_standard_error() {
+    let typo = SCENARIO.replace("\"default\": {}", "\"default\": {\"retries\": {}}");
+    let path = "warning: $.policies.one.http_policy.default.retries: ";
+    let programs = reattempt(&["lab", "--json"], &typo);
+    assert!(programs.status.success());
+    let result: Value = serde_json::from_slice(&programs.stdout).unwrap();
+    assert_eq!(result["policies"]["one"]["amplification"], 1.0);
+    let warnings = String::from_utf8(programs.stderr).unwrap();
+    assert!(
+        warnings.starts_with(path) && warnings.lines().count() == 1,
+        "{warnings}"
+    );
+    let file = std::env::temp_dir().join(format!("reattempt-typo-{}.json", std::process::id()));
+    std::fs::write(&file, typo).unwrap();
+    let name = file.to_str().unwrap();
+    let people = reattempt(&["lab", name], "");
+    assert!(people.status.success());
+    let warnings = String::from_utf8(people.stderr).unwrap();
+    assert!(
+        warnings.starts_with(&format!("{name}: {path}")) && warnings.lines().count() == 1,
+        "{warnings}"
+    );
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// docs/lab.md: its scenario, and its searches in it.
+#[test]
+fn the_scenario_of_the_page_can_be_searched() {
+    let page = include_str!("../../../docs/lab.md");
+    let scenario = page.split("```json\n").nth(1).unwrap();
+    let scenario = scenario.split("```").next().unwrap();
+    let command = page.lines().find(|line| line.contains("--tune")).unwrap();
+    let command = command.split('#').next().unwrap();
+    let knobs: Vec<&str> = command
+        .split_whitespace()
+        .skip_while(|word| *word != "--tune")
+        .collect();
+    assert_eq!(knobs.len(), 4, "{command}");
+    let search = ["lab", "--json", "--seeds", "1"];
+    for knobs in [&knobs[..2], &knobs[..]] {
+        let found = reattempt(&[&search[..], knobs].concat(), scenario);
+        assert!(
+            found.status.success() && found.stderr.is_empty(),
+            "{found:?}"
+        );
+        let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+        assert!(found["frontier"].as_array().unwrap().len() > 1, "{found}");
+    }
+}
+
+#[test]
 fn a_document_that_cannot_be_used_is_exit_2_with_all_faults() {
     let broken = SCENARIO.replace("\"seed\": 3", "\"seed\": -3, \"sead\": 1");
     let refused = reattempt(&["lab", "--json"], &broken);
@@ -141,7 +192,7 @@ fn tune_prints_the_frontier_and_its_policies() {
     assert_eq!(refused.status.code(), Some(2));
     assert_eq!(
         String::from_utf8(refused.stderr).unwrap(),
-        "$.policies.one: does not set throttle\n"
+        "$.policies.one: has no throttle with maxTokens: add it, or name another policy by --tuned\n"
     );
 }
 

@@ -36,6 +36,7 @@ impl Scenario {
         make: impl Fn() -> HedgePolicy + Send + Sync + 'static,
     ) -> Self {
         let mut stack = Stack::of(PolicyText::HttpPolicy("{}".to_owned()));
+        stack.path = format!("$.policies.{name}");
         stack.hedge = Some(HedgeMaker(Arc::new(make)));
         self.policies.push((name.to_owned(), stack));
         self
@@ -46,11 +47,8 @@ impl Scenario {
         let policies = self.policies.iter().map(|(name, policy)| {
             let outcome = self.run_policy(policy, &mut limits.max_events.clone());
             let outcome = outcome.map_err(|stopped| {
-                let path = format!("$.policies.{name}");
-                Faults::new(
-                    "the scenario",
-                    vec![Fault::new(path, message(stopped, limits))],
-                )
+                let fault = Fault::new(&policy.path, message(stopped, limits));
+                Faults::new("the scenario", vec![fault])
             })?;
             Ok((name.clone(), outcome))
         });

@@ -72,6 +72,32 @@ impl Knob {
         }
     }
 
+    /// The member that a policy without the knob lacks; `None` if policies of its form have none.
+    pub(super) fn member(self, policy: &Value) -> Option<&'static str> {
+        let hedges = routes(&mut policy.clone()).iter().any(|route| {
+            ["hedge", "hedgingPolicy"]
+                .iter()
+                .any(|name| !route[name].is_null())
+        });
+        let form = policy.as_object()?.keys().next()?;
+        Some(match (self, form.as_str(), hedges) {
+            (Self::Attempts, "http_policy", false) => "retry.maxAttempts",
+            (Self::Attempts, "http_policy", true) => "hedge.maxAttempts",
+            (Self::Attempts, "service_config", false) => "retryPolicy.maxAttempts",
+            (Self::Attempts, "service_config", true) => "hedgingPolicy.maxAttempts",
+            (Self::Attempts, "kv", _) => "kv.max_attempts",
+            (Self::Backoff, "http_policy", _) => "retry.backoff.initial",
+            (Self::Backoff, "service_config", _) => "retryPolicy.initialBackoff",
+            (Self::Backoff, "kv", _) => "kv.constant_ms",
+            (Self::HedgeDelay, "http_policy", _) => "hedge.delay",
+            (Self::HedgeDelay, "service_config", _) => "hedgingPolicy.hedgingDelay",
+            (Self::HedgeShare, "http_policy", _) => "hedge.budgetPercent",
+            (Self::Throttle, "http_policy", _) => "throttle with maxTokens",
+            (Self::Throttle, "service_config", _) => "retryThrottling.maxTokens",
+            _ => return None,
+        })
+    }
+
     /// Sets it everywhere where the policy has it. False if it has it nowhere.
     pub(super) fn set(self, policy: &mut Value, value: f64) -> bool {
         let (of_routes, of_all) = self.places();

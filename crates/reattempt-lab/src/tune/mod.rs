@@ -60,12 +60,20 @@ pub fn tune(
     if ranges.is_empty() || !(1..=MOST_SEEDS).contains(&seeds) {
         return Err(fault("--tune", "needs a knob, and from 1 to 100 seeds"));
     }
-    let path = format!("$.policies.{name}");
+    let path = &policy.path;
     let mut settings: Vec<Vec<(Knob, f64)>> = vec![Vec::new()];
     for range in ranges {
         let mut known = policy.document();
         if !range.knob.set(&mut known, range.from) {
-            let what = format!("does not set {}", range.knob.name());
+            let what = match range.knob.member(&known) {
+                Some(member) => {
+                    format!("has no {member}: add it, or name another policy by --tuned")
+                }
+                None => format!(
+                    "cannot have the knob {}: name another policy by --tuned",
+                    range.knob.name()
+                ),
+            };
             return Err(fault(path, what));
         }
         let values = range.values();
@@ -89,7 +97,7 @@ pub fn tune(
         }
         let tested = PolicyText::of_document(&document.to_string()).map_err(|refused| {
             let faults = refused.faults().iter().cloned();
-            let below = faults.map(|fault| fault.below(&path)).collect();
+            let below = faults.map(|fault| fault.below(path)).collect();
             Faults::new("the search", below)
         })?;
         let tested = policy.around(tested);
@@ -101,7 +109,7 @@ pub fn tune(
                 ),
                 stopped => message(stopped, limits),
             };
-            fault(path.clone(), what)
+            fault(path, what)
         })
     });
     Ok(frontier(points.collect::<Result<_, Faults>>()?))

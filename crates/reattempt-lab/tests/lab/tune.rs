@@ -110,7 +110,7 @@ fn a_search_that_cannot_be_made_says_why() {
     assert_eq!(refused("q", &["attempts=1..2"], 1), "$.policies: has no q");
     assert_eq!(
         refused("p", &["hedge-share=1..2"], 1),
-        "$.policies.p: does not set hedge-share"
+        "$.policies.p: has no hedge.budgetPercent: add it, or name another policy by --tuned"
     );
     assert_eq!(
         refused("p", &["attempts=1..2"], 0),
@@ -147,6 +147,40 @@ fn a_search_that_cannot_be_made_says_why() {
     assert!(
         wrong.faults().len() == 1 && wrong.faults()[0].path == path,
         "{wrong}"
+    );
+}
+
+#[test]
+fn a_policy_without_a_knob_is_refused_with_the_member() {
+    let refused = |policy: Value, knob: &str| {
+        let mut scenario = world(1.0, 1.0, 1, json!({"fixed_ms": 1}), json!([]));
+        scenario["policies"] = json!({ "three attempts": policy });
+        let scenario = Scenario::parse(&scenario.to_string()).unwrap();
+        let limits = Limits::default();
+        let refused = tune(&scenario, "three attempts", &ranges(&[knob]), 1, &limits);
+        refused.unwrap_err().faults()[0].to_string()
+    };
+    let once = || json!({"http_policy": {"default": {}}});
+    let hedges = json!({"http_policy": {"default": {"hedge": {"delay": "0.1s"}}}});
+    let grpc = || json!({"service_config": {"methodConfig": [{"name": [{}]}]}});
+    let kv = || json!({"kv": "best_effort"});
+    for (policy, knob, member) in [
+        (once(), "attempts=1..2", "retry.maxAttempts"),
+        (hedges, "attempts=1..2", "hedge.maxAttempts"),
+        (once(), "backoff=1..2", "retry.backoff.initial"),
+        (once(), "throttle=1..2", "throttle with maxTokens"),
+        (grpc(), "attempts=1..2", "retryPolicy.maxAttempts"),
+        (grpc(), "hedge-delay=1..2", "hedgingPolicy.hedgingDelay"),
+        (kv(), "attempts=1..2", "kv.max_attempts"),
+    ] {
+        let expected = format!(
+            "$.policies[\"three attempts\"]: has no {member}: add it, or name another policy by --tuned"
+        );
+        assert_eq!(refused(policy, knob), expected);
+    }
+    assert_eq!(
+        refused(grpc(), "hedge-share=1..2"),
+        "$.policies[\"three attempts\"]: cannot have the knob hedge-share: name another policy by --tuned"
     );
 }
 
