@@ -52,9 +52,11 @@ pub fn table(report: &Report) -> String {
 fn row(out: &mut String, name: &str, outcome: &Outcome) {
     let millis = |time: Option<f64>| time.map_or("-".to_owned(), |ms| format!("{ms:.1}"));
     let held: u64 = outcome.held_back.values().sum();
-    let recovered = outcome
-        .recovered_s
-        .map_or("-".to_owned(), |s| format!("{s:.0} s"));
+    let recovered = match outcome.recovered_s {
+        Some(seconds) => format!("{seconds:.0} s"),
+        None if outcome.never_recovered => "never".to_owned(),
+        None => "-".to_owned(),
+    };
     let _ = writeln!(
         out,
         "{:NAME$} {:>8} {:>6.2} % {:>7.3} {:>8} {:>8} {:>8} {held:>9} {recovered:>9}",

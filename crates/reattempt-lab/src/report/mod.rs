@@ -15,6 +15,7 @@ use crate::scenario::Scenario;
 pub use finding::Finding;
 pub use json::Report;
 use quantiles::Quantiles;
+use recovered::Recovered;
 pub use seconds::Second;
 use seconds::Seconds;
 
@@ -48,6 +49,10 @@ pub struct Outcome {
     pub by_second: Vec<Second>,
     /// Seconds from the end of the trouble until success was back for ten seconds; `None` if never.
     pub recovered_s: Option<f64>,
+    /// The trouble ended in time, and success was not back for ten seconds until the end; false if
+    /// there was no trouble, nothing before it or too little time after it. Not in the document.
+    #[serde(skip)]
+    pub never_recovered: bool,
     /// With tiers: each one's attempts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierOutcome>,
@@ -211,6 +216,7 @@ impl Counts {
             .filter(|(name, count)| *count > 0 || *name == "success");
         let held = [("throttled", self.throttled), ("budget", self.budget)];
         let by_second = self.seconds.rows();
+        let recovered = recovered::recovered(scenario, &by_second);
         let tier = |attempts: &u64| TierOutcome {
             attempts: *attempts,
             amplification: ratio(*attempts),
@@ -232,7 +238,11 @@ impl Counts {
             ended: ended.collect(),
             kinds: self.kinds,
             held_back: held.into_iter().filter(|(_, count)| *count > 0).collect(),
-            recovered_s: recovered::recovered(scenario, &by_second),
+            recovered_s: match recovered {
+                Some(Recovered::After(seconds)) => Some(seconds),
+                Some(Recovered::Never) | None => None,
+            },
+            never_recovered: recovered == Some(Recovered::Never),
             by_second,
             tiers: of_tiers.map(tier).collect(),
             findings: Vec::new(),

@@ -9,10 +9,19 @@ const IN_A_ROW: usize = 10;
 /// Of the success before.
 const OF_BEFORE: f64 = 0.99;
 
+/// When success was back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Recovered {
+    /// This many seconds after the trouble.
+    After(f64),
+    /// Not within the scenario, which went on for long enough.
+    Never,
+}
+
 /// Seconds from the end of the last fault, or of the last higher rate, to the first of ten seconds
 /// in a row in which success is at least 99 % of that before the first of them. `None` if there is
-/// no trouble, nothing before it, or no such seconds.
-pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<f64> {
+/// no trouble, nothing before it, or no time for ten seconds after it.
+pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<Recovered> {
     let faults = || {
         scenario
             .troubles()
@@ -39,8 +48,11 @@ pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<f64> {
     let after = |row: &&Second| row.second as f64 * SECOND >= ends as f64 && row.second < last;
     let after: Vec<&Second> = rows.iter().filter(after).collect();
     let is_good = |row: &&Second| row.success.is_none_or(|share| share >= enough);
-    let first = after
-        .windows(IN_A_ROW)
-        .find(|ten| ten.iter().all(is_good))?;
-    Some(first[0].second as f64 - ends as f64 / SECOND)
+    if after.len() < IN_A_ROW {
+        return None;
+    }
+    let first = after.windows(IN_A_ROW).find(|ten| ten.iter().all(is_good));
+    Some(first.map_or(Recovered::Never, |ten| {
+        Recovered::After(ten[0].second as f64 - ends as f64 / SECOND)
+    }))
 }

@@ -1,5 +1,6 @@
 //! The contract's fields and readings, one by one.
 
+use reattempt_lab::{Outcome, Report, chart};
 use serde_json::{Value, json};
 
 use super::{http, near, once, outcome, run, world};
@@ -297,6 +298,35 @@ fn recovery_is_ten_good_seconds_after_the_trouble() {
         "nothing was before it"
     );
     assert_eq!(recovered(json!([])), None, "there was no trouble");
+}
+
+#[test]
+fn only_success_that_never_came_back_is_never() {
+    let seen = |faults: Value| {
+        let mut scenario = world(40.0, 200.0, 100, fixed(5.0), faults);
+        scenario["call"] = json!({"timeout_ms": 1000});
+        outcome(scenario, once())
+    };
+    let error = |from: u32, to: u32| json!({"from_s": from, "to_s": to, "kind": "error"});
+    // Workers that attempts of the fault keep for longer than the scenario.
+    let lasting = json!([{"from_s": 10, "to_s": 15, "kind": "slow", "factor": 100_000}]);
+    let lasting = seen(lasting);
+    assert!(lasting.never_recovered && lasting.recovered_s.is_none());
+    let column = |outcome: Outcome| {
+        let policies = vec![("p".to_owned(), outcome)];
+        let table = chart::table(&Report { policies });
+        let row = table.lines().nth(1).unwrap();
+        row.split_whitespace().next_back().unwrap().to_owned()
+    };
+    assert_eq!(column(lasting), "never");
+    for faults in [
+        json!([]),
+        json!([error(0, 15)]),
+        json!([error(10, 35)]),
+        json!([error(10, 50)]),
+    ] {
+        assert_eq!(column(seen(faults.clone())), "-", "{faults}");
+    }
 }
 
 #[test]
