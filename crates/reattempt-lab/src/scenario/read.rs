@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, integer, one_of};
+use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, integer, one_of, wrong};
 
 use super::calls::{arrivals, calls};
 use super::number::{millis_as_nanos, number, seconds};
@@ -49,7 +49,17 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>) -> Option<Scenario> {
     let members = Members::of(place, json, &KNOWN)?;
     let mut answers = Vec::new();
     let seed = members.optional(place, "seed", |place, json| {
-        integer(place, json, "a whole number from 0 to 2^64-1", 0, u64::MAX)
+        const MUST: &str = "a whole number from 0 to 2^64-1";
+        let seed = integer(place, json, MUST, 0, u64::MAX)?;
+        // A larger number is read as the largest.
+        let is_exact = || {
+            json.as_number()
+                .is_some_and(|text| text.parse() == Ok(seed))
+        };
+        if seed == u64::MAX && !is_exact() {
+            return wrong(place, MUST, json);
+        }
+        Some(seed)
     });
     let duration = members.required(place, "duration_s", "seconds", |place, json| {
         let must = "seconds above 0, up to 1e6";

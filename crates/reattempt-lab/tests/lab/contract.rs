@@ -146,6 +146,34 @@ fn a_fault_of_a_policy_is_the_only_one() {
 }
 
 #[test]
+fn a_seed_that_does_not_fit_is_refused() {
+    let faults = |seed: &str| {
+        let scenario = world(1.0, 1.0, 1, json!({"fixed_ms": 1}), json!([]));
+        let mut scenario = scenario;
+        scenario["policies"] = json!({ "once": http(json!({})) });
+        let text = scenario
+            .to_string()
+            .replace("\"seed\":7", &format!("\"seed\":{seed}"));
+        Scenario::parse(&text).map_or_else(|faults| faults.faults().to_vec(), |_| Vec::new())
+    };
+    for seed in [
+        "0",
+        "7.0",
+        "1e19",
+        "18446744073709551614",
+        "18446744073709551615",
+    ] {
+        assert_eq!(faults(seed), [], "{seed}");
+    }
+    for seed in ["18446744073709551616", "1e30", "-1", "0.5"] {
+        let faults = faults(seed);
+        assert_eq!(faults.len(), 1, "{seed}");
+        let expected = "$.seed: must be a whole number from 0 to 2^64-1";
+        assert!(faults[0].to_string().starts_with(expected), "{faults:?}");
+    }
+}
+
+#[test]
 fn codes_are_those_of_the_policies_protocol() {
     let with = |code: Value, policy: Value| {
         let mut scenario = world(
