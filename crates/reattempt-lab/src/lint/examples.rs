@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 pub struct CounterExample {
     /// The rule.
     pub rule: &'static str,
-    /// What is measured; less is better.
+    /// What is measured, the unit first; less is better.
     pub measure: &'static str,
     value: fn(&Outcome) -> f64,
     /// The scenario, with the policies `linted` and `corrected`.
@@ -70,6 +70,14 @@ impl CounterExample {
         let value = |name| report.policy(name).map(self.value);
         Some([value("linted")?, value("corrected")?])
     }
+
+    /// These values in words.
+    #[must_use]
+    pub fn seen(&self, linted: f64, corrected: f64) -> String {
+        let measure = self.measure;
+        let unit = measure.split(' ').next().unwrap_or_default();
+        format!("{linted:.1} {measure} with it, {corrected:.1} {unit} when corrected")
+    }
 }
 
 /// What the lab sees in the rule's counter-example, which it runs once.
@@ -89,7 +97,7 @@ fn see(example: &CounterExample) -> String {
         return String::new();
     };
     format!(
-        "in the lab's counter-example {linted:.1} {} with it, {corrected:.1} when corrected",
-        example.measure
+        "in the lab's counter-example {}",
+        example.seen(linted, corrected)
     )
 }

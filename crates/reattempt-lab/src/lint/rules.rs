@@ -192,12 +192,12 @@ fn no_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     let load = if most == u32::MAX {
         "any number of attempts".to_owned()
     } else {
-        format!("{most} attempts")
+        format!("up to {most} attempts")
     };
     found(
         probe.member(),
         format!(
-            "no throttle: servers that fail get {load} for each call, when they can bear least"
+            "no throttle: servers that fail receive {load} per call just when they are overloaded"
         ),
     )
 }
