@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use crate::machine::{Due, Withdrawn};
 use crate::policy::HedgeView;
-use crate::{Classify, HasCallContext, NextAttempt, Replay, StopReason};
+use crate::{AttemptKind, Classify, HasCallContext, NextAttempt, Replay, StopReason};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome};
@@ -130,7 +130,7 @@ where
             (Ok(number), Some(mut request)) => {
                 let mut context = context.clone();
                 context.start_attempt(number, kind);
-                if driver.machine.may_lose() {
+                if kind == AttemptKind::Hedge && driver.machine.may_lose() {
                     context.allow_to_lose();
                 }
                 *request.context_mut() = context.clone();

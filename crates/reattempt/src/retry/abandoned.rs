@@ -1,6 +1,7 @@
 //! A call that is dropped before it has an outcome.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 
 use crate::HasCallContext;
@@ -8,6 +9,7 @@ use tower_service::Service;
 
 use super::failing::Next;
 use super::future::{RetryFuture, Sent, State, StateProj};
+use crate::call::state::CallState;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
@@ -35,7 +37,14 @@ where
                     Sent::Holding(both) => (&mut both.0, None),
                 }
             }
-            StateProj::Settling => return effects.ended(stopped),
+            StateProj::Settling => {
+                let ended = effects.context.shared().and_then(CallState::stopped);
+                if ended.is_none() {
+                    // The panic may be the observer's: a second one would abort the process.
+                    drop(catch_unwind(AssertUnwindSafe(|| effects.ended(stopped))));
+                }
+                return;
+            }
             StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
             StateProj::Between { failing, .. } => match failing.next {
                 // The end is recorded.

@@ -51,7 +51,7 @@ pub(super) struct Routes {
 #[derive(Default)]
 pub(super) struct Nodes {
     clients: HashMap<Arc<str>, NodeClient>,
-    /// The revision of the map with which they were compared last.
+    /// The newest revision of a map with which they were compared.
     compared: Option<(i64, i64)>,
 }
 
@@ -64,7 +64,7 @@ impl Nodes {
     /// for a configuration.
     fn keep_those_of(&mut self, map: &VbucketMap, seeds: &[Arc<str>]) {
         let revision = Some((map.rev_epoch, map.rev));
-        if self.compared == revision {
+        if self.compared >= revision {
             return;
         }
         self.compared = revision;
@@ -155,4 +155,37 @@ impl Routes {
 
 pub(super) fn no_node(vbucket: Option<u16>, why: &'static str) -> ClientError {
     ClientError::NoNode { vbucket, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(rev: i64, nodes: &[&str]) -> VbucketMap {
+        VbucketMap {
+            rev,
+            nodes: nodes.iter().map(ToString::to_string).collect(),
+            ..VbucketMap::default()
+        }
+    }
+
+    /// A request may have read the map just before it was replaced.
+    #[tokio::test]
+    async fn only_a_newer_map_removes_nodes() {
+        let options = Arc::new(ClientOptions::memcached());
+        let routes = Routes::new(options, vec!["seed:1".into()], Arc::new(|| None));
+        let (old, new) = (map(1, &["a:1"]), map(2, &["a:1", "b:1"]));
+        for (address, map) in [
+            ("seed:1", &old),
+            ("a:1", &old),
+            ("b:1", &new),
+            ("a:1", &old),
+        ] {
+            drop(routes.node(address, Some(map)));
+        }
+        assert!(routes.nodes().get("b:1").is_some());
+        drop(routes.node("b:1", Some(&map(3, &["b:1"]))));
+        let known = ["seed:1", "a:1", "b:1"].map(|node| routes.nodes().get(node).is_some());
+        assert_eq!(known, [true, false, true]);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use super::{ConfigPollerOptions, Control, FetchConfig};
-use crate::cluster_config::{Address, ConfigStore, Service, VbucketMap};
+use crate::cluster_config::{Address, ConfigStore, Revision, Service, VbucketMap};
 
 pub(super) struct Rounds<F> {
     control: Arc<Control>,
@@ -27,10 +27,13 @@ enum Cause {
 }
 
 /// The result of polling one node.
+#[derive(PartialEq)]
 enum Asked {
     /// A configuration, or the information that there is no newer one.
     Answered,
     Failed,
+    /// Another source had a newer configuration, and the node may not be in it.
+    Replaced,
 }
 
 impl<F: FetchConfig> Rounds<F> {
@@ -110,39 +113,46 @@ impl<F: FetchConfig> Rounds<F> {
         }
     }
 
-    /// Polls one node after another until one answers, or the configuration is replaced by another
-    /// source; if no node of the configuration answers, the seeds.
+    /// Polls one node after another until one answers; if no node of the configuration does, the
+    /// seeds. A configuration that another source brings meanwhile may have other nodes.
     async fn round(&mut self, cause: Cause) {
         if !self.begin(cause) {
             return;
         }
-        let known = self.known();
-        if !self.any_answers(&known).await {
+        loop {
+            let (revision, known) = (self.store.revision(), self.known());
             let seeds = self.options.seeds.iter();
             let others: Vec<_> = seeds
                 .filter(|seed| !known.contains(seed))
                 .cloned()
                 .collect();
-            self.any_answers(&others).await;
+            let mut ended = self.ask_each(&known, revision).await;
+            if ended.is_none() {
+                ended = self.ask_each(&others, revision).await;
+            }
+            if ended != Some(Asked::Replaced) {
+                break;
+            }
         }
         self.end();
     }
 
-    async fn any_answers(&mut self, nodes: &[Address]) -> bool {
-        let revision = self.store.revision();
+    /// Polls these nodes of the configuration with this revision. `None` if none answers.
+    async fn ask_each(&mut self, nodes: &[Address], of: Option<Revision>) -> Option<Asked> {
         for _ in 0..nodes.len() {
-            if self.store.revision() != revision {
-                return true;
+            if self.store.revision() != of {
+                return Some(Asked::Replaced);
             }
             let node = self.take_next(nodes);
             if !self.may_ask(node) {
                 continue;
             }
-            if let Asked::Answered = self.ask(node).await {
-                return true;
+            match self.ask(node).await {
+                Asked::Failed => {}
+                ended => return Some(ended),
             }
         }
-        false
+        None
     }
 
     /// False if there is nothing to do: a wake-up whose request another round has served, or a poll
@@ -208,8 +218,13 @@ impl<F: FetchConfig> Rounds<F> {
             tokio::select! {
                 biased;
                 fetched = &mut fetch => break fetched,
-                // Another source had a newer one, whose nodes may be others.
-                Ok(()) = configs.changed() => return Asked::Answered,
+                Ok(()) = configs.changed() => {
+                    // One that stayed may have a newer one still.
+                    let stays = self.known().contains(node) || self.options.seeds.contains(node);
+                    if !stays {
+                        return Asked::Replaced;
+                    }
+                }
                 () = self.control.move_on.notified() => {
                     // The notification may be about a node of an earlier request.
                     if self.control.state().failed.contains(node) {

@@ -452,6 +452,25 @@ async fn a_newer_configuration_ends_a_round_over_dead_nodes() {
     sleep(ms(100)).await;
     let asked = cluster.asked.lock().unwrap();
     let nodes: Vec<_> = asked.iter().map(|(_, node, _)| &**node).collect();
-    assert_eq!(nodes.len(), 2, "{nodes:?}");
-    assert_eq!(nodes[1], "seed");
+    assert_eq!(nodes[1..], ["n1", "seed"], "{nodes:?}");
+}
+
+/// A push of a node that lags is no reason not to wait for one that is asked.
+#[tokio::test(start_paused = true)]
+async fn the_answer_of_a_node_that_stays_is_waited_for() {
+    let store = ConfigStore::new();
+    store.compare_and_swap(config(1, 1, 3, 0));
+    let notify = Arc::new(Notify::new());
+    let waits = Arc::clone(&notify);
+    let does = move |_: &Address| Does::Waits(Arc::clone(&waits));
+    let cluster = Cluster::over(store, does, |options| options);
+    sleep(ms(100)).await;
+    let mut refresh = cluster.poller.refresh(None).unwrap();
+    sleep(ms(5)).await;
+    cluster.poller.store().compare_and_swap(config(1, 2, 3, 0));
+    let early = tokio::time::timeout(ms(50), refresh.done()).await;
+    assert!(early.is_err(), "the node has not answered");
+    notify.notify_one();
+    refresh.done().await;
+    assert_eq!(cluster.asked.lock().unwrap().len(), 1);
 }

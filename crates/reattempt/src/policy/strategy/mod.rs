@@ -152,8 +152,8 @@ pub struct RetryView<'a> {
     pub streak_since: Instant,
     /// When the first failure of the call arrived.
     pub failing_since: Instant,
-    /// The delay before the failed attempt; `None` before the first retry, and if the server had
-    /// asked for that delay.
+    /// The delay before the failed attempt; `None` before the first retry, and where the back-off
+    /// restarts after a server's pushback (`retries_since_pushback` is 0).
     pub previous_delay: Option<Duration>,
     /// Where the attempt was sent, if the transport reported it.
     pub backend: Option<&'a Backend>,

@@ -257,6 +257,56 @@ async fn a_strategy_that_panics_ends_the_call_as_a_drop_does() {
     assert_eq!(*observer.0.lock().unwrap(), [Some(StopReason::Cancelled)]);
 }
 
+/// Its panic ends the call that it was notified of, and no other event follows.
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_gets_no_second_end() {
+    #[derive(Debug, Default)]
+    struct Panics(Ends);
+    impl crate::Observer for Panics {
+        fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
+            self.0.call_ended(context, info);
+            panic!("an observer's");
+        }
+    }
+    for (second, end) in [
+        (attempt(2), StopReason::Success),
+        (attempt(2).fails_for_good(TMPFAIL), StopReason::Fatal),
+    ] {
+        let probe = probe([attempt(1).fails(TMPFAIL), second]);
+        let mut request = probe.request();
+        let handle = RetryInfo::track(&mut request);
+        let observer = Arc::new(Panics::default());
+        let service = retry(three()).observer(observer.clone());
+        let panicked = tokio::spawn(service.layer(probe.inner()).oneshot(request)).await;
+        assert!(panicked.is_err_and(|error| error.is_panic()));
+        assert_eq!(*observer.0.0.lock().unwrap(), [Some(end)]);
+        assert_eq!(handle.info().stopped(), Some(end));
+    }
+}
+
+/// Its second panic would abort the process.
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_always_panics_does_not_abort() {
+    #[derive(Debug)]
+    struct Panics;
+    impl crate::Observer for Panics {
+        fn attempt_settled(&self, _: &CallContext, _: &AttemptRecord) {
+            panic!("an observer's");
+        }
+
+        fn call_ended(&self, _: &CallContext, _: &RetryInfo) {
+            panic!("an observer's second");
+        }
+    }
+    let probe = probe([attempt(1).fails(TMPFAIL)]);
+    let mut request = probe.request();
+    let handle = RetryInfo::track(&mut request);
+    let service = retry(three()).observer(Arc::new(Panics));
+    let panicked = tokio::spawn(service.layer(probe.inner()).oneshot(request)).await;
+    assert!(panicked.is_err_and(|error| error.is_panic()));
+    assert_eq!(handle.info().stopped(), Some(StopReason::Cancelled));
+}
+
 /// The ends of calls.
 #[derive(Debug, Default)]
 struct Ends(Mutex<Vec<Option<StopReason>>>);

@@ -26,13 +26,25 @@ impl FromStr for ConnectionString {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, authority),
         };
-        let read = Self::read(hosts, database, query, user);
-        if tail.contains('@') && read.as_ref().map_or(true, |read| !read.warnings.is_empty()) {
-            // The apparent host, database or option may be a part of a password with an unencoded
-            // `/` or `?`, so it is in no error and no warning.
-            return Err(UriError::Reserved(tail.chars().next().unwrap_or('/')));
+        if tail.contains('@') {
+            // What begins before the last `@` may be a part of a password with an unencoded `/` or
+            // `?`, so it is in no error and no warning.
+            let doubtful = Self::read(hosts, database, up_to_last_at(query), user);
+            if doubtful.map_or(true, |read| !read.warnings.is_empty()) {
+                return Err(UriError::Reserved(tail.chars().next().unwrap_or('/')));
+            }
         }
-        read
+        Self::read(hosts, database, query, user)
+    }
+}
+
+/// The options up to the one that has the last `@`.
+fn up_to_last_at(query: &str) -> &str {
+    let last = query.rfind('@').unwrap_or_default();
+    let end = query[last..].find('&').map(|after| last + after);
+    match query.contains('@') {
+        true => &query[..end.unwrap_or(query.len())],
+        false => "",
     }
 }
 

@@ -186,4 +186,10 @@ fn a_password_that_is_not_encoded_is_in_no_error() {
         let read = read(text);
         assert_eq!(read.options.app_name.as_deref(), Some(at));
     }
+    // What comes after the last `@` is no part of a password.
+    let unknown = read("mongodb://u:p@h/?appName=a@b&compressors=zstd");
+    let warning = "option compressors: not known, does nothing";
+    assert_eq!(unknown.warnings, [warning]);
+    let wrong = refused("mongodb://u:p@h/?appName=a@b&retryReads=7");
+    assert!(wrong.to_string().contains("retryReads"), "{wrong}");
 }
