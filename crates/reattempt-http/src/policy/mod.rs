@@ -174,7 +174,7 @@ use hedge_timing::HedgeTiming;
 use index::Index;
 use matching::Matching;
 use table::Document;
-use throttles::{Carried, Counted};
+use throttles::{Carried, Counted, RouteBudget};
 
 const FORM: Form = Form::new("the HTTP policy");
 
@@ -187,7 +187,7 @@ pub struct HttpPolicies {
     throttles: HashMap<String, Counted>,
     budgets: HashMap<String, Arc<HedgeBudget>>,
     /// By the names of their routes.
-    own_budgets: HashMap<String, Arc<HedgeBudget>>,
+    route_budgets: HashMap<String, RouteBudget>,
     /// Those that learn, by the names of their routes.
     own_delays: HashMap<String, (HedgeTiming, Arc<dyn HedgeDelay>)>,
     /// By the names of their routes.
@@ -206,7 +206,7 @@ impl Default for HttpPolicies {
             default: None,
             throttles: HashMap::new(),
             budgets: HashMap::new(),
-            own_budgets: HashMap::new(),
+            route_budgets: HashMap::new(),
             own_delays: HashMap::new(),
             own_quotas: HashMap::new(),
             admission: Arc::new(Admission::off()),
@@ -347,7 +347,15 @@ impl HttpPolicies {
     #[must_use]
     pub fn budget(&self, name: &str) -> Option<&Arc<HedgeBudget>> {
         let named = self.budgets.get(name);
-        named.or_else(|| self.own_budgets.get(name))
+        named.or_else(|| self.route_budgets.get(name)?.own())
+    }
+
+    /// The hedge budget of the route with this name, its own or a shared one.
+    #[must_use]
+    pub fn hedge_budget(&self, route: &str) -> Option<&Arc<HedgeBudget>> {
+        match self.route_budgets.get(route)? {
+            RouteBudget::Own(budget) | RouteBudget::Shared(budget) => Some(budget),
+        }
     }
 
     /// The policies in the order in which they are tried, the default last.

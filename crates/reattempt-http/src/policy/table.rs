@@ -13,7 +13,7 @@ use super::hedge_timing::HedgeTiming;
 use super::index::Index;
 use super::recovery::{self, Budget};
 use super::shared::{Names, Shared};
-use super::throttles::{Carried, Counted, Throttle, quota};
+use super::throttles::{Carried, Counted, RouteBudget, Throttle, quota};
 use super::{HttpPolicies, Options, members};
 
 /// A document without faults, parsed but not yet in a table.
@@ -149,20 +149,24 @@ fn policy(
                 None => policy.no_recovery(),
             };
             budget = match hedge.budget {
-                Some(Budget::Shared(name)) => table.budgets.get(&name).cloned(),
+                Some(Budget::Shared(name)) => {
+                    let shared = table.budgets.get(&name).cloned();
+                    shared.map(RouteBudget::Shared)
+                }
                 Some(Budget::Own(share)) => {
-                    let own = carried.budget(share, old.own_budgets.get(&entry.name));
-                    let kept = own.clone().map(|own| (entry.name, own));
-                    table.own_budgets.extend(kept);
-                    own
+                    let old = old.route_budgets.get(&entry.name);
+                    let own = carried.budget(share, old.and_then(RouteBudget::own));
+                    own.map(RouteBudget::Own)
                 }
                 None => None,
             };
+            let named = budget.clone().map(|budget| (entry.name, budget));
+            table.route_budgets.extend(named);
             policy
         }
         (None, None) => policy.no_recovery(),
     };
-    if let Some(throttle) = Counted::with_budget(counted, budget) {
+    if let Some(throttle) = Counted::with_budget(counted, budget.map(RouteBudget::into_inner)) {
         policy = policy.with_throttle(throttle);
     }
     if let Some(limit) = entry.timeout {

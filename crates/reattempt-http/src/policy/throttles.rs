@@ -37,6 +37,28 @@ pub(super) struct Ratio {
     window: Duration,
 }
 
+/// The hedge budget of a route.
+#[derive(Clone, Debug)]
+pub(super) enum RouteBudget {
+    Own(Arc<HedgeBudget>),
+    Shared(Arc<HedgeBudget>),
+}
+
+impl RouteBudget {
+    pub(super) const fn own(&self) -> Option<&Arc<HedgeBudget>> {
+        match self {
+            Self::Own(budget) => Some(budget),
+            Self::Shared(_) => None,
+        }
+    }
+
+    pub(super) fn into_inner(self) -> Arc<HedgeBudget> {
+        match self {
+            Self::Own(budget) | Self::Shared(budget) => budget,
+        }
+    }
+}
+
 /// A throttle that routes share.
 #[derive(Clone, Debug)]
 pub(super) enum Counted {

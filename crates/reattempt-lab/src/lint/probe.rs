@@ -58,7 +58,7 @@ impl<'a> Probe<'a> {
                 .collect(),
             budget: match &parsed[0] {
                 Parsed::Http(policies) => policies
-                    .budget(first[at].1.name())
+                    .hedge_budget(first[at].1.name())
                     .map(|budget| Arc::clone(budget) as Arc<dyn RetryThrottle>),
                 _ => None,
             },

@@ -89,7 +89,7 @@ impl Own {
             Some(Recovery::Default) | None => Way::Retry(layer),
         };
         let budget = match (parsed, &policy) {
-            (Parsed::Http(policies), Some(policy)) => policies.budget(policy.name()).cloned(),
+            (Parsed::Http(policies), Some(policy)) => policies.hedge_budget(policy.name()).cloned(),
             _ => None,
         };
         Self {

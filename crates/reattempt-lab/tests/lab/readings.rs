@@ -155,21 +155,17 @@ fn refused_attempts_are_held_back_by_their_gate() {
     let seen = outcome(failing(), throttled);
     assert_eq!(seen.held_back["throttled"], seen.ended["throttled"]);
     assert!(seen.amplification < 1.02);
-    let hedged = http(json!({"hedge": {"delay": "0.005s", "budgetPercent": 10}}));
-    let slow = world(20.0, 50.0, 1000, fixed(10.0), json!([]));
-    let seen = outcome(slow, hedged);
-    near(
-        seen.held_back["budget"] as f64,
-        0.9 * seen.calls as f64,
-        0.02,
-        "nine of ten hedges",
-    );
-    near(
-        seen.kinds.hedge as f64,
-        0.1 * seen.calls as f64,
-        0.1,
-        "one of ten",
-    );
+    let own = http(json!({"hedge": {"delay": "0.005s", "budgetPercent": 10}}));
+    let shared = json!({"http_policy": {"budgets": {"spare": {"percent": 10}},
+        "default": {"hedge": {"delay": "0.005s", "budget": "spare"}}}});
+    for hedged in [own, shared] {
+        let slow = world(20.0, 50.0, 1000, fixed(10.0), json!([]));
+        let seen = outcome(slow, hedged);
+        let calls = seen.calls as f64;
+        let held_back = seen.held_back["budget"] as f64;
+        near(held_back, 0.9 * calls, 0.02, "nine of ten hedges");
+        near(seen.kinds.hedge as f64, 0.1 * calls, 0.1, "one of ten");
+    }
 }
 
 #[test]

@@ -55,6 +55,11 @@ fn a_budget_is_shared_by_the_routes_that_name_it() {
     );
     let budget = table.budget("spare").unwrap();
     assert_eq!(budget.milli_tokens(), Some(0));
+    for route in ["reads", "finds"] {
+        let of_route = table.hedge_budget(route).unwrap();
+        assert!(Arc::ptr_eq(of_route, budget), "{route}");
+        assert!(table.budget(route).is_none(), "it has no budget of its own");
+    }
 }
 
 #[test]
