@@ -707,7 +707,8 @@ async fn it_ends_a_call_that_handed_its_attempt_over() {
             .layer(hands_over(to))
             .layer(AttemptDeadlineLayer::new(ms(10)))
             .service(probe.inner());
-        let (outcome, info) = send(service, probe.request()).await;
+        let sent = tokio::time::timeout(ms(1000), send(service, probe.request()));
+        let (outcome, info) = sent.await.expect("it hangs");
         assert!(outcome.is_err());
         assert_eq!(info.stopped(), Some(StopReason::Deadline));
         assert_eq!(clock::now() - start, ms(50));
