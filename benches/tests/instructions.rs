@@ -56,7 +56,7 @@ const TYPICAL_PINS: [(&str, u64, u64); 11] = [
     ("get-bare, pending", 78, 80),
     ("get-six-limited, pending", 2055, 2287),
     ("get-tower-two, pending", 1616, 1760),
-    ("get-six, fails twice", 5700, 6179),
+    ("get-six, fails twice", 5792, 6179),
     ("get-tower, fails twice", 1673, 1808),
     ("get-hedge", 498, 515),
     ("get-hedge, pending", 1291, 1465),

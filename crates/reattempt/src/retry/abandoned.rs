@@ -37,16 +37,19 @@ where
                     Sent::Holding(both) => (&mut both.0, None),
                 }
             }
-            StateProj::Settling => {
-                let ended = effects.context.shared().and_then(CallState::stopped);
-                if ended.is_none() {
-                    // The panic may be the observer's: a second one would abort the process.
-                    drop(catch_unwind(AssertUnwindSafe(|| effects.ended(stopped))));
-                }
-                return;
-            }
             StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
             StateProj::Between { failing, .. } => match failing.next {
+                Next::Settle => {
+                    let ended = effects.context.shared().and_then(CallState::stopped);
+                    if ended.is_none() {
+                        // The panic may be of the same user: a second one would abort the process.
+                        drop(catch_unwind(AssertUnwindSafe(|| {
+                            failing.as_mut().driver().unsent(effects.throttle());
+                            effects.ended(stopped);
+                        })));
+                    }
+                    return;
+                }
                 // The end is recorded.
                 Next::Expire => return,
                 // A late gate was reached. What goes on at once does so in the same poll.
@@ -75,9 +78,9 @@ impl<F, O> State<F, O> {
                 Sent::Again(_) | Sent::Holding(_) => "Again",
                 Sent::Passed => "Passed",
             },
-            Self::Settling => "Settling",
             Self::Deciding { .. } => "Deciding",
             Self::Between { failing, .. } => match failing.next {
+                Next::Settle => "Settle",
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",

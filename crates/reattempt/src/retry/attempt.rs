@@ -33,23 +33,37 @@ where
         verdict: Verdict,
         outcome: Outcome<S, Req>,
     ) -> ControlFlow<Outcome<S, Req>> {
-        let this = self.as_mut().project();
         let (failing, held) = match sent {
             Sent::First | Sent::Observed | Sent::Passed => (None, None),
             Sent::Again(failing) => (Some(failing), None),
             Sent::Holding(both) => (Some(both.0), Some(both.1)),
         };
-        if verdict.failure().is_none() {
-            let committed = verdict == Verdict::Committed;
-            let context = this.source.context_mut();
-            let effects = this.config.settings.effects(context);
-            effects.succeeded(committed);
-            if let Some(failing) = failing {
-                Failing::give_back(failing);
-            }
-            return ControlFlow::Break(outcome);
+        if verdict.failure().is_some() {
+            return self.failed(verdict, outcome, failing, held);
         }
-        self.failed(verdict, outcome, failing, held)
+        let this = self.as_mut().project();
+        let committed = verdict == Verdict::Committed;
+        let effects = this.config.settings.effects(this.source.context_mut());
+        effects.succeeded(committed);
+        if let Some(failing) = failing {
+            Failing::give_back(failing);
+        }
+        ControlFlow::Break(outcome)
+    }
+
+    /// An attempt failed, and user code is asked what follows. A panic of it ends the call as a drop
+    /// does.
+    pub(super) fn settling(
+        mut state: Pin<&mut State<S::Future, Outcome<S, Req>>>,
+        mut failing: Pin<Box<Failing>>,
+    ) -> &mut Pin<Box<Failing>> {
+        failing.as_mut().then(Next::Settle);
+        let kept = None;
+        state.set(State::Between { failing, kept });
+        match state.project() {
+            StateProj::Between { failing, .. } => failing,
+            _ => polled_after_completion("RetryFuture"),
+        }
     }
 
     /// An attempt failed: let the machine decide. `held` is the failure that the strategy holds.
@@ -63,7 +77,8 @@ where
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let this = self.as_mut().project();
-        let mut failing = failing.unwrap_or_else(Failing::take);
+        let failing = failing.unwrap_or_else(Failing::take);
+        let failing = Self::settling(this.state, failing);
         let failure = verdict.failure();
         failing.as_mut().failed(failure);
         let settings = &this.config.settings;
@@ -90,7 +105,7 @@ where
         };
         let driver = failing.as_mut().driver();
         let action = effects.failed(driver, failed, strategy);
-        self.act(action, outcome, failing, held)
+        self.act(action, outcome, held)
     }
 
     /// Carries out what the machine decided.
@@ -98,10 +113,13 @@ where
         self: Pin<&mut Self>,
         action: Action,
         outcome: Outcome<S, Req>,
-        mut failing: Pin<Box<Failing>>,
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.project();
+        let settling = this.state.as_mut().project_replace(State::Done);
+        let StateOwned::Between { mut failing, .. } = settling else {
+            polled_after_completion("RetryFuture")
+        };
         let kept = match action {
             Action::Return(surface) => {
                 Failing::give_back(failing);

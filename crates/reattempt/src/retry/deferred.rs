@@ -35,17 +35,17 @@ where
         decision: Result<Option<Duration>, StrategyError>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.as_mut().project();
-        let StateOwned::Deciding { deciding } =
-            this.state.as_mut().project_replace(State::Settling)
+        let StateOwned::Deciding { deciding } = this.state.as_mut().project_replace(State::Done)
         else {
             polled_after_completion("RetryFuture")
         };
         let Deciding {
             mut asked,
             outcome,
-            mut failing,
+            failing,
             held,
         } = *deciding;
+        let failing = Self::settling(this.state, failing);
         if let Err(error) = &decision {
             // The caller gets the attempt's failure, so this error would be lost.
             tracing::warn!(target: "reattempt", "the strategy failed, and the call with it: {error}");
@@ -67,6 +67,6 @@ where
             effects.throttle(),
         );
         effects.settled(&mut asked.failed.record);
-        self.act(action, outcome, failing, held)
+        self.act(action, outcome, held)
     }
 }

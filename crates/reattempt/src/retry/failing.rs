@@ -21,6 +21,8 @@ static SHARED: SharedPool<Pin<Box<Failing>>> = SharedPool::new(|_| ());
 /// What happens before the next attempt.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Next {
+    /// User code is asked what follows: only a panic of that code drops the call here.
+    Settle,
     /// The delay runs.
     Wait,
     /// Other tasks run once, in place of a delay.

@@ -66,12 +66,9 @@ pin_project! {
         /// The inner service has the request. The future is gone once a first attempt succeeded:
         /// to replace the state as well would cost such a call a tenth of its instructions.
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
-        /// An attempt ended, and user code is asked what follows: only a panic of that code drops
-        /// the call here.
-        Settling,
         /// An attempt failed, and the strategy finishes its decision.
         Deciding { deciding: Box<Deciding<O>> },
-        /// An attempt failed, and another one follows, or the deadline.
+        /// An attempt failed: it is settled, and another one follows, or the deadline.
         Between {
             failing: Pin<Box<Failing>>,
             // The failure that a gate still ahead may return.
@@ -178,7 +175,9 @@ where
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
         // The future is dropped before any delay: it may hold a connection.
-        self.as_mut().project().state.set(State::Settling);
+        if let StateProj::InFlight { mut future, .. } = self.as_mut().project().state.project() {
+            future.set(None);
+        }
         match self.as_mut().failed(verdict, outcome, None, None) {
             ControlFlow::Continue(()) => self.poll_on(cx),
             ControlFlow::Break(outcome) => Some(self.over(outcome)),
@@ -225,13 +224,12 @@ where
                     };
                     // The future is dropped before any delay: it may hold a connection. After the
                     // classifier, so that a panic in it ends the call as a drop does.
+                    future.set(None);
                     let Some(verdict) = verdict else {
-                        future.set(None);
                         settings.passed(outcome.as_ref(), context);
                         return Poll::Ready(outcome);
                     };
                     let sent = std::mem::replace(sent, Sent::Passed);
-                    this.state.set(State::Settling);
                     self.as_mut().settle(sent, verdict, outcome)
                 }
                 StateProj::Deciding { deciding } => {
@@ -270,6 +268,8 @@ where
                         };
                         ControlFlow::Break(kept)
                     }
+                    // What is asked answers at once, or panics.
+                    Next::Settle => polled_after_completion("RetryFuture"),
                     Next::Ready | Next::AtOnce => {
                         let Source::Template { service, .. } = this.source else {
                             polled_after_completion("RetryFuture")
@@ -286,7 +286,7 @@ where
                         }
                     }
                 },
-                StateProj::Settling | StateProj::Done => polled_after_completion("RetryFuture"),
+                StateProj::Done => polled_after_completion("RetryFuture"),
             };
             if let ControlFlow::Break(outcome) = step {
                 return Poll::Ready(outcome);

@@ -284,6 +284,44 @@ async fn an_observer_that_panics_gets_no_second_end() {
     }
 }
 
+/// A throttle spends only for attempts that are sent.
+#[tokio::test(start_paused = true)]
+async fn what_was_spent_before_a_panic_is_refunded() {
+    #[derive(Debug, Default)]
+    struct Spent(std::sync::atomic::AtomicI32);
+    impl RetryThrottle for Spent {
+        fn settled(&self, _: crate::policy::throttle::Settled<'_>) {}
+
+        fn allows(&self, _: Option<&Failure>) -> bool {
+            true
+        }
+
+        fn spend(&self, _: Option<&Failure>) -> bool {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            true
+        }
+
+        fn refund(&self, _: Option<&Failure>) {
+            self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    #[derive(Debug)]
+    struct Panics;
+    impl crate::Observer for Panics {
+        fn attempt_settled(&self, _: &CallContext, record: &AttemptRecord) {
+            assert!(!record.paid, "an observer's panic");
+        }
+    }
+    let throttle = Arc::new(Spent::default());
+    let probe = probe([attempt(1).fails(TMPFAIL)]);
+    let mut request = probe.request();
+    request.context_mut().set_throttle(throttle.clone());
+    let service = retry(three()).observer(Arc::new(Panics));
+    let panicked = tokio::spawn(service.layer(probe.inner()).oneshot(request)).await;
+    assert!(panicked.is_err_and(|error| error.is_panic()));
+    assert_eq!(throttle.0.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
 /// Its second panic would abort the process.
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_always_panics_does_not_abort() {
