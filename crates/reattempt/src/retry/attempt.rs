@@ -51,8 +51,8 @@ where
         ControlFlow::Break(outcome)
     }
 
-    /// An attempt failed, and user code is asked what follows. A panic of it ends the call as a drop
-    /// does.
+    /// An attempt failed, and user code is asked what follows. A panic of that code ends the call
+    /// as a drop does.
     pub(super) fn settling(
         mut state: Pin<&mut State<S::Future, Outcome<S, Req>>>,
         mut failing: Pin<Box<Failing>>,
