@@ -113,8 +113,8 @@ impl PolicyText {
         Ok((policy, warnings))
     }
 
-    /// What has no effect or deserves attention, and what the lab does not simulate: at most
-    /// [`MOST_WARNINGS`] of a policy that can be read.
+    /// What has no effect or deserves attention, and what the lab does not simulate: the first 100
+    /// of a policy that can be read.
     #[must_use]
     pub fn warnings(&self) -> Vec<Fault> {
         self.read_whole()
