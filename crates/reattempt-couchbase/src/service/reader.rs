@@ -45,13 +45,6 @@ impl Reader {
         Self { scan }
     }
 
-    /// Of a body in which there is nothing to look for.
-    pub(super) const fn of_status() -> Self {
-        Self {
-            scan: Scan::Nothing,
-        }
-    }
-
     pub(super) fn push(&mut self, bytes: &[u8]) {
         match &mut self.scan {
             Scan::Errors(scan) => scan.push(bytes),

@@ -3,6 +3,13 @@
 use crate::service::reader::{Reader, Scan};
 
 impl Reader {
+    /// Of a body in which there is nothing to look for.
+    pub(super) const fn of_status() -> Self {
+        Self {
+            scan: Scan::Nothing,
+        }
+    }
+
     /// True if no further byte changes the verdict. A successful response stays undecided until its
     /// end.
     pub(super) fn is_decided(&self, is_success: bool) -> bool {
