@@ -8,7 +8,7 @@ use super::head::Shared;
 
 thread_local! {
     /// Some 300 bytes each, and at most 4 kB more for the headers.
-    static KEPT: Pool<Arc<Shared>> = const { Pool::new(&SHARED) };
+    static KEPT: Pool<Arc<Shared>> = const { Pool::new(|| &SHARED) };
 }
 
 // A head that is put in holds nothing of its request but memory.

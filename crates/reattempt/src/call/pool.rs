@@ -27,7 +27,7 @@ const MOST_SHARED: usize = 512;
 ///
 /// static SHARED: SharedPool<Vec<u8>> = SharedPool::new(|_| ());
 /// thread_local! {
-///     static BUFFERS: Pool<Vec<u8>> = const { Pool::new(&SHARED) };
+///     static BUFFERS: Pool<Vec<u8>> = const { Pool::new(|| &SHARED) };
 /// }
 ///
 /// BUFFERS.with(|buffers| buffers.put(Vec::with_capacity(64)));
@@ -38,7 +38,9 @@ pub struct Pool<T: 'static> {
     /// Enough when one call follows another.
     next: Cell<Option<T>>,
     others: RefCell<Vec<T>>,
-    shared: &'static SharedPool<T>,
+    // By a function: in a `const` the oldest supported Rust refuses the address of a static that
+    // changes.
+    shared: fn() -> &'static SharedPool<T>,
 }
 
 /// What threads that have too many leave to threads that have none: at most 512.
@@ -79,9 +81,9 @@ impl<T> SharedPool<T> {
 }
 
 impl<T> Pool<T> {
-    /// An empty one, for a thread.
+    /// An empty one, for a thread, beside this one of all threads.
     #[must_use]
-    pub const fn new(shared: &'static SharedPool<T>) -> Self {
+    pub const fn new(shared: fn() -> &'static SharedPool<T>) -> Self {
         Self {
             next: Cell::new(None),
             others: RefCell::new(Vec::new()),
@@ -108,7 +110,7 @@ impl<T> Pool<T> {
     fn pop(&self) -> Option<T> {
         let mut others = self.others.try_borrow_mut().ok()?;
         if others.is_empty() {
-            self.shared.exchange(|kept| {
+            (self.shared)().exchange(|kept| {
                 let from = kept.len().saturating_sub(BATCH);
                 others.extend(kept.drain(from..));
             });
@@ -131,7 +133,7 @@ impl<T> Pool<T> {
             }
             others.push(value);
             drop(others);
-            self.shared.leave(batch);
+            (self.shared)().leave(batch);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::timer::Timer;
 use pin_project_lite::pin_project;
 
 thread_local! {
-    static SPARE: Pool<Pin<Box<Waiting>>> = const { Pool::new(&SHARED) };
+    static SPARE: Pool<Pin<Box<Waiting>>> = const { Pool::new(|| &SHARED) };
 }
 
 static SHARED: SharedPool<Pin<Box<Waiting>>> = SharedPool::new(|_| ());

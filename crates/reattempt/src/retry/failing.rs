@@ -13,7 +13,7 @@ use crate::{AttemptKind, CallContext, Failure};
 use pin_project_lite::pin_project;
 
 thread_local! {
-    static SPARE: Pool<Pin<Box<Failing>>> = const { Pool::new(&SHARED) };
+    static SPARE: Pool<Pin<Box<Failing>>> = const { Pool::new(|| &SHARED) };
 }
 
 static SHARED: SharedPool<Pin<Box<Failing>>> = SharedPool::new(|_| ());

@@ -9,7 +9,7 @@ use crate::call::state::CallState;
 thread_local! {
     /// States of finished calls, to which nothing refers any more. Each still holds the policy and
     /// the throttle that its last call had.
-    pub(super) static STATES: Pool<Arc<CallState>> = const { Pool::new(&SHARED) };
+    pub(super) static STATES: Pool<Arc<CallState>> = const { Pool::new(|| &SHARED) };
 }
 
 /// Without policies and throttles: their users would wonder who still has them.

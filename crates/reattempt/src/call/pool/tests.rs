@@ -317,16 +317,11 @@ fn a_state_may_end_on_another_thread() {
 /// What its users still have of a value is counted.
 type Counted = (u32, Option<Arc<()>>);
 
-/// A pool of this thread, and what others leave.
-fn pool(shared: &'static SharedPool<Counted>) -> Pool<Counted> {
-    Pool::new(shared)
-}
-
 #[test]
 fn what_is_too_much_for_one_thread_is_used_by_another() {
     static SHARED: SharedPool<Counted> = SharedPool::new(|value| value.1 = None);
     let user = Arc::new(());
-    let ended = pool(&SHARED);
+    let ended = Pool::new(|| &SHARED);
     let most = MOST_KEPT as u32;
     (0..=most).for_each(|number| ended.put((number, Some(Arc::clone(&user)))));
     assert_eq!(
@@ -334,7 +329,7 @@ fn what_is_too_much_for_one_thread_is_used_by_another() {
         1 + BATCH + 1,
         "the oldest were left"
     );
-    let begun = pool(&SHARED);
+    let begun = Pool::new(|| &SHARED);
     let taken: Vec<_> = std::iter::from_fn(|| begun.take()).collect();
     let numbers: Vec<_> = taken.iter().map(|(number, _)| *number).collect();
     assert_eq!(numbers, (0..BATCH as u32).rev().collect::<Vec<_>>());
@@ -346,7 +341,7 @@ fn what_is_too_much_for_one_thread_is_used_by_another() {
 fn threads_leave_a_bounded_number_to_others() {
     static SHARED: SharedPool<Counted> = SharedPool::new(|_| ());
     let user = Arc::new(());
-    let ended = pool(&SHARED);
+    let ended = Pool::new(|| &SHARED);
     for number in 0..2 * (MOST_SHARED + MOST_KEPT) as u32 {
         ended.put((number, Some(Arc::clone(&user))));
     }
@@ -361,7 +356,7 @@ fn threads_leave_a_bounded_number_to_others() {
 fn no_thread_waits_for_another() {
     static SHARED: SharedPool<Counted> = SharedPool::new(|_| ());
     let busy = SHARED.kept.lock().unwrap();
-    let own = pool(&SHARED);
+    let own = Pool::new(|| &SHARED);
     assert!(own.take().is_none());
     (0..=MOST_KEPT as u32).for_each(|number| own.put((number, None)));
     drop(busy);
@@ -372,7 +367,7 @@ fn no_thread_waits_for_another() {
 fn a_panic_while_values_are_prepared_loses_only_these() {
     static SHARED: SharedPool<Counted> = SharedPool::new(|value| assert_ne!(value.0, 3));
     let user = Arc::new(());
-    let own = pool(&SHARED);
+    let own = Pool::new(|| &SHARED);
     let put = |number| own.put((number, Some(Arc::clone(&user))));
     (0..MOST_KEPT as u32).for_each(put);
     let left = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| put(64)));
