@@ -1,6 +1,6 @@
 //! The small facts of an attempt packed into one word, so that a context is cheap to copy.
 
-use crate::call::attempts::AttemptKey;
+use crate::call::attempts::{AttemptKey, SLOTS};
 use crate::call::method_name::MethodName;
 use crate::policy::admission::Criticality;
 use crate::{AttemptKind, Idempotency};
@@ -38,6 +38,8 @@ const IDEMPOTENCY_SHIFT: u32 = 10;
 const IDEMPOTENCY: u64 = 0b11 << IDEMPOTENCY_SHIFT;
 const SLOT_SHIFT: u32 = 12;
 const SLOT: u64 = 0b111 << SLOT_SHIFT;
+/// Every slot has its number in these bits.
+const _: () = assert!(SLOT >> SLOT_SHIFT == SLOTS as u64 - 1);
 /// Another attempt is in flight beside this hedge, and if it fails the policy has a further one.
 pub(crate) const MAY_LOSE: u64 = 1 << 15;
 /// With the default as zero.

@@ -16,7 +16,7 @@ static SHARED: SharedPool<Pin<Box<Waiting>>> = SharedPool::new(|_| ());
 
 pin_project! {
     /// What a call needs once its first attempt was pending. Allocated with the first such call,
-    /// and reused by a later one on the same thread.
+    /// and reused by a later one.
     pub(super) struct Waiting {
         // When the first attempt was first pending.
         began: Instant,
@@ -43,7 +43,7 @@ impl Waiting {
         waiting
     }
 
-    /// The call is over: a later one on this thread reuses the memory.
+    /// The call is over: a later one reuses the memory.
     pub(super) fn give_back(mut waiting: Pin<Box<Self>>) {
         waiting.as_mut().project().timer.set(Timer::default());
         // A thread that is shutting down frees it.

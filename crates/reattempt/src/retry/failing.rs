@@ -41,7 +41,7 @@ pub(super) enum Next {
 }
 
 pin_project! {
-    /// Allocated with the first failure, and reused by a later call on the same thread.
+    /// Allocated with the first failure, and reused by a later call.
     #[derive(Default)]
     pub(super) struct Failing {
         pub(super) driver: RetryDriver,
@@ -62,7 +62,7 @@ impl Failing {
         spare.unwrap_or_else(|| Box::pin(Self::default()))
     }
 
-    /// The call is over: a later one on this thread reuses the memory.
+    /// The call is over: a later one reuses the memory.
     pub(super) fn give_back(mut failing: Pin<Box<Self>>) {
         // Dropped here: a waiter is user code, which may drop another call.
         failing.set(Self::default());

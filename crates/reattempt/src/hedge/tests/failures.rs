@@ -87,6 +87,26 @@ async fn a_hedges_failure_does_not_end_the_call_if_others_can_succeed() {
     assert_eq!(send(&three(), &probe).await.0, Told::Answer(1));
 }
 
+/// A probe of an ejected backend is a hedge: what replaces a failed attempt goes to a healthy one.
+#[tokio::test(start_paused = true)]
+async fn the_replacement_of_a_failed_hedge_may_not_lose() {
+    let probe = probe([
+        attempt(1).after(ms(100)),
+        attempt(2)
+            .fails(KV_LOCKED)
+            .transparently(Transparent::Once)
+            .after(ms(1)),
+        attempt(3).hangs(),
+        attempt(4).hangs(),
+    ]);
+    assert_eq!(send(&three(), &probe).await.0, Told::Answer(1));
+    let calls = probe.log().calls();
+    let sent = calls.iter().map(|call| &call.context);
+    let sent: Vec<_> = sent.map(|it| (it.kind(), it.may_lose())).collect();
+    let (hedge, replacement) = (AttemptKind::Hedge, AttemptKind::Transparent);
+    assert_eq!(sent[1..3], [(hedge, true), (replacement, false)]);
+}
+
 /// R61: uses the next planned hedge, uncounted.
 #[tokio::test(start_paused = true)]
 async fn a_refused_stream_is_retried_beyond_the_maximum() {
