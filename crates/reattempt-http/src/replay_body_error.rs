@@ -63,3 +63,20 @@ fn cancel() -> Option<&'static (dyn std::error::Error + 'static)> {
     #[cfg(not(feature = "h2"))]
     None
 }
+
+#[cfg(all(test, feature = "h2"))]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_request_that_this_side_ends_is_reset_as_cancelled() {
+        let errors: [Box<dyn Error>; 2] = [CallOver.into(), ReplayBodyError::Abandoned.into()];
+        for error in errors {
+            let source = error.source().and_then(|source| source.downcast_ref());
+            let reason = source.and_then(h2::Error::reason);
+            assert_eq!(reason, Some(h2::Reason::CANCEL), "{error}");
+        }
+    }
+}

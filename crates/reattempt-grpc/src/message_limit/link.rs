@@ -92,3 +92,36 @@ impl Drop for CallSide {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message_limit::MessageSide;
+
+    /// On two threads the response may end just before the call sees the message.
+    #[test]
+    fn a_message_that_no_call_takes_ends_its_request() {
+        let cx = Context::from_waker(Waker::noop());
+        for is_done_first in [true, false] {
+            let link = Link::default();
+            let mut call = CallSide::new(link.clone());
+            let trip = || {
+                link.trip(MessageTooLong {
+                    side: MessageSide::Request,
+                    bytes: 5,
+                    limit: 3,
+                });
+            };
+            if is_done_first {
+                call.done();
+                assert!(!link.poll_over(&cx), "the request goes on");
+                trip();
+            } else {
+                trip();
+                assert!(!link.poll_over(&cx), "the call ends first");
+                call.done();
+            }
+            assert!(link.poll_over(&cx));
+        }
+    }
+}
