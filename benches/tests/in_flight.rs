@@ -9,17 +9,17 @@ const TIMER: u64 = size_of::<tokio::time::Sleep>() as u64;
 #[cfg(target_pointer_width = "64")]
 const PINS: [(&str, u64, u64); 12] = [
     ("no layers", 40, 1),
-    ("no policy", TIMER + 3193, 10),
-    ("retried, attempt out", TIMER + 3193, 10),
-    ("retried, in back-off", 2 * TIMER + 4145, 14),
-    ("hedged, 1 attempt out", 2 * TIMER + 3225, 11),
-    ("hedged, 3 attempts out", TIMER + 4209, 17),
+    ("no policy", TIMER + 3201, 10),
+    ("retried, attempt out", TIMER + 3201, 10),
+    ("retried, in back-off", 2 * TIMER + 4161, 15),
+    ("hedged, 1 attempt out", 2 * TIMER + 3201, 11),
+    ("hedged, 3 attempts out", TIMER + 4217, 17),
     ("inline: no policy", TIMER + 2229, 7),
     ("inline: retried", TIMER + 2229, 7),
-    ("inline: in back-off", 2 * TIMER + 3181, 11),
-    ("inline: hedged", 2 * TIMER + 2485, 9),
+    ("inline: in back-off", 2 * TIMER + 3189, 12),
+    ("inline: hedged", 2 * TIMER + 2461, 9),
     ("key-value: six layers", TIMER + 504, 2),
-    ("key-value: hedged", TIMER + 392, 3),
+    ("key-value: hedged", TIMER + 368, 3),
 ];
 
 #[cfg(target_pointer_width = "64")]

@@ -23,10 +23,16 @@ use pin_project_lite::pin_project;
 use tokio::task::unconstrained;
 use tokio::time::Sleep;
 
+use crate::call::{Pool, SharedPool};
+
 thread_local! {
+    static SPARE: Pool<Pin<Box<Timer>>> = const { Pool::new(|| &SHARED) };
+
     /// What the timer that this thread polled last does, if it is still armed.
     static ARMED: Cell<Option<Wakes>> = const { Cell::new(None) };
 }
+
+static SHARED: SharedPool<Pin<Box<Timer>>> = SharedPool::new(|_| ());
 
 /// An armed timer wakes this waker at this instant.
 #[derive(Clone, Copy)]
@@ -123,4 +129,49 @@ impl Timer {
         }));
         polled
     }
+}
+
+/// A timer in memory of its own, which it takes when it is set, and which a later one reuses.
+#[derive(Default)]
+pub(crate) struct BoxedTimer(Option<Pin<Box<Timer>>>);
+
+impl BoxedTimer {
+    /// The instant that it is for, if it was set.
+    pub(crate) fn at(&self) -> Option<Instant> {
+        let sleep = self.0.as_ref()?.sleep.as_ref()?;
+        Some(sleep.deadline().into_std())
+    }
+
+    /// As [`Timer::set_to`].
+    pub(crate) fn set_to(&mut self, at: Instant) {
+        let spare = || SPARE.try_with(Pool::take).ok().flatten();
+        let timer = self
+            .0
+            .get_or_insert_with(|| spare().unwrap_or_else(|| Box::pin(Timer::default())));
+        timer.as_mut().set_to(at);
+    }
+
+    /// As [`Timer::poll`].
+    pub(crate) fn poll(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.0 {
+            Some(timer) => timer.as_mut().poll(owner, cx),
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for BoxedTimer {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(timer) = self.0.take() {
+            give_back(timer);
+        }
+    }
+}
+
+#[inline(never)]
+fn give_back(mut timer: Pin<Box<Timer>>) {
+    timer.set(Timer::default());
+    // A thread that is shutting down frees it.
+    let _ = SPARE.try_with(|spare| spare.put(timer));
 }

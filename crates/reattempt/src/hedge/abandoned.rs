@@ -8,9 +8,7 @@ use crate::HasCallContext;
 use tower_service::Service;
 
 use super::future::{HedgeFuture, State, StateProj};
-use super::hedging::Beside;
 use super::settle::fed;
-use super::waiting::Waiting;
 use crate::clock;
 use crate::policy::AttemptEnd;
 
@@ -33,11 +31,6 @@ where
         if let StateProj::First { policy, beside, .. } = self.as_mut().project().state.project() {
             fed(policy, 1, beside.began(), AttemptEnd::Dropped);
             effects.cancelled(Some(stopped));
-            if matches!(beside, Beside::Waits(_)) {
-                if let Beside::Waits(waiting) = std::mem::replace(beside, Beside::Nothing) {
-                    Waiting::give_back(waiting);
-                }
-            }
         }
         if let Some(call) = self.call() {
             for (context, sent) in call.hedging.flights() {

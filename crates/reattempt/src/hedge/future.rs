@@ -13,8 +13,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::Config;
-use super::hedging::{Beside, Hedging};
-use super::waiting::Waiting;
+use super::hedging::{Beside, Hedging, Waiting};
 use crate::clock;
 use crate::policy::HedgeView;
 use crate::poll::{as_poll, polled_after_completion};
@@ -149,10 +148,9 @@ fn waited<H>(policy: &HedgePolicy, beside: &mut Beside<H>) {
     if let Beside::Waits(waiting) = std::mem::replace(beside, Beside::Nothing) {
         if policy.learns() {
             let now = clock::now();
-            let took = now.saturating_duration_since(waiting.began());
+            let took = now.saturating_duration_since(waiting.began);
             policy.delay().first_succeeded(took, now);
         }
-        Waiting::give_back(waiting);
     }
 }
 
@@ -190,7 +188,7 @@ where
             *beside = Beside::Waits(Waiting::new(now, first));
         }
         if let Beside::Waits(waiting) = beside {
-            if !waiting.as_mut().poll_first(owner, cx) {
+            if !waiting.poll(owner, cx) {
                 return None;
             }
         }

@@ -11,17 +11,41 @@ use tower_service::Service;
 
 use super::Config;
 use super::future::Outcome;
-use super::waiting::Waiting;
 use crate::recovery::{Source, past};
+use crate::timer::BoxedTimer;
 
 /// What a call keeps beside its first attempt.
 pub(super) enum Beside<H> {
     /// The first attempt has not been pending.
     Nothing,
     /// No hedge has been due.
-    Waits(Pin<Box<Waiting>>),
+    Waits(Waiting),
     /// A hedge was due.
     Runs(Box<H>),
+}
+
+/// A first attempt that was pending.
+pub(super) struct Waiting {
+    /// When it was first pending.
+    pub(super) began: Instant,
+    /// For the first hedge, if one is planned.
+    pub(super) timer: BoxedTimer,
+}
+
+impl Waiting {
+    /// The first attempt is pending from this instant on, and the first hedge is due at the other.
+    pub(super) fn new(began: Instant, first: Option<Instant>) -> Self {
+        let mut timer = BoxedTimer::default();
+        if let Some(first) = first {
+            timer.set_to(first);
+        }
+        Self { began, timer }
+    }
+
+    /// True when the first hedge is due.
+    pub(super) fn poll(&mut self, owner: usize, cx: &mut Context<'_>) -> bool {
+        self.timer.at().is_some() && self.timer.poll(owner, cx).is_ready()
+    }
 }
 
 /// What a call keeps once a hedge was due or its first attempt failed.
@@ -33,7 +57,7 @@ pub(super) struct Hedging<S: Service<Req>, Req> {
     /// Of failed attempts that are retried, until it is known whether a newer configuration moved
     /// the key.
     pub(super) waiters: Vec<(CallContext, ConfigWaiter)>,
-    waiting: Option<Pin<Box<Waiting>>>,
+    timer: BoxedTimer,
 }
 
 /// A call while attempts may run side by side.
@@ -66,7 +90,7 @@ impl<S: Service<Req>, Req> Beside<Hedging<S, Req>> {
     pub(super) fn began(&self) -> Option<Instant> {
         match self {
             Self::Nothing => None,
-            Self::Waits(waiting) => Some(waiting.began()),
+            Self::Waits(waiting) => Some(waiting.began),
             Self::Runs(hedging) => hedging.driver.machine.began(),
         }
     }
@@ -80,21 +104,22 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         idempotency: Idempotency,
     ) -> Box<Self> {
         let mut driver = HedgeDriver::new(policy, idempotency);
-        let waiting = match beside {
+        let timer = match beside {
             Beside::Runs(hedging) => return hedging,
-            Beside::Waits(waiting) => Some(waiting),
-            Beside::Nothing => None,
+            Beside::Waits(waiting) => {
+                driver
+                    .machine
+                    .pending_since(waiting.began, waiting.timer.at());
+                waiting.timer
+            }
+            Beside::Nothing => BoxedTimer::default(),
         };
-        if let Some(waiting) = &waiting {
-            let (began, first) = (waiting.began(), waiting.first());
-            driver.machine.pending_since(began, first);
-        }
         Box::new(Self {
             driver,
             others: Vec::new(),
             last: None,
             waiters: Vec::new(),
-            waiting,
+            timer,
         })
     }
 
@@ -141,15 +166,8 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
 
     /// True when the instant has come.
     pub(super) fn poll_sleep(&mut self, at: Instant, owner: usize, cx: &mut Context<'_>) -> bool {
-        let mut waiting = self.waiting(at).as_mut();
-        waiting.as_mut().set_to(at);
-        waiting.poll(owner, cx).is_ready()
-    }
-
-    fn waiting(&mut self, at: Instant) -> &mut Pin<Box<Waiting>> {
-        // Of one that is made here only the timer is used.
-        self.waiting
-            .get_or_insert_with(|| Waiting::new(at, Some(at)))
+        self.timer.set_to(at);
+        self.timer.poll(owner, cx).is_ready()
     }
 
     /// Nothing more is sent: keeps only this failure, and waits for the deadline.
@@ -158,26 +176,13 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         self.others = Vec::new();
         self.waiters = Vec::new();
         match deadline {
-            Some(deadline) => {
-                let at = past(deadline);
-                self.waiting(at).as_mut().set_to(at);
-            }
-            None => self.waiting = None,
+            Some(deadline) => self.timer.set_to(past(deadline)),
+            None => self.timer = BoxedTimer::default(),
         }
     }
 
     /// Ready when the call ends by itself.
     pub(super) fn poll_expired(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.waiting {
-            Some(waiting) => waiting.as_mut().poll(owner, cx),
-            None => Poll::Ready(()),
-        }
-    }
-
-    /// The call is over.
-    pub(super) fn over(self) {
-        if let Some(waiting) = self.waiting {
-            Waiting::give_back(waiting);
-        }
+        self.timer.poll(owner, cx)
     }
 }

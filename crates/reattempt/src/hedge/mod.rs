@@ -48,7 +48,6 @@ mod settle;
 #[cfg(test)]
 mod tests;
 mod unclaimed;
-mod waiting;
 
 use std::fmt;
 use std::marker::PhantomPinned;

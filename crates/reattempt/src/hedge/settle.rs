@@ -202,7 +202,7 @@ where
             }
             this.config.settings.effects(&context).cancelled(None);
         }
-        hedging.over();
+        drop(hedging);
         this.source.shed();
     }
 

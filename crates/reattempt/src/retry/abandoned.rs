@@ -32,7 +32,7 @@ where
                 }
                 effects.cancelled(Some(stopped));
                 match sent {
-                    Sent::First | Sent::Observed | Sent::Passed => return effects.ended(stopped),
+                    Sent::First | Sent::Limited | Sent::Passed => return effects.ended(stopped),
                     Sent::Again(failing) => (failing, None),
                     Sent::Holding(both) => (&mut both.0, None),
                 }
@@ -44,7 +44,7 @@ where
                     if ended.is_none() {
                         // The panic may be of the same user: a second one would abort the process.
                         drop(catch_unwind(AssertUnwindSafe(|| {
-                            failing.as_mut().driver().unsent(effects.throttle());
+                            failing.driver.unsent(effects.throttle());
                             effects.ended(stopped);
                         })));
                     }
@@ -54,7 +54,7 @@ where
                 Next::Expire => return,
                 // A late gate was reached. What goes on at once does so in the same poll.
                 Next::Late | Next::AtOnce => {
-                    return effects.unsent(failing.as_mut().driver(), stopped);
+                    return effects.unsent(&mut failing.driver, stopped);
                 }
                 Next::Wait | Next::Yield | Next::Ready => (failing, None),
             },
@@ -64,7 +64,7 @@ where
             asked.failed.stop(stopped);
             effects.record(&mut asked.failed.record);
         }
-        failing.as_mut().driver().unsent(effects.throttle());
+        failing.driver.unsent(effects.throttle());
         effects.ended(stopped);
     }
 }
@@ -73,8 +73,7 @@ impl<F, O> State<F, O> {
     fn name(&self) -> &'static str {
         match self {
             Self::InFlight { sent, .. } => match sent {
-                Sent::First => "First",
-                Sent::Observed => "Observed",
+                Sent::First | Sent::Limited => "First",
                 Sent::Again(_) | Sent::Holding(_) => "Again",
                 Sent::Passed => "Passed",
             },

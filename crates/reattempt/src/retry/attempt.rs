@@ -34,7 +34,7 @@ where
         outcome: Outcome<S, Req>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let (failing, held) = match sent {
-            Sent::First | Sent::Observed | Sent::Passed => (None, None),
+            Sent::First | Sent::Limited | Sent::Passed => (None, None),
             Sent::Again(failing) => (Some(failing), None),
             Sent::Holding(both) => (Some(both.0), Some(both.1)),
         };
@@ -55,9 +55,9 @@ where
     /// as a drop does.
     pub(super) fn settling(
         mut state: Pin<&mut State<S::Future, Outcome<S, Req>>>,
-        mut failing: Pin<Box<Failing>>,
-    ) -> &mut Pin<Box<Failing>> {
-        failing.as_mut().then(Next::Settle);
+        mut failing: Box<Failing>,
+    ) -> &mut Failing {
+        failing.next = Next::Settle;
         let kept = None;
         state.set(State::Between { failing, kept });
         match state.project() {
@@ -73,14 +73,14 @@ where
         mut self: Pin<&mut Self>,
         verdict: Verdict,
         outcome: Outcome<S, Req>,
-        failing: Option<Pin<Box<Failing>>>,
+        failing: Option<Box<Failing>>,
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let this = self.as_mut().project();
         let failing = failing.unwrap_or_else(Failing::take);
         let failing = Self::settling(this.state, failing);
         let failure = verdict.failure();
-        failing.as_mut().failed(failure);
+        failing.failure = failure.copied();
         let settings = &this.config.settings;
         this.source.describe(settings.service);
         let effects = settings.effects(this.source.context_mut());
@@ -95,16 +95,14 @@ where
         }
         let context = this.source.context_mut();
         if facts.report.config_coming {
-            facts.config_moved = failing.as_mut().has_moved(context);
+            facts.config_moved = failing.has_moved(context);
         }
         let strategy = this.config.strategy(context);
         let effects = settings.effects(context);
-        let mut failed = FailedAttempt::new(&facts, &verdict);
-        let Some(failed) = &mut failed else {
+        let Some(mut failed) = FailedAttempt::new(&facts, &verdict) else {
             return ControlFlow::Break(outcome);
         };
-        let driver = failing.as_mut().driver();
-        let action = effects.failed(driver, failed, strategy);
+        let action = effects.failed(&mut failing.driver, &mut failed, strategy);
         self.act(action, outcome, held)
     }
 
@@ -116,74 +114,70 @@ where
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
         let mut this = self.project();
-        let settling = this.state.as_mut().project_replace(State::Done);
-        let StateOwned::Between { mut failing, .. } = settling else {
+        let StateProj::Between { failing, kept } = this.state.as_mut().project() else {
             polled_after_completion("RetryFuture")
         };
-        let kept = match action {
+        match action {
             Action::Return(surface) => {
-                Failing::give_back(failing);
                 let held = held.filter(|_| surface == Surface::Held);
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
             Action::Expire(surface) => {
                 let deadline = this.source.context_mut().deadline();
-                failing.as_mut().leave(Next::Expire, deadline.map(past));
+                failing.leave(Next::Expire, deadline.map(past));
                 this.source.shed();
                 let held = held.filter(|_| surface == Surface::Held);
-                Some(held.unwrap_or(outcome))
+                *kept = Some(held.unwrap_or(outcome));
             }
             Action::Ask(asked) => {
-                let deciding = Box::new(Deciding {
-                    asked,
-                    outcome,
-                    failing,
-                    held,
-                });
-                this.state.set(State::Deciding { deciding });
-                return ControlFlow::Continue(());
+                if let StateOwned::Between { failing, .. } =
+                    this.state.as_mut().project_replace(State::Done)
+                {
+                    let deciding = Box::new(Deciding {
+                        asked,
+                        outcome,
+                        failing,
+                        held,
+                    });
+                    this.state.set(State::Deciding { deciding });
+                }
             }
             Action::Wait(wait) => {
-                let kept = match wait.keep {
-                    Keep::New => Some(outcome),
+                match wait.keep {
+                    Keep::New => *kept = Some(outcome),
                     Keep::Held => {
                         drop(outcome);
-                        held
+                        *kept = held;
                     }
-                    Keep::Error => outcome.is_err().then_some(outcome),
-                };
-                failing.as_mut().wait(&wait);
-                let context = this.source.context_mut();
-                let attempt = context.attempt();
-                failing.as_mut().then(match wait.until {
+                    Keep::Error if outcome.is_err() => *kept = Some(outcome),
+                    Keep::Error => drop(outcome),
+                }
+                failing.wait(&wait);
+                let attempt = this.source.context_mut().attempt();
+                failing.next = match wait.until {
                     Some(_) => Next::Wait,
                     None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
                     None => Next::AtOnce,
-                });
+                };
                 // After the response was dropped, which may end the request in the transport.
                 if let Source::Template { request, .. } = &mut *this.source {
                     request.attempt_over(attempt);
                 }
-                kept
             }
-        };
-        this.state.set(State::Between { failing, kept });
+        }
         ControlFlow::Continue(())
     }
 
     /// The service failed before it was ready again. The server's own failure is returned first.
     pub(super) fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {
-        let mut this = self.project();
-        match this.state.as_mut().project_replace(State::Done) {
-            StateOwned::Between {
-                mut failing, kept, ..
-            } => {
-                let effects = this.config.settings.effects(this.source.context_mut());
-                effects.unsent(failing.as_mut().driver(), StopReason::Fatal);
-                kept.unwrap_or(Err(error))
-            }
-            _ => Err(error),
-        }
+        let this = self.project();
+        let StateProj::Between { failing, kept } = this.state.project() else {
+            return Err(error);
+        };
+        failing.next = Next::Settle;
+        let effects = this.config.settings.effects(this.source.context_mut());
+        effects.unsent(&mut failing.driver, StopReason::Fatal);
+        kept.take().unwrap_or(Err(error))
     }
 
     /// The service is ready: send the next attempt, unless the deadline has passed.
@@ -191,7 +185,7 @@ where
         let mut this = self.project();
         // The state stays until the attempt is sent, so that a panic of the service or of the
         // observer ends the call as a drop does.
-        let (StateProj::Between { failing, kept, .. }, Source::Template { request, service }) =
+        let (StateProj::Between { failing, kept }, Source::Template { request, service }) =
             (this.state.as_mut().project(), &mut *this.source)
         else {
             polled_after_completion("RetryFuture")
@@ -210,18 +204,18 @@ where
             (Resume::Expire, false) => {
                 // Its timers fire at the next tick of the clock.
                 let tick = context.deadline().map(|deadline| deadline.at);
-                failing.as_mut().leave(Next::Late, tick);
+                failing.leave(Next::Late, tick);
                 return ControlFlow::Continue(());
             }
             (Resume::Expire, true) => {
-                effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
+                effects.unsent(&mut failing.driver, StopReason::Deadline);
                 let expired = context.deadline().map(past);
-                failing.as_mut().leave(Next::Expire, expired);
+                failing.leave(Next::Expire, expired);
                 this.source.shed();
                 return ControlFlow::Continue(());
             }
             (Resume::Return, true) => {
-                effects.unsent(failing.as_mut().driver(), StopReason::Deadline);
+                effects.unsent(&mut failing.driver, StopReason::Deadline);
                 return kept
                     .take()
                     .map_or(ControlFlow::Continue(()), ControlFlow::Break);
@@ -247,11 +241,11 @@ where
             // itself is sent, as the last attempt.
             if let Some(kept) = kept.take() {
                 let effects = this.config.settings.effects(context);
-                effects.unsent(failing.as_mut().driver(), StopReason::NotReplayable);
+                effects.unsent(&mut failing.driver, StopReason::NotReplayable);
                 return ControlFlow::Break(kept);
             }
         }
-        failing.as_mut().driver().sent();
+        failing.driver.sent();
         context.start_attempt(number, kind);
         this.config.settings.observer.attempt_sent(context);
         let future = match copy {
@@ -270,18 +264,15 @@ where
                 }
             }
         };
-        let in_flight = State::InFlight {
-            future: Some(future),
-            sent: Sent::Passed,
-        };
-        let before = this.state.as_mut().project_replace(in_flight);
-        if let (StateOwned::Between { failing, kept }, StateProj::InFlight { sent, .. }) =
-            (before, this.state.project())
+        if let StateOwned::Between { failing, kept } =
+            this.state.as_mut().project_replace(State::Done)
         {
-            *sent = match kept.filter(|_| holds) {
-                Some(kept) => Sent::Holding(Box::new((failing, kept))),
-                None => Sent::Again(failing),
+            let (sent, _dropped) = match kept {
+                Some(kept) if holds => (Sent::Holding(Box::new((failing, kept))), None),
+                kept => (Sent::Again(failing), kept),
             };
+            let future = Some(future);
+            this.state.set(State::InFlight { future, sent });
         }
         ControlFlow::Continue(())
     }

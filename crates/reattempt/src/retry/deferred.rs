@@ -18,7 +18,7 @@ use crate::poll::polled_after_completion;
 pub(super) struct Deciding<O> {
     pub(super) asked: Box<Asked>,
     pub(super) outcome: O,
-    pub(super) failing: Pin<Box<Failing>>,
+    pub(super) failing: Box<Failing>,
     /// The failure that the strategy holds.
     pub(super) held: Option<O>,
 }
@@ -58,7 +58,7 @@ where
         let context = this.source.context_mut();
         let strategy = this.config.strategy(context);
         let effects = this.config.settings.effects(context);
-        let action = failing.as_mut().driver().decided(
+        let action = failing.driver.decided(
             &mut asked,
             clock::now(),
             decision,

@@ -70,7 +70,7 @@ pin_project! {
         Deciding { deciding: Box<Deciding<O>> },
         /// An attempt failed: it is settled, and another one follows, or the deadline.
         Between {
-            failing: Pin<Box<Failing>>,
+            failing: Box<Failing>,
             // The failure that a gate still ahead may return.
             kept: Option<O>,
         },
@@ -83,14 +83,21 @@ pin_project! {
 pub(super) enum Sent<O> {
     /// A first attempt: its success ends the call and leaves no record.
     First,
-    /// A first attempt whose success is looked at.
-    Observed,
+    /// A first attempt whose policy limits each attempt, which a layer below has to do.
+    Limited,
     /// An attempt after failures.
-    Again(Pin<Box<Failing>>),
+    Again(Box<Failing>),
     /// The same, and the strategy holds one of the failures.
-    Holding(Box<(Pin<Box<Failing>>, O)>),
+    Holding(Box<(Box<Failing>, O)>),
     /// A call on which another recovery layer acts, or none.
     Passed,
+}
+
+impl<O> Sent<O> {
+    #[inline]
+    pub(super) const fn first(limited: bool) -> Self {
+        if limited { Self::Limited } else { Self::First }
+    }
 }
 
 impl<S, C, Req> Future for RetryFuture<S, C, Req>
@@ -126,7 +133,8 @@ where
             return Poll::Pending;
         };
         let context = this.source.context_mut();
-        let verdict = this.config.settings.classify(outcome.as_ref(), context);
+        let settings = &this.config.settings;
+        let verdict = settings.classify(outcome.as_ref(), context);
         if verdict.failure().is_some() {
             let outcome = ready!(polled);
             return as_poll(self.failed_first(verdict, outcome, cx));
@@ -195,8 +203,10 @@ where
 
     /// The call has its outcome.
     fn over(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
-        let mut this = self.project();
-        this.state.set(State::Done);
+        let this = self.project();
+        if let StateOwned::Between { failing, .. } = this.state.project_replace(State::Done) {
+            Failing::give_back(failing);
+        }
         this.source.release();
         outcome
     }
@@ -238,31 +248,31 @@ where
                 }
                 StateProj::Between { failing, kept } => match failing.next {
                     Next::Wait => {
-                        if ready!(failing.as_mut().poll_wait(owner, cx)) {
+                        if ready!(failing.poll_wait(owner, cx)) {
                             let settings = &this.config.settings;
                             let effects = settings.effects(this.source.context_mut());
                             effects.waited_until(clock::now());
                             // No delay is left, so other tasks run once: a configuration that is
                             // always newer must not hold up the deadline.
-                            failing.as_mut().then(Next::Yield);
+                            failing.next = Next::Yield;
                         } else {
-                            failing.as_mut().then(Next::Ready);
+                            failing.next = Next::Ready;
                         }
                         ControlFlow::Continue(())
                     }
                     Next::Yield => {
-                        failing.as_mut().then(Next::Ready);
+                        failing.next = Next::Ready;
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
                     Next::Late => {
-                        ready!(failing.as_mut().poll_wait(owner, cx));
-                        failing.as_mut().then(Next::AtOnce);
+                        ready!(failing.poll_wait(owner, cx));
+                        failing.next = Next::AtOnce;
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
                     Next::Expire => {
-                        ready!(failing.as_mut().poll_wait(owner, cx));
+                        ready!(failing.poll_wait(owner, cx));
                         let Some(kept) = kept.take() else {
                             polled_after_completion("RetryFuture")
                         };
@@ -280,7 +290,7 @@ where
                                 ControlFlow::Break(self.as_mut().broken(error))
                             }
                             Poll::Pending => {
-                                failing.as_mut().then(Next::Ready);
+                                failing.next = Next::Ready;
                                 return Poll::Pending;
                             }
                         }

@@ -165,7 +165,7 @@ where
             .take_up::<S::Response, S::Error>(request.context_mut(), natural);
         if let First::Sent {
             may_follow: true,
-            observed,
+            limited,
         } = sent
         {
             if let Some(copy) = request.replay(&FIRST) {
@@ -175,11 +175,7 @@ where
                 return RetryFuture {
                     state: State::InFlight {
                         future: Some(future),
-                        sent: if observed {
-                            Sent::Observed
-                        } else {
-                            Sent::First
-                        },
+                        sent: Sent::first(limited),
                     },
                     source: Source::Template { request, service },
                     config: Arc::clone(&self.config),
@@ -202,8 +198,8 @@ enum First {
     Sent {
         /// Whether another attempt could follow.
         may_follow: bool,
-        /// Its success is looked at too.
-        observed: bool,
+        /// The policy limits each attempt, which a layer below has to do.
+        limited: bool,
     },
 }
 
@@ -224,10 +220,10 @@ impl<S, C> Retry<S, C> {
         let context = context.share();
         let sent = match first {
             First::Claimed | First::Left => Sent::Passed,
-            First::Sent { .. } => {
+            First::Sent { limited, .. } => {
                 let service = self.config.settings.service;
                 context.describe(|| request.subject().of_service(service));
-                Sent::Observed
+                Sent::first(limited)
             }
         };
         let future = Some(self.inner.call(request));
@@ -254,7 +250,7 @@ impl<C> Config<C> {
             claim(context, natural);
             return First::Sent {
                 may_follow: true,
-                observed: false,
+                limited: false,
             };
         }
         let may_force = self.settings.classifier.may_force();
@@ -295,9 +291,7 @@ impl<C> Config<C> {
             .if_timeout_ignored(has_deadline, has_timeout);
         First::Sent {
             may_follow: may_force || may_follow(strategy),
-            // A policy's attempt timeout is enforced by a layer below: after the attempt it
-            // is checked whether there is one.
-            observed: policy.is_some_and(|policy| policy.attempt_timeout().is_some()),
+            limited: policy.is_some_and(|policy| policy.attempt_timeout().is_some()),
         }
     }
 
