@@ -83,9 +83,9 @@ const HTTP_PINS: [(&str, u64); 3] = [
 
 /// The same for the pushback of a failed response, with the loop.
 const PUSHBACK_PINS: [(&str, u64); 4] = [
-    ("retry-after-seconds", 382),
-    ("retry-after-date", 1207),
-    ("retry-after-absent", 298),
+    ("retry-after-seconds", 362),
+    ("retry-after-date", 763),
+    ("retry-after-absent", 277),
     ("grpc-pushback", 252),
 ];
 

@@ -1,7 +1,5 @@
 //! How classifier and reader of pushback find the settings of a call's route.
 
-use std::borrow::Cow;
-
 use http::Response;
 use reattempt::reason::UNKNOWN;
 use reattempt::{
@@ -32,22 +30,18 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
     }
 }
 
-fn in_force<'a>(layer: &'a HttpPushback, context: &CallContext) -> Cow<'a, HttpPushback> {
-    match HttpRoute::of(context).and_then(HttpRoute::pushback) {
-        Some(of_route) => Cow::Owned(of_route.over(layer)),
-        None => Cow::Borrowed(layer),
-    }
-}
-
 impl<B, E> ReadPushback<Response<B>, E> for HttpPushback {
     fn read(&self, outcome: Result<&Response<B>, &E>) -> Option<ServerPushback> {
         self.pushback(outcome.ok()?).valid()
     }
 
     fn read_in(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> FoundPushback {
-        match outcome {
-            Ok(response) if may_push_back(response) => in_force(self, context).pushback(response),
-            _ => FoundPushback::Absent,
+        let Some(response) = outcome.ok().filter(|response| may_push_back(response)) else {
+            return FoundPushback::Absent;
+        };
+        match HttpRoute::of(context).and_then(HttpRoute::pushback) {
+            Some(of_route) => of_route.over(self).pushback(response),
+            None => self.pushback(response),
         }
     }
 }

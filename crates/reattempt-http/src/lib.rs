@@ -68,6 +68,7 @@
 
 pub mod aws;
 mod by_route;
+mod calendar;
 pub mod policy;
 pub mod reasons;
 mod replay_body_error;

@@ -2,20 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-const DAY: u64 = 24 * 60 * 60;
+use crate::calendar::days;
 
-/// Days from 1970-01-01 to this day of the Gregorian calendar.
-fn days(year: u64, month: u64, day: u64) -> Option<u64> {
-    // Years start in March, so that a leap day is the last one.
-    let year = if month <= 2 {
-        year.checked_sub(1)?
-    } else {
-        year
-    };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year;
-    days.checked_sub(719_468)
-}
+const DAY: u64 = 24 * 60 * 60;
 
 /// The Gregorian date this many days after 1970-01-01.
 const fn date(days: u64) -> (u64, u64, u64) {
@@ -54,17 +43,17 @@ pub(super) fn read(text: &str) -> Option<SystemTime> {
     }
     let date = plain(date, '-', [4, 7], 8)?;
     let time = plain(time, ':', [2, 5], 6)?;
-    let part = |text: &str| text.parse::<u64>().ok();
+    let part = |text: &str| text.parse::<i64>().ok();
     let (year, month, day) = (part(&date[..4])?, part(&date[4..6])?, part(&date[6..])?);
     let (hour, minute, second) = (part(&time[..2])?, part(&time[2..4])?, part(&time[4..])?);
     // Leap seconds exist.
-    let right = (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second <= 60;
-    let days = right.then(|| days(year, month, day)).flatten()?;
-    let seconds = days * DAY + hour * 3600 + minute * 60 + second;
+    // Leap seconds exist.
+    let is_time = hour < 24 && minute < 60 && second <= 60;
+    let seconds = days(year, month, day).filter(|_| is_time)? * DAY as i64
+        + hour * 3600
+        + minute * 60
+        + second;
+    let seconds = u64::try_from(seconds).ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
@@ -128,6 +117,7 @@ mod tests {
             "19941106",
             "19941106T084937",
             "19941306T084937Z",
+            "19940230T084937Z",
             "19940006T084937Z",
             "19941100T084937Z",
             "19941106T244937Z",

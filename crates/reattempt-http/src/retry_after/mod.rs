@@ -1,6 +1,7 @@
 //! `Retry-After` and related headers: when the server allows the next attempt (RFC 9110, section
 //! 10.2.3).
 
+mod http_date;
 mod rate_limit;
 #[cfg(test)]
 mod tests;
@@ -202,7 +203,7 @@ impl HttpPushback {
     /// The delay that `retry-after-ms` or `Retry-After` asks for, uncapped and without jitter.
     #[must_use]
     pub fn delay(&self, headers: &HeaderMap) -> Option<Duration> {
-        self.words(headers, false).of_retry_after().delay()
+        self.words(headers, false).retry_after.delay()
     }
 
     /// What the response asks for.
@@ -212,13 +213,13 @@ impl HttpPushback {
         }
         let (status, headers) = (response.status().as_u16(), response.headers());
         let words = self.words(headers, self.rate_limits != Some(false));
-        words.of_retry_after().or(|| {
-            let reset = words.reset.or(|| words.x_reset);
+        words.retry_after.or(|| {
             let only_exhausted = self.only_exhausted == Some(true);
-            if reset == Word::Nothing || !rate_limit::ran_out(status, headers, only_exhausted) {
+            if words.reset == Word::Nothing || !rate_limit::ran_out(status, headers, only_exhausted)
+            {
                 return Word::Nothing;
             }
-            reset
+            words.reset
         })
     }
 

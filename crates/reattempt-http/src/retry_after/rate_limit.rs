@@ -1,11 +1,11 @@
 //! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 07) and its
 //! predecessor `X-RateLimit-Reset`.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName};
 
-use super::value::{digits, until_date};
+use super::value::{self, digits, until_date};
 
 static REMAINING: [HeaderName; 2] = [
     HeaderName::from_static("ratelimit-remaining"),
@@ -47,6 +47,5 @@ pub(super) fn until(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
         MILLIS_OF_A_MOMENT..NO_MOMENT => Duration::from_millis(number),
         _ => return Some(Duration::from_secs(number)),
     };
-    let now = now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Some(since_1970.saturating_sub(now))
+    Some(value::until(since_1970, now))
 }

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use reattempt::{CallContext, FoundPushback, ReadPushback};
 
 use super::*;
@@ -46,8 +47,48 @@ fn a_past_date_means_now_and_too_large_a_number_saturates() {
     ] {
         assert_eq!(after(before_1970), Some(Duration::ZERO), "{before_1970}");
     }
+    let leap_second = after("Fri, 30 Jun 1995 23:59:60 GMT");
+    assert_eq!(leap_second, after("Sat, 01 Jul 1995 00:00:00 GMT"));
+    assert!(leap_second.is_some());
     let huge = after("99999999999999999999999999");
     assert_eq!(huge, Some(Duration::from_secs(u64::MAX)));
+}
+
+const WEEKDAYS: [&str; 7] = [
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+proptest! {
+    /// Of 400 years, in all forms, and with every weekday, of which one is right.
+    #[test]
+    fn a_date_is_read_as_another_parser_reads_it(
+        year in 1970_u32..2370, month in 0_usize..12, day in 0..33, hour in 0..26, minute in 0..62,
+        second in 0..60,
+    ) {
+        let time = format!("{hour:02}:{minute:02}:{second:02}");
+        let month = MONTHS[month];
+        for weekday in WEEKDAYS {
+            let short = &weekday[..3];
+            for text in [
+                format!("{short}, {day:02} {month} {year} {time} GMT"),
+                format!("{weekday}, {day:02}-{month}-{:02} {time} GMT", year % 100),
+                format!("{short} {month} {day:2} {time} {year}"),
+            ] {
+                let expected = httpdate::parse_http_date(&text).ok();
+                let expected = expected.map(|at| at.duration_since(then()).unwrap_or_default());
+                prop_assert_eq!(after(&text), expected, "{}", text);
+            }
+        }
+    }
 }
 
 #[test]
@@ -61,6 +102,13 @@ fn junk_counts_as_absent() {
         "1e3",
         "10 s",
         "Sun, 99 Nov 1994 08:49:37 GMT",
+        "Mon, 06 Nov 1994 08:49:37 GMT",
+        "Sun, 06 nov 1994 08:49:37 GMT",
+        "Thu, 31 Nov 1994 08:49:37 GMT",
+        "Sun, 06 Nov 1994 24:49:37 GMT",
+        "Sun, 06 Nov 1994 08:60:37 GMT",
+        "Sun, 06 Nov 1994 08:49:61 GMT",
+        "Sun, 06 Nov 1994 08:49:37 UTC",
         "Thu, 99 Jan 1960 00:00:00 GMT",
         "Thu, 01 Jan 19é0 00:00:00 GMT",
         "Sat, 01 Jan 10000 00:00:00 GMT",

@@ -1,6 +1,8 @@
 //! Numbers and dates in header values.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::http_date;
 
 /// `1*DIGIT`, saturating.
 pub(super) fn digits(text: &[u8]) -> Option<u64> {
@@ -15,22 +17,12 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
 
 /// The time until this HTTP date; a date in the past means now.
 pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
-    let text = std::str::from_utf8(text).ok()?;
-    match httpdate::parse_http_date(text) {
-        Ok(date) => Some(date.duration_since(now()).unwrap_or_default()),
-        Err(_) => is_before_1970(text).then_some(Duration::ZERO),
-    }
+    let seconds = http_date::seconds(text)?.try_into().unwrap_or(0);
+    Some(until(Duration::from_secs(seconds), now))
 }
 
-/// Whether text that the date parser rejects is a date before 1970: the parser knows none. The
-/// Gregorian calendar repeats every 400 years, including weekdays, and so every 2000.
-fn is_before_1970(text: &str) -> bool {
-    // The position of the year in the two formats with a four-digit year.
-    let at = if text.ends_with(" GMT") { 12 } else { 20 };
-    let year = text.get(at..at + 4);
-    let Some(year) = year.and_then(|year| digits(year.as_bytes())) else {
-        return false;
-    };
-    let later = format!("{}{}{}", &text[..at], year + 2000, &text[at + 4..]);
-    httpdate::parse_http_date(&later).is_ok()
+/// The time until this instant.
+pub(super) fn until(since_1970: Duration, now: fn() -> SystemTime) -> Duration {
+    let now = now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_1970.saturating_sub(now)
 }

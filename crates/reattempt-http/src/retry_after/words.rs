@@ -27,20 +27,19 @@ pub(super) enum Word {
     After(Duration),
 }
 
-/// What the headers say that are read, by name.
-#[derive(Default)]
+/// What the headers say that are read.
+#[derive(Clone, Copy)]
 pub(super) struct Words {
-    amz: Word,
-    milliseconds: Word,
-    seconds: Word,
+    pub(super) retry_after: Word,
     pub(super) reset: Word,
-    pub(super) x_reset: Word,
 }
 
 impl Word {
     /// One more value of the same header: the longest valid one counts.
     fn add(&mut self, value: &HeaderValue, read: impl Fn(&[u8]) -> Option<Duration>) {
-        let read = read(value.as_bytes().trim_ascii());
+        let value = value.as_bytes();
+        // Servers' values have no space around them, because a transport trims it.
+        let read = read(value).or_else(|| read(value.trim_ascii()));
         *self = match (*self, read) {
             (Self::After(one), Some(other)) => Self::After(one.max(other)),
             (Self::After(one), None) | (_, Some(one)) => Self::After(one),
@@ -68,45 +67,41 @@ impl Word {
     }
 }
 
-impl Words {
-    pub(super) fn of_retry_after(&self) -> Word {
-        let milliseconds = || self.milliseconds;
-        self.amz.or(milliseconds).or(|| self.seconds)
-    }
-}
-
 impl HttpPushback {
     /// Reads all headers in one pass: a look-up of each name hashes it, which costs more than the
     /// pass over the few headers of a response.
     pub(super) fn words(&self, headers: &HeaderMap, rate_limits: bool) -> Words {
         let milliseconds = |text: &[u8]| digits(text).map(Duration::from_millis);
-        let mut words = Words::default();
+        let (mut amz, mut in_milliseconds, mut in_seconds) = <(Word, Word, Word)>::default();
+        let (mut reset, mut x_reset) = <(Word, Word)>::default();
         for (name, value) in headers {
             // Names are compared as such: their text would have to be found first.
             if *name == RETRY_AFTER {
                 if self.seconds != Some(false) {
-                    words.seconds.add(value, |text| {
+                    in_seconds.add(value, |text| {
                         let seconds = digits(text).map(Duration::from_secs);
                         seconds.or_else(|| until_date(text, self.wall_clock))
                     });
                 }
             } else if *name == RETRY_AFTER_MS {
                 if self.milliseconds != Some(false) {
-                    words.milliseconds.add(value, milliseconds);
+                    in_milliseconds.add(value, milliseconds);
                 }
             } else if *name == AMZ_RETRY_AFTER {
                 if self.amz == Some(true) {
-                    let amz = |text: &[u8]| milliseconds(text).map(|asked| asked.min(MOST_AMZ));
-                    words.amz.add(value, amz);
+                    amz.add(value, |text| Some(milliseconds(text)?.min(MOST_AMZ)));
                 }
             } else if rate_limits && *name == RATE_LIMIT_RESET {
                 let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
-                words.reset.add(value, until);
+                reset.add(value, until);
             } else if rate_limits && *name == X_RATE_LIMIT_RESET {
                 let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
-                words.x_reset.add(value, until);
+                x_reset.add(value, until);
             }
         }
-        words
+        Words {
+            retry_after: amz.or(|| in_milliseconds).or(|| in_seconds),
+            reset: reset.or(|| x_reset),
+        }
     }
 }
