@@ -37,10 +37,13 @@ impl ErrorMaps {
     }
 
     /// Stores the map that this node sent. Replaces an earlier one, even by a lower revision: the
-    /// node's latest map applies.
+    /// node's latest map applies. Nodes with equal maps share one, as those of one server version
+    /// do, so that the name of a node that left the cluster takes little memory.
     pub fn insert(&self, node: Backend, map: impl Into<Arc<ErrorMap>>) {
+        let map = map.into();
         let mut nodes = self.0.nodes.write().unwrap_or_else(PoisonError::into_inner);
-        nodes.insert(node, map.into());
+        let equal = nodes.values().find(|kept| **kept == map).cloned();
+        nodes.insert(node, equal.unwrap_or(map));
     }
 
     /// Removes a node's map.

@@ -180,6 +180,9 @@ impl CallState {
 
     /// A layer above may call this at any time, so it is one atomic step.
     pub(crate) fn stop(&self, stopped: StopReason) {
+        if self.stopped() == Some(stopped) {
+            return;
+        }
         let _ = self
             .progress
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |progress| {

@@ -99,10 +99,11 @@ where
         }
         let strategy = this.config.strategy(context);
         let effects = settings.effects(context);
-        let Some(mut failed) = FailedAttempt::new(&facts, &verdict) else {
+        let mut failed = FailedAttempt::new(&facts, &verdict);
+        let Some(failed) = &mut failed else {
             return ControlFlow::Break(outcome);
         };
-        let action = effects.failed(&mut failing.driver, &mut failed, strategy);
+        let action = effects.failed(&mut failing.driver, failed, strategy);
         self.act(action, outcome, held)
     }
 

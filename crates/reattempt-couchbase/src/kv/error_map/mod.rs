@@ -39,7 +39,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// );
 /// # Ok::<_, reattempt::config::Faults>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorMap {
     version: u64,
     revision: u64,

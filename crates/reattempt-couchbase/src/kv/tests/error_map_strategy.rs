@@ -221,3 +221,16 @@ async fn the_specification_is_that_of_the_node_that_answered() {
     maps.remove(&Backend::new("n1:11210"));
     assert!(maps.of(Some(&Backend::new("n1:11210"))).is_none());
 }
+
+#[test]
+fn nodes_with_equal_maps_share_one() {
+    let maps = ErrorMaps::new();
+    let node = |number| Backend::new(format!("n{number}:11210"));
+    (0..3).for_each(|number| maps.insert(node(number), specs()));
+    let of = |number| maps.of(Some(&node(number))).unwrap();
+    assert!(Arc::ptr_eq(&of(0), &of(1)) && Arc::ptr_eq(&of(1), &of(2)));
+    let other = ErrorMap::parse(br#"{"version":2,"revision":9,"errors":{}}"#).unwrap();
+    maps.insert(node(1), other);
+    assert_eq!(of(1).revision(), 9);
+    assert!(Arc::ptr_eq(&of(0), &of(2)), "the others keep theirs");
+}

@@ -47,6 +47,6 @@ impl CallLog {
         record.stopped = Some(StopReason::Committed);
         let mut backends = self.backends.iter().rev();
         record.backend = backends.find(|(n, _)| *n == number).map(|(_, b)| b.clone());
-        self.info.push(record, None);
+        self.info.push(&record, None);
     }
 }

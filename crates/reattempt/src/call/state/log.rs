@@ -94,7 +94,7 @@ impl RetryInfo {
         }
     }
 
-    pub(crate) fn push(&mut self, record: AttemptRecord, reason: Option<RetryReason>) {
+    pub(crate) fn push(&mut self, record: &AttemptRecord, reason: Option<RetryReason>) {
         if let Some(reason) = reason {
             self.count_reason(reason);
         }
@@ -102,7 +102,8 @@ impl RetryInfo {
             self.records.remove(0);
             self.dropped = self.dropped.saturating_add(1);
         }
-        self.records.push(record);
+        // Cloned in place.
+        self.records.extend_from_slice(std::slice::from_ref(record));
     }
 }
 
@@ -121,7 +122,9 @@ impl CallState {
 
     /// The log, which something is written to now.
     pub(super) fn begun<'a>(&self, log: &'a mut Option<Box<CallLog>>) -> &'a mut CallLog {
-        self.flags.fetch_or(LOGGED, Ordering::Relaxed);
+        if !self.is_logged() {
+            self.flags.fetch_or(LOGGED, Ordering::Relaxed);
+        }
         log.get_or_insert_default()
     }
 
@@ -152,7 +155,7 @@ impl CallState {
             if record.paid {
                 log.paid = record.failure;
             }
-            log.info.push(record.clone(), reason);
+            log.info.push(record, reason);
         });
     }
 
@@ -220,7 +223,7 @@ mod tests {
             let outcome = AttemptOutcome::Retry;
             let mut record = AttemptRecord::new(number, AttemptKind::Retry, outcome);
             record.failure = Some(Failure::new(KV_LOCKED, Stage::Response));
-            info.push(record, Some(KV_LOCKED));
+            info.push(&record, Some(KV_LOCKED));
             assert_eq!(info.dropped_records(), number.saturating_sub(most));
         }
         assert!(info.records().map(|record| record.number).eq(6..=most + 5));
