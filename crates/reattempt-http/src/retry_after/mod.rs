@@ -203,7 +203,7 @@ impl HttpPushback {
     /// The delay that `retry-after-ms` or `Retry-After` asks for, uncapped and without jitter.
     #[must_use]
     pub fn delay(&self, headers: &HeaderMap) -> Option<Duration> {
-        self.words(headers, false).retry_after.delay()
+        self.words(headers, false, || false).delay()
     }
 
     /// What the response asks for.
@@ -212,14 +212,8 @@ impl HttpPushback {
             return Word::Nothing;
         }
         let (status, headers) = (response.status().as_u16(), response.headers());
-        let words = self.words(headers, self.rate_limits != Some(false));
-        words.retry_after.or(|| {
-            let only_exhausted = self.only_exhausted == Some(true);
-            if words.reset == Word::Nothing || !rate_limit::ran_out(status, headers, only_exhausted)
-            {
-                return Word::Nothing;
-            }
-            words.reset
+        self.words(headers, self.rate_limits != Some(false), || {
+            rate_limit::ran_out(status, headers, self.only_exhausted == Some(true))
         })
     }
 
@@ -236,15 +230,14 @@ impl HttpPushback {
             Some((cap, BeyondCap::Wait)) => asked.min(cap),
             _ => asked,
         };
-        let asked = asked.saturating_add(self.later());
+        let asked = match self.spread {
+            Some(spread) => asked.saturating_add(self.later(spread)),
+            None => asked,
+        };
         FoundPushback::Valid(ServerPushback::After(asked))
     }
 
-    fn later(&self) -> Duration {
-        let spread = self.spread.unwrap_or_default();
-        if spread.is_zero() {
-            return Duration::ZERO;
-        }
+    fn later(&self, spread: Duration) -> Duration {
         spread.mul_f64(self.randomness.roll().clamp(0.0, 1.0))
     }
 

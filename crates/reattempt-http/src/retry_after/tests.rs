@@ -282,6 +282,32 @@ fn retry_after_beats_a_rate_limits_reset() {
 }
 
 #[test]
+fn the_order_of_the_headers_does_not_matter() {
+    let all = [
+        ("x-amz-retry-after", "100"),
+        ("retry-after-ms", "200"),
+        ("retry-after-ms", "300"),
+        ("retry-after", "4"),
+        ("retry-after", "x"),
+        ("ratelimit-reset", "50"),
+        ("x-ratelimit-reset", "60"),
+    ];
+    let asked = [100, 300, 300, 4000, 50_000, 50_000, 60_000];
+    for (from, millis) in asked.into_iter().enumerate() {
+        for turned in 0..all.len() - from {
+            let mut headers = all;
+            let headers = &mut headers[from..];
+            headers.rotate_left(turned);
+            let asked = ServerPushback::After(Duration::from_millis(millis));
+            let reader = HttpPushback::new().also_amz();
+            assert_eq!(read(reader.clone(), 429, headers), Some(asked));
+            headers.reverse();
+            assert_eq!(read(reader, 429, headers), Some(asked));
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_told_from_what_was_not_said() {
     let unreadable = |status, headers: &[(&str, &str)], reader: HttpPushback| {
         let mut response = http::Response::builder().status(status);

@@ -17,7 +17,7 @@ static X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-res
 /// The maximum back-off of 20 s plus the 5 s that the SDKs wait at most beyond theirs.
 const MOST_AMZ: Duration = Duration::from_secs(25);
 
-/// The combined value of some headers.
+/// What some headers say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Word {
     #[default]
@@ -27,26 +27,7 @@ pub(super) enum Word {
     After(Duration),
 }
 
-/// What the headers say that are read.
-#[derive(Clone, Copy)]
-pub(super) struct Words {
-    pub(super) retry_after: Word,
-    pub(super) reset: Word,
-}
-
 impl Word {
-    /// One more value of the same header: the longest valid one counts.
-    fn add(&mut self, value: &HeaderValue, read: impl Fn(&[u8]) -> Option<Duration>) {
-        let value = value.as_bytes();
-        // Servers' values have no space around them, because a transport trims it.
-        let read = read(value).or_else(|| read(value.trim_ascii()));
-        *self = match (*self, read) {
-            (Self::After(one), Some(other)) => Self::After(one.max(other)),
-            (Self::After(one), None) | (_, Some(one)) => Self::After(one),
-            (_, None) => Self::Unreadable,
-        };
-    }
-
     /// This value, unless it has no valid one.
     pub(super) fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {
@@ -67,41 +48,82 @@ impl Word {
     }
 }
 
+/// The combined value of several headers, of which the first in rank with a valid value counts.
+#[derive(Default)]
+struct Ranked {
+    word: Word,
+    /// Of the header whose value `word` is.
+    rank: u8,
+}
+
+impl Ranked {
+    /// One more value of the header of this rank, `None` if it is not valid: of the same header the
+    /// longest one counts.
+    // Out of line: inlined, the loop over the headers would move what it keeps in each round.
+    #[inline(never)]
+    fn add(&mut self, rank: u8, value: Option<Duration>) {
+        self.word = match (self.word, value) {
+            (Word::After(_), Some(_)) if self.rank < rank => return,
+            (Word::After(kept), Some(other)) if self.rank == rank => Word::After(kept.max(other)),
+            (_, Some(other)) => Word::After(other),
+            (Word::Nothing, None) => Word::Unreadable,
+            (_, None) => return,
+        };
+        self.rank = rank;
+    }
+}
+
+/// Reads this value. A server's has no space around it, because a transport trims it: it is
+/// trimmed only if it cannot be read.
+fn read(value: &HeaderValue, as_delay: impl Fn(&[u8]) -> Option<Duration>) -> Option<Duration> {
+    let value = value.as_bytes();
+    as_delay(value).or_else(|| as_delay(value.trim_ascii()))
+}
+
 impl HttpPushback {
     /// Reads all headers in one pass: a look-up of each name hashes it, which costs more than the
-    /// pass over the few headers of a response.
-    pub(super) fn words(&self, headers: &HeaderMap, rate_limits: bool) -> Words {
+    /// pass over the few headers of a response. `limited`: whether the call ran into the limit of
+    /// which `RateLimit-Reset` tells; asked last, and only if it is there.
+    #[inline]
+    pub(super) fn words(
+        &self,
+        headers: &HeaderMap,
+        rate_limits: bool,
+        limited: impl FnOnce() -> bool,
+    ) -> Word {
         let milliseconds = |text: &[u8]| digits(text).map(Duration::from_millis);
-        let (mut amz, mut in_milliseconds, mut in_seconds) = <(Word, Word, Word)>::default();
-        let (mut reset, mut x_reset) = <(Word, Word)>::default();
+        let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
+        let (mut retry_after, mut reset) = <(Ranked, Ranked)>::default();
         for (name, value) in headers {
             // Names are compared as such: their text would have to be found first.
             if *name == RETRY_AFTER {
                 if self.seconds != Some(false) {
-                    in_seconds.add(value, |text| {
+                    let seconds_or_date = |text: &[u8]| {
                         let seconds = digits(text).map(Duration::from_secs);
                         seconds.or_else(|| until_date(text, self.wall_clock))
-                    });
+                    };
+                    retry_after.add(2, read(value, seconds_or_date));
                 }
             } else if *name == RETRY_AFTER_MS {
                 if self.milliseconds != Some(false) {
-                    in_milliseconds.add(value, milliseconds);
+                    retry_after.add(1, read(value, milliseconds));
                 }
             } else if *name == AMZ_RETRY_AFTER {
                 if self.amz == Some(true) {
-                    amz.add(value, |text| Some(milliseconds(text)?.min(MOST_AMZ)));
+                    let at_most = |text: &[u8]| Some(milliseconds(text)?.min(MOST_AMZ));
+                    retry_after.add(0, read(value, at_most));
                 }
             } else if rate_limits && *name == RATE_LIMIT_RESET {
-                let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
-                reset.add(value, until);
+                reset.add(0, read(value, until));
             } else if rate_limits && *name == X_RATE_LIMIT_RESET {
-                let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
-                x_reset.add(value, until);
+                reset.add(1, read(value, until));
             }
         }
-        Words {
-            retry_after: amz.or(|| in_milliseconds).or(|| in_seconds),
-            reset: reset.or(|| x_reset),
-        }
+        retry_after.word.or(|| {
+            if reset.word == Word::Nothing || !limited() {
+                return Word::Nothing;
+            }
+            reset.word
+        })
     }
 }

@@ -138,15 +138,16 @@ impl<S, M> Deadline<S, M> {
         Some((at, armed))
     }
 
-    #[inline(never)]
+    #[inline]
     fn with_policy(&self, policy: Option<&RoutePolicy>, scope: DeadlineScope) -> Option<Duration> {
         let of_policy = policy.and_then(|policy| match scope {
             DeadlineScope::Call => policy.timeout(),
             DeadlineScope::Attempt => policy.attempt_timeout(),
         });
         match (self.timeout, of_policy) {
+            (own, None) => own,
             (Some(own), Some(policy)) if !self.unless_policy => Some(own.min(policy)),
-            (own, policy) => policy.or(own),
+            (_, Some(policy)) => Some(policy),
         }
     }
 }

@@ -150,9 +150,8 @@ where
             context.set_idempotency(natural);
         }
         if context.has_policy() {
-            let has_timeout = context.policy().is_some_and(|p| p.timeout().is_some());
             let warnings = &self.config.settings.warnings;
-            warnings.if_timeout_ignored(context.deadline().is_some(), has_timeout);
+            warnings.if_timeout_ignored(context.deadline().is_some(), context.policy());
         }
         context.claim_first();
         if self.config.settings.sees_sent {

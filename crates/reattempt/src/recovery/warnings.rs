@@ -1,6 +1,8 @@
 //! What a recovery layer warns of, each once for a stack.
 
-use crate::{CallContext, Classify, Recovery, StackCheck, Verdict};
+use std::sync::Arc;
+
+use crate::{CallContext, Classify, Recovery, RoutePolicy, StackCheck, Verdict};
 
 /// The warnings of one recovery layer.
 #[derive(Clone)]
@@ -38,15 +40,21 @@ impl Warnings {
         self.no_other_layer.warn(self.layer, what);
     }
 
-    /// The layer acts on a call. `has_timeout`: its policy has one for the call.
-    #[inline(never)]
-    pub(crate) fn if_timeout_ignored(&self, has_deadline: bool, has_timeout: bool) {
-        if has_timeout && !has_deadline {
-            self.no_deadline_layer.warn(
-                self.layer,
-                "got a policy with a timeout for the call, but there is no DeadlineLayer above it",
-            );
+    /// The layer acts on a call with this policy.
+    #[inline]
+    pub(crate) fn if_timeout_ignored(&self, has_deadline: bool, policy: Option<&Arc<RoutePolicy>>) {
+        if !has_deadline && policy.is_some_and(|policy| policy.timeout().is_some()) {
+            self.timeout_ignored();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn timeout_ignored(&self) {
+        self.no_deadline_layer.warn(
+            self.layer,
+            "got a policy with a timeout for the call, but there is no DeadlineLayer above it",
+        );
     }
 
     /// An attempt is over whose policy may have an attempt timeout: the layer cannot see the layers

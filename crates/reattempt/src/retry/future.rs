@@ -11,9 +11,9 @@ use crate::{Classify, HasCallContext, Replay, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::Config;
 use super::deferred::Deciding;
 use super::failing::{Failing, Next};
+use super::{Config, First};
 use crate::clock;
 use crate::poll::{as_poll, polled_after_completion};
 use crate::recovery::Source;
@@ -95,8 +95,35 @@ pub(super) enum Sent<O> {
 
 impl<O> Sent<O> {
     #[inline]
-    pub(super) const fn first(limited: bool) -> Self {
-        if limited { Self::Limited } else { Self::First }
+    pub(super) const fn first(first: First) -> Self {
+        match first {
+            First::Sent { limited: false, .. } => Self::First,
+            First::Sent { limited: true, .. } => Self::Limited,
+            First::Claimed | First::Left => Self::Passed,
+        }
+    }
+}
+
+impl<S, C, Req> RetryFuture<S, C, Req>
+where
+    S: Service<Req>,
+    Req: HasCallContext,
+{
+    /// The inner service has the request.
+    #[inline(always)]
+    pub(super) fn in_flight(
+        future: S::Future,
+        sent: Sent<Outcome<S, Req>>,
+        source: Source<S, Req>,
+        config: Arc<Config<C>>,
+    ) -> Self {
+        let future = Some(future);
+        Self {
+            state: State::InFlight { future, sent },
+            source,
+            config,
+            pinned: PhantomPinned,
+        }
     }
 }
 

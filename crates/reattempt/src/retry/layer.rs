@@ -81,7 +81,7 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
         let config = Config {
             strategy: Arc::clone(&self.strategy),
             no_recovery: no_recovery(&*self.strategy),
-            is_simple: !settings.sees_sent && may_follow(&*self.strategy),
+            may_follow: may_follow(&*self.strategy),
             settings,
         };
         Retry {

@@ -49,7 +49,6 @@ mod layer;
 mod tests;
 
 use std::fmt;
-use std::marker::PhantomPinned;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -64,7 +63,7 @@ use crate::{
 use tower_service::Service;
 
 pub use future::RetryFuture;
-use future::{Sent, State};
+use future::Sent;
 pub use layer::RetryLayer;
 
 /// The layer's configuration, shared by all its services.
@@ -72,9 +71,9 @@ struct Config<C> {
     strategy: Arc<dyn RetryStrategy>,
     /// For policies without recovery.
     no_recovery: &'static dyn RetryStrategy,
-    /// The observer wants no events of sends, and the layer's strategy allowed a second attempt
-    /// when the layer was built: few calls have another strategy.
-    is_simple: bool,
+    /// The layer's strategy allowed a second attempt when the layer was built: it is not asked
+    /// again. If it allows none by now, a copy of the request was made in vain.
+    may_follow: bool,
     settings: Settings<C>,
 }
 
@@ -160,30 +159,25 @@ where
     #[inline(always)]
     fn call(&mut self, mut request: Req) -> Self::Future {
         let natural = request.natural_idempotency();
-        let sent = self
+        let first = self
             .config
             .take_up::<S::Response, S::Error>(request.context_mut(), natural);
+        let sent = Sent::first(first);
         if let First::Sent {
-            may_follow: true,
-            limited,
-        } = sent
+            may_follow: true, ..
+        } = first
         {
             if let Some(copy) = request.replay(&FIRST) {
                 let future = self.inner.call(with_context(copy, &mut request));
                 // The ready instance has been called; its clone is used for further attempts.
                 let service = self.inner.clone();
-                return RetryFuture {
-                    state: State::InFlight {
-                        future: Some(future),
-                        sent: Sent::first(limited),
-                    },
-                    source: Source::Template { request, service },
-                    config: Arc::clone(&self.config),
-                    pinned: PhantomPinned,
-                };
+                let source = Source::Template { request, service };
+                return RetryFuture::in_flight(future, sent, source, Arc::clone(&self.config));
             }
         }
-        self.call_moved(request, sent)
+        let (future, context) = self.call_moved(request, first);
+        let source = Source::Last(context);
+        RetryFuture::in_flight(future, sent, source, Arc::clone(&self.config))
     }
 }
 
@@ -208,7 +202,7 @@ impl<S, C> Retry<S, C> {
     /// sent.
     #[cold]
     #[inline(never)]
-    fn call_moved<Req>(&mut self, mut request: Req, first: First) -> RetryFuture<S, C, Req>
+    fn call_moved<Req>(&mut self, mut request: Req, first: First) -> (S::Future, CallContext)
     where
         S: Service<Req>,
         Req: HasCallContext,
@@ -218,21 +212,10 @@ impl<S, C> Retry<S, C> {
             context.pass_first();
         }
         let context = context.share();
-        let sent = match first {
-            First::Claimed | First::Left => Sent::Passed,
-            First::Sent { limited, .. } => {
-                let service = self.config.settings.service;
-                context.describe(|| request.subject().of_service(service));
-                Sent::first(limited)
-            }
-        };
-        let future = Some(self.inner.call(request));
-        RetryFuture {
-            state: State::InFlight { future, sent },
-            source: Source::Last(context),
-            config: Arc::clone(&self.config),
-            pinned: PhantomPinned,
+        if matches!(first, First::Sent { .. }) {
+            context.describe(|| request.subject().of_service(self.config.settings.service));
         }
+        (self.inner.call(request), context)
     }
 }
 
@@ -246,7 +229,7 @@ impl<C> Config<C> {
         if context.is_claimed() {
             return First::Claimed;
         }
-        if self.is_simple && !context.has_policy() {
+        if self.may_follow && !self.settings.sees_sent && !context.has_policy() {
             claim(context, natural);
             return First::Sent {
                 may_follow: true,
@@ -271,9 +254,9 @@ impl<C> Config<C> {
         first
     }
 
-    /// What a policy, a strategy of the caller and a layer that is not simple make of the first
-    /// attempt. Not by context: an address taken would keep every context in memory. Out of line it
-    /// costs a call 4 to 10 per cent.
+    /// What the policy, the caller's strategy and the layer make of the first attempt. Not by
+    /// context: an address taken would keep every context in memory. Out of line it costs a call 4
+    /// to 10 per cent.
     #[inline]
     fn first(
         &self,
@@ -282,15 +265,17 @@ impl<C> Config<C> {
         has_deadline: bool,
         may_force: bool,
     ) -> First {
-        let Some(strategy) = self.choose(policy, own) else {
-            return First::Left;
+        let may_follow = match (own, policy.map(|policy| policy.recovery())) {
+            (None, None | Some(Recovery::Default)) if self.may_follow => true,
+            _ => match self.choose(policy, own) {
+                Some(strategy) => may_follow(strategy),
+                None => return First::Left,
+            },
         };
-        let has_timeout = policy.is_some_and(|policy| policy.timeout().is_some());
-        self.settings
-            .warnings
-            .if_timeout_ignored(has_deadline, has_timeout);
+        let warnings = &self.settings.warnings;
+        warnings.if_timeout_ignored(has_deadline, policy);
         First::Sent {
-            may_follow: may_force || may_follow(strategy),
+            may_follow: may_force || may_follow,
             limited: policy.is_some_and(|policy| policy.attempt_timeout().is_some()),
         }
     }
