@@ -21,14 +21,14 @@ const PINS: [(&str, u64, u64); 14] = [
     ("call", 24, 5),
     ("route", 62, 70),
     ("throttle", 63, 67),
-    ("deadline", 116, 227),
-    ("retry", 170, 223),
-    ("hedge", 269, 273),
-    ("hedge-learned", 291, 302),
+    ("deadline", 116, 219),
+    ("retry", 171, 226),
+    ("hedge", 272, 276),
+    ("hedge-learned", 298, 308),
     ("pushback", 14, 74),
     ("config-poll", 39, 51),
-    ("retry+throttle+deadline", 395, 507),
-    ("stack", 699, 832),
+    ("retry+throttle+deadline", 396, 497),
+    ("stack", 637, 762),
     ("tower", 300, 399),
 ];
 
@@ -50,16 +50,16 @@ const KV_PINS: [(&str, u64); 10] = [
 /// The same for calls as a key-value client makes them, beside the bare service and tower.
 const TYPICAL_PINS: [(&str, u64, u64); 11] = [
     ("get-bare", 78, 80),
-    ("get-three", 688, 755),
-    ("get-six", 1065, 1117),
+    ("get-three", 695, 773),
+    ("get-six", 970, 1033),
     ("get-tower", 531, 580),
     ("get-bare, pending", 78, 80),
-    ("get-six-limited, pending", 2055, 2287),
+    ("get-six-limited, pending", 1948, 2193),
     ("get-tower-two, pending", 1616, 1760),
-    ("get-six, fails twice", 5655, 6179),
+    ("get-six, fails twice", 5558, 6159),
     ("get-tower, fails twice", 1673, 1808),
-    ("get-hedge", 498, 515),
-    ("get-hedge, pending", 1291, 1465),
+    ("get-hedge", 507, 518),
+    ("get-hedge, pending", 1287, 1485),
 ];
 
 /// The same for calls as an HTTP client makes them, with the copy of the request that is sent.
@@ -68,24 +68,24 @@ const HTTP_CALL_PINS: [(&str, u64, u64); 8] = [
     ("http-put, bare", 1798, 1963),
     ("http-get, tower", 3761, 4180),
     ("http-put, tower", 3812, 4231),
-    ("http-get, six", 7305, 7985),
-    ("http-put, six", 8578, 9626),
-    ("http-get, preset", 5926, 6569),
-    ("http-put, preset", 7132, 8209),
+    ("http-get, six", 7234, 7914),
+    ("http-put, six", 8507, 9540),
+    ("http-get, preset", 5814, 6564),
+    ("http-put, preset", 7087, 8184),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.
 const HTTP_PINS: [(&str, u64); 3] = [
-    ("last-of-10-routes", 701),
-    ("last-of-1000-routes", 740),
+    ("last-of-10-routes", 693),
+    ("last-of-1000-routes", 720),
     ("last-of-15000-routes", 755),
 ];
 
 /// The same for the pushback of a failed response, with the loop.
 const PUSHBACK_PINS: [(&str, u64); 4] = [
-    ("retry-after-seconds", 362),
-    ("retry-after-date", 763),
-    ("retry-after-absent", 277),
+    ("retry-after-seconds", 297),
+    ("retry-after-date", 698),
+    ("retry-after-absent", 228),
     ("grpc-pushback", 252),
 ];
 
@@ -232,8 +232,8 @@ const LEARNED_PINS: [(&str, u64); 5] = [
     ("two-clocks", 64),
     ("elapsed", 87),
     ("hedge-feed", 49),
-    ("hedge-pending", 1048),
-    ("hedge-learned-pending", 1180),
+    ("hedge-pending", 1043),
+    ("hedge-learned-pending", 1178),
 ];
 
 /// The most that a learned delay adds to a call that succeeds at its first poll; no clock is read.
