@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::NextAttempt;
+use crate::{Failure, NextAttempt, Stage};
 use crate::{Replay, RetryThrottle, TokenBucket};
 
 use super::*;
@@ -31,6 +31,73 @@ async fn a_classifier_that_may_force_keeps_the_template_to_the_end() {
     let probe = probe((1..=3).map(|n| attempt(n).fails(TMPFAIL)));
     let _ = send(&retry(three()), &probe).await;
     assert_eq!(probe.log().request_clones(), 3);
+}
+
+/// A plain request that counts its clones.
+#[derive(Debug)]
+struct Counted(Arc<AtomicU32>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// Every attempt fails and may be retried, within the strategy's limit.
+#[derive(Clone, Copy)]
+struct Fails;
+
+impl Classify<(), ()> for Fails {
+    fn classify(&self, _: Result<&(), &()>, _: &CallContext) -> Verdict {
+        Verdict::Retry(Failure::new(TMPFAIL, Stage::Response))
+    }
+
+    fn may_force(&self) -> bool {
+        false
+    }
+}
+
+/// How often the request of a failing call without options was cloned. `later` runs once the layer
+/// was built.
+async fn clones(strategy: impl crate::RetryStrategy + 'static, later: impl FnOnce()) -> u32 {
+    let fails = tower::service_fn(|_| std::future::ready(Err(())));
+    let service = RetryLayer::new(Fails, strategy).layer(fails);
+    later();
+    let clones = Arc::default();
+    let request = Call::new(Counted(Arc::clone(&clones)));
+    assert_eq!(service.oneshot(request).await, Err(()));
+    clones.load(Ordering::Relaxed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_options_is_cloned_for_each_retry_only() {
+    assert_eq!(clones(crate::strategy::NeverRetry, || {}).await, 0);
+    assert_eq!(clones(three(), || {}).await, 2);
+}
+
+/// A strategy whose limit changes.
+#[derive(Debug)]
+struct Adjustable(Arc<AtomicU32>);
+
+impl crate::RetryStrategy for Adjustable {
+    fn decide(&self, _: &crate::RetryView<'_>) -> crate::Decision {
+        crate::Decision::After(ms(10))
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        Some(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_rises_or_falls_later_counts() {
+    for (from, to, copied) in [(1, 3, 2), (3, 1, 1)] {
+        let limit = Arc::new(AtomicU32::new(from));
+        let set = Arc::clone(&limit);
+        let later = move || set.store(to, Ordering::Relaxed);
+        assert_eq!(clones(Adjustable(limit), later).await, copied);
+    }
 }
 
 /// A request that controls whether it can be sent again.
