@@ -47,7 +47,6 @@ pub(super) fn read(text: &str) -> Option<SystemTime> {
     let (year, month, day) = (part(&date[..4])?, part(&date[4..6])?, part(&date[6..])?);
     let (hour, minute, second) = (part(&time[..2])?, part(&time[2..4])?, part(&time[4..])?);
     // Leap seconds exist.
-    // Leap seconds exist.
     let is_time = hour < 24 && minute < 60 && second <= 60;
     let seconds = days(year, month, day).filter(|_| is_time)? * DAY as i64
         + hour * 3600
