@@ -1,4 +1,4 @@
-//! Days of the Gregorian calendar.
+//! Dates and times of day, as headers state them.
 
 /// Days from 1970-01-01 to this day, negative before it; `None` if there is no such day.
 pub(crate) fn days(year: i64, month: i64, day: i64) -> Option<i64> {
@@ -16,4 +16,18 @@ pub(crate) fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     (1..=last)
         .contains(&day)
         .then(|| 365 * year + leap_days + day_of_year - 719_468)
+}
+
+/// The second of the day; leap seconds exist.
+pub(crate) fn second_of_day(hour: i64, minute: i64, second: i64) -> Option<i64> {
+    let is_time = hour < 24 && minute < 60 && second <= 60;
+    is_time.then_some(hour * 3600 + minute * 60 + second)
+}
+
+/// A number of two or four digits.
+pub(crate) fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = digit.is_ascii_digit().then_some(i64::from(digit & 0xf))?;
+        Some(number * 10 + digit)
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::calendar::days;
+use crate::calendar::{days, number, second_of_day};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -26,33 +26,29 @@ const fn date(days: u64) -> (u64, u64, u64) {
 
 /// Parses `20260131T120000Z` and `2026-01-31T12:00:00Z`; fractions of a second are dropped.
 pub(super) fn read(text: &str) -> Option<SystemTime> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let time = time.split_once('.').map_or(time, |(whole, _)| whole);
-    let plain = |text: &str, mark: char, places: [usize; 2], length: usize| -> Option<String> {
-        let plain = if text.len() == length + 2 {
-            let marked = places.iter().all(|at| text[*at..].starts_with(mark));
-            marked.then(|| text.replace(mark, ""))?
-        } else {
-            text.to_owned()
-        };
-        (plain.len() == length && plain.bytes().all(|b| b.is_ascii_digit())).then_some(plain)
-    };
-    // Sliced at byte offsets below, so only ASCII is accepted.
-    if !text.is_ascii() {
+    let text = text.strip_suffix('Z')?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if fraction.is_empty() || !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    let date = plain(date, '-', [4, 7], 8)?;
-    let time = plain(time, ':', [2, 5], 6)?;
-    let part = |text: &str| text.parse::<i64>().ok();
-    let (year, month, day) = (part(&date[..4])?, part(&date[4..6])?, part(&date[6..])?);
-    let (hour, minute, second) = (part(&time[..2])?, part(&time[2..4])?, part(&time[4..])?);
-    // Leap seconds exist.
-    let is_time = hour < 24 && minute < 60 && second <= 60;
-    let seconds = days(year, month, day).filter(|_| is_time)? * DAY as i64
-        + hour * 3600
-        + minute * 60
-        + second;
-    let seconds = u64::try_from(seconds).ok()?;
+    let marks = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
+    let has = |(at, mark): &(usize, u8)| whole.as_bytes().get(*at) == Some(mark);
+    let plain = if whole.len() == 19 && marks.iter().all(has) {
+        whole.replace(['-', ':'], "")
+    } else {
+        whole.to_owned()
+    };
+    let (date, time) = plain.as_bytes().split_at_checked(8)?;
+    let [b'T', h1, h2, m1, m2, s1, s2] = *time else {
+        return None;
+    };
+    let days = days(
+        number(&date[..4])?,
+        number(&date[4..6])?,
+        number(&date[6..])?,
+    )?;
+    let second = second_of_day(number(&[h1, h2])?, number(&[m1, m2])?, number(&[s1, s2])?)?;
+    let seconds = u64::try_from(days).ok()? * DAY + u64::try_from(second).ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
@@ -124,6 +120,11 @@ mod tests {
             "1994x11x06T08:49:37Z",
             "00000101T000000Z",
             "+9941106T084937Z",
+            "1994-11-06T08:49:37.Z",
+            "19941106T084937.-5Z",
+            "1994-11-06T08:49:37.1.2Z",
+            "19941106T08:49:37Z",
+            "1994-11-06T084937Z",
             "é9941106T084937Z",
             "1994é106T084937Z",
         ] {

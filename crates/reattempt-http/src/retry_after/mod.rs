@@ -200,7 +200,8 @@ impl HttpPushback {
         self
     }
 
-    /// The delay that `retry-after-ms` or `Retry-After` asks for, uncapped and without jitter.
+    /// The delay that the headers ask for which this reads, but for those of rate limits: uncapped,
+    /// without jitter, and also if [`honour`](Self::honour) is off.
     #[must_use]
     pub fn delay(&self, headers: &HeaderMap) -> Option<Duration> {
         self.words(headers, false, || false).delay()
@@ -238,7 +239,8 @@ impl HttpPushback {
     }
 
     fn later(&self, spread: Duration) -> Duration {
-        spread.mul_f64(self.randomness.roll().clamp(0.0, 1.0))
+        let share = self.randomness.roll().clamp(0.0, 1.0);
+        Duration::try_from_secs_f64(spread.as_secs_f64() * share).unwrap_or(spread)
     }
 
     /// These settings, and the layer's where they leave something unset. Dates use the layer's

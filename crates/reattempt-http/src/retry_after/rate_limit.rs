@@ -1,7 +1,7 @@
 //! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 07) and its
 //! predecessor `X-RateLimit-Reset`.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName};
 
@@ -47,5 +47,5 @@ pub(super) fn until(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
         MILLIS_OF_A_MOMENT..NO_MOMENT => Duration::from_millis(number),
         _ => return Some(Duration::from_secs(number)),
     };
-    Some(value::until(since_1970, now))
+    Some(value::until(UNIX_EPOCH.checked_add(since_1970)?, now))
 }

@@ -67,6 +67,55 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
+/// What `Retry-After` says at this instant.
+fn at(now: fn() -> SystemTime, value: &str) -> Option<Duration> {
+    let response = http::Response::builder().status(429);
+    let response = response.header("retry-after", value).body(()).unwrap();
+    let reader = HttpPushback::new().wall_clock(now);
+    match ReadPushback::<_, ()>::read(&reader, Ok(&response))? {
+        ServerPushback::After(delay) => Some(delay),
+        ServerPushback::Stop => None,
+    }
+}
+
+#[test]
+fn two_digits_are_a_year_at_most_fifty_years_ahead() {
+    // On January 1st of these years.
+    let in_2018 = || SystemTime::UNIX_EPOCH + Duration::from_secs(1_514_764_800);
+    let in_2027 = || SystemTime::UNIX_EPOCH + Duration::from_secs(1_798_761_600);
+    let in_2070 = || SystemTime::UNIX_EPOCH + Duration::from_secs(3_155_760_000);
+    let past = "Wednesday, 01-Jan-69 00:00:00 GMT";
+    assert_eq!(at(in_2018, past), Some(Duration::ZERO), "of 1969");
+    let ahead = "Wednesday, 01-Jan-70 00:00:10 GMT";
+    let ten = Duration::from_secs(10);
+    assert_eq!(at(in_2070, ahead), Some(ten));
+    let until_2070 = Duration::from_secs(3_155_760_000 - 1_798_761_600);
+    assert_eq!(at(in_2027, ahead), Some(until_2070 + ten));
+    // 2060 is 66 years ahead, and in 1960 it was a Sunday.
+    assert_eq!(after("Saturday, 06-Nov-60 08:49:37 GMT"), None);
+    let never = || SystemTime::UNIX_EPOCH + Duration::from_secs(i64::MAX as u64);
+    assert_eq!(at(never, past), Some(Duration::ZERO), "no panic");
+}
+
+#[test]
+fn a_clock_before_1970_shortens_no_delay() {
+    let before = || SystemTime::UNIX_EPOCH - Duration::from_secs(100);
+    let is = |value, seconds| assert_eq!(at(before, value), Some(Duration::from_secs(seconds)));
+    is("Thu, 01 Jan 1970 00:00:10 GMT", 110);
+    is("Wed, 31 Dec 1969 23:58:30 GMT", 10);
+}
+
+#[test]
+fn each_form_of_a_date_has_its_own_weekday() {
+    for mixed in [
+        "Sunday, 06 Nov 1994 08:49:47 GMT",
+        "Sun, 06-Nov-94 08:49:47 GMT",
+        "Sunday Nov  6 08:49:47 1994",
+    ] {
+        assert_eq!(after(mixed), None, "{mixed}");
+    }
+}
+
 proptest! {
     /// Of 400 years, in all forms, and with every weekday, of which one is right.
     #[test]
@@ -83,6 +132,10 @@ proptest! {
                 format!("{weekday}, {day:02}-{month}-{:02} {time} GMT", year % 100),
                 format!("{short} {month} {day:2} {time} {year}"),
             ] {
+                // The other parser has a fixed century for two digits.
+                if text.contains('-') && (45..70).contains(&(year % 100)) {
+                    continue;
+                }
                 let expected = httpdate::parse_http_date(&text).ok();
                 let expected = expected.map(|at| at.duration_since(then()).unwrap_or_default());
                 prop_assert_eq!(after(&text), expected, "{}", text);
@@ -348,6 +401,16 @@ fn ten_thousand_clients_with_one_instant_are_spread() {
         tenths[(later.as_millis() / 100) as usize] += 1;
     }
     assert!(tenths.iter().all(|n| (850..1150).contains(n)), "{tenths:?}");
+}
+
+#[test]
+fn the_largest_spread_is_no_panic() {
+    for roll in [1.0, f64::NAN] {
+        let reader = HttpPushback::new().spread(Duration::MAX);
+        let reader = reader.randomness(Randomness::Fixed(roll));
+        let asked = read(reader, 503, &[("retry-after", "5")]);
+        assert_eq!(asked, Some(ServerPushback::After(Duration::MAX)));
+    }
 }
 
 #[test]

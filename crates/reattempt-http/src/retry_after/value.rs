@@ -17,12 +17,18 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
 
 /// The time until this HTTP date; a date in the past means now.
 pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
-    let seconds = http_date::seconds(text)?.try_into().unwrap_or(0);
-    Some(until(Duration::from_secs(seconds), now))
+    let seconds = http_date::seconds(text, now)?;
+    let from_1970 = Duration::from_secs(seconds.unsigned_abs());
+    let at = if seconds < 0 {
+        UNIX_EPOCH.checked_sub(from_1970)
+    } else {
+        UNIX_EPOCH.checked_add(from_1970)
+    };
+    // Only a date of the far past can be out of the clock's range.
+    Some(at.map_or(Duration::ZERO, |at| until(at, now)))
 }
 
 /// The time until this instant.
-pub(super) fn until(since_1970: Duration, now: fn() -> SystemTime) -> Duration {
-    let now = now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since_1970.saturating_sub(now)
+pub(super) fn until(at: SystemTime, now: fn() -> SystemTime) -> Duration {
+    at.duration_since(now()).unwrap_or_default()
 }
