@@ -84,7 +84,7 @@ const HTTP_PINS: [(&str, u64); 3] = [
 /// The same for the pushback of a failed response, with the loop.
 const PUSHBACK_PINS: [(&str, u64); 4] = [
     ("retry-after-seconds", 297),
-    ("retry-after-date", 698),
+    ("retry-after-date", 681),
     ("retry-after-absent", 228),
     ("grpc-pushback", 252),
 ];
