@@ -232,8 +232,8 @@ impl HttpPushback {
             _ => asked,
         };
         let asked = match self.spread {
+            None | Some(Duration::ZERO) => asked,
             Some(spread) => asked.saturating_add(self.later(spread)),
-            None => asked,
         };
         FoundPushback::Valid(ServerPushback::After(asked))
     }

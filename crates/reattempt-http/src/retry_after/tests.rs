@@ -404,6 +404,17 @@ fn ten_thousand_clients_with_one_instant_are_spread() {
 }
 
 #[test]
+fn without_a_spread_no_number_is_drawn() {
+    let never = Randomness::drawn(|| unreachable!("a number was drawn"));
+    let reader = HttpPushback::amz().randomness(never);
+    let asked = read(reader, 503, &[("x-amz-retry-after", "100")]);
+    assert_eq!(
+        asked,
+        Some(ServerPushback::After(Duration::from_millis(100)))
+    );
+}
+
+#[test]
 fn the_largest_spread_is_no_panic() {
     for roll in [1.0, f64::NAN] {
         let reader = HttpPushback::new().spread(Duration::MAX);

@@ -209,6 +209,7 @@ where
                 return ControlFlow::Continue(());
             }
             (Resume::Expire, true) => {
+                failing.next = Next::Settle;
                 effects.unsent(&mut failing.driver, StopReason::Deadline);
                 let expired = context.deadline().map(past);
                 failing.leave(Next::Expire, expired);
@@ -216,6 +217,7 @@ where
                 return ControlFlow::Continue(());
             }
             (Resume::Return, true) => {
+                failing.next = Next::Settle;
                 effects.unsent(&mut failing.driver, StopReason::Deadline);
                 return kept
                     .take()
@@ -242,6 +244,7 @@ where
             // itself is sent, as the last attempt.
             if let Some(kept) = kept.take() {
                 let effects = this.config.settings.effects(context);
+                failing.next = Next::Settle;
                 effects.unsent(&mut failing.driver, StopReason::NotReplayable);
                 return ControlFlow::Break(kept);
             }

@@ -214,3 +214,46 @@ async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
     assert_eq!(told, Told::Error(2));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
 }
+
+/// Panics at the first end of a call, or at every one.
+#[derive(Debug, Default)]
+struct PanicsAtEnd {
+    ends: std::sync::Mutex<Vec<Option<StopReason>>>,
+    always: bool,
+}
+
+impl crate::Observer for PanicsAtEnd {
+    fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
+        let mut ends = self.ends.lock().unwrap();
+        ends.push(info.stopped());
+        let panics = self.always || ends.len() == 1;
+        drop(ends);
+        assert!(!panics, "an observer's");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observers_panic_at_a_late_gate_ends_the_call_once() {
+    for always in [false, true] {
+        let probe = probe([attempt(1).fails(TMPFAIL)]);
+        let mut call = probe.request();
+        let watch = RetryInfo::track(&mut call);
+        let request = Stubborn {
+            call,
+            can: true,
+            copies: Arc::default(),
+            most: 1,
+            cut_off: false,
+        };
+        let observer = Arc::new(PanicsAtEnd {
+            always,
+            ..PanicsAtEnd::default()
+        });
+        let layer = retry(three()).observer(observer.clone());
+        let ended = tokio::spawn(layer.layer(probe.inner()).oneshot(request)).await;
+        assert!(ended.is_err_and(|error| error.is_panic()));
+        let refused = Some(StopReason::NotReplayable);
+        assert_eq!(*observer.ends.lock().unwrap(), [refused]);
+        assert_eq!(watch.info().stopped(), refused);
+    }
+}
