@@ -107,8 +107,10 @@ impl Timer {
         let mut sleep = self.project().sleep;
         match sleep.as_mut().as_pin_mut() {
             Some(set) if set.deadline() == at => {}
-            Some(set) => set.reset(at),
-            None => sleep.set(Some(tokio::time::sleep_until(at))),
+            Some(set) if !set.is_elapsed() => set.reset(at),
+            // One that has fired belongs to the runtime in which it did, and the future may have
+            // moved to another one since.
+            _ => sleep.set(Some(tokio::time::sleep_until(at))),
         }
     }
 

@@ -54,6 +54,8 @@ const STOPPED: u64 = 0xff << STOPPED_SHIFT;
 const ATTEMPT_TIMEOUT: u64 = 1 << 61;
 /// The call wrote when it began.
 const TIMED: u64 = 1 << 60;
+/// The recovery layer has said that the call is over.
+const ENDED: u64 = 1 << 59;
 const WON: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
 
@@ -145,7 +147,7 @@ impl CallState {
     #[inline]
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> AttemptKey {
         let key = self.slots.begin(attempt);
-        let rest = self.progress() & !(SENT_MASK | STOPPED | WON);
+        let rest = self.progress() & !(SENT_MASK | STOPPED | WON | ENDED);
         self.progress
             .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {
@@ -176,6 +178,23 @@ impl CallState {
         if self.has(LEFT_WAITER) {
             self.drop_waiters();
         }
+    }
+
+    /// The recovery layer says that the call is over. False if it has said so before: then a panic
+    /// of user code drops the call after its end.
+    pub(crate) fn end(&self, stopped: StopReason) -> bool {
+        let end = |progress| {
+            (progress & ENDED == 0).then_some(progress & !STOPPED | ENDED | stopped_bits(stopped))
+        };
+        let ended = self
+            .progress
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
+        ended.is_ok()
+    }
+
+    /// True once the recovery layer has said that the call is over, or that an attempt succeeded.
+    pub(crate) fn is_over(&self) -> bool {
+        self.progress() & (WON | ENDED) != 0
     }
 
     /// A layer above may call this at any time, so it is one atomic step.

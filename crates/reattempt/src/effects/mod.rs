@@ -54,8 +54,12 @@ impl<'a> Effects<'a> {
 
     #[cold]
     fn record_success(&self, committed: bool) {
-        if self.context.shared().is_some() {
-            self.settled(&mut self.context.success_record(committed));
+        if let Some(state) = self.context.shared() {
+            let mut record = self.context.success_record(committed);
+            self.record(&mut record);
+            if let Some(stopped) = record.stopped {
+                self.observe_end(state, stopped);
+            }
         }
     }
 
@@ -111,9 +115,6 @@ impl<'a> Effects<'a> {
     /// An attempt ended. Its record gets what only the call knows.
     pub(crate) fn record(&self, record: &mut AttemptRecord) {
         record.backend = self.context.backend();
-        if let Some(observer) = self.observer {
-            observer.attempt_settled(self.context, record);
-        }
         if let Some(state) = self.context.shared() {
             // A final failure is no reason to retry.
             let retryable = record.outcome == AttemptOutcome::Retry;
@@ -126,6 +127,10 @@ impl<'a> Effects<'a> {
                 self.no_end_of(record);
             }
             state.record(record, reason);
+        }
+        // Last, so that a panic in it loses no record.
+        if let Some(observer) = self.observer {
+            observer.attempt_settled(self.context, record);
         }
     }
 
@@ -158,11 +163,15 @@ impl<'a> Effects<'a> {
         let Some(state) = self.context.shared() else {
             return;
         };
-        state.stop(stopped);
-        // The log's lock orders this after a waiter that is stored at the same time.
-        if state.is_logged() {
-            state.drop_waiters();
+        if !state.end(stopped) {
+            return;
         }
+        // The log's lock orders this before or after a waiter that is stored at the same time.
+        state.drop_waiters();
+        self.observe_end(state, stopped);
+    }
+
+    fn observe_end(&self, state: &CallState, stopped: StopReason) {
         if let Some(observer) = self.observer {
             if observer.sees_end(stopped) {
                 observer.call_ended(self.context, &state.info());

@@ -11,6 +11,7 @@ use super::future::{HedgeFuture, State, StateProj};
 use super::settle::fed;
 use crate::clock;
 use crate::policy::AttemptEnd;
+use crate::recovery::in_drop;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
@@ -21,29 +22,33 @@ where
     #[inline(never)]
     pub(super) fn abandoned(mut self: Pin<&mut Self>) {
         let config = Arc::clone(&self.config);
-        self.source.describe(config.settings.service);
+        let settings = &config.settings;
+        self.source.describe(settings.service);
         let context = self.as_mut().project().source.context_mut().share();
-        let effects = config.settings.effects(&context);
         if matches!(self.state, State::Passed { .. }) {
-            return config.settings.passed_and_dropped(&context);
+            return in_drop(|| settings.passed_and_dropped(&context), || ());
         }
+        if context.is_over() {
+            return;
+        }
+        let effects = settings.effects(&context);
         let stopped = effects.why_dropped(clock::now());
-        if let StateProj::First { policy, beside, .. } = self.as_mut().project().state.project() {
-            fed(policy, 1, beside.began(), AttemptEnd::Dropped);
-            effects.cancelled(Some(stopped));
-        }
-        if let Some(call) = self.call() {
-            for (context, sent) in call.hedging.flights() {
-                fed(
-                    call.policy,
-                    context.attempt(),
-                    Some(sent),
-                    AttemptEnd::Dropped,
-                );
-                config.settings.effects(context).cancelled(Some(stopped));
+        let attempts = || {
+            let state = self.as_mut().project().state.project();
+            if let StateProj::First { policy, beside, .. } = state {
+                fed(policy, 1, beside.began(), AttemptEnd::Dropped);
+                effects.cancelled(Some(stopped));
             }
-        }
-        effects.ended(stopped);
+            let Some(call) = self.as_mut().call() else {
+                return;
+            };
+            for (context, sent) in call.hedging.flights() {
+                let number = context.attempt();
+                fed(call.policy, number, Some(sent), AttemptEnd::Dropped);
+                settings.effects(context).cancelled(Some(stopped));
+            }
+        };
+        in_drop(attempts, || effects.ended(stopped));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -73,8 +74,11 @@ where
                 polled_after_completion("HedgeFuture")
             };
             if let Poll::Ready(outcome) = first.poll(cx) {
+                let this = self.as_mut().project();
+                let settings = &this.config.settings;
+                let verdict = settings.verdict(outcome.as_ref(), this.source.context_mut());
                 let (context, sent) = self.as_mut().first_ended();
-                self.as_mut().settle(&context, sent, outcome)?;
+                self.as_mut().settled(&context, sent, verdict, outcome)?;
             }
         }
         let mut readied = false;
@@ -84,21 +88,18 @@ where
             let frozen = call.hedging.driver.machine.is_frozen();
             let ready = match call.hedging.others.get_mut(at) {
                 None => break,
-                Some(Other::Flight { future, .. }) => {
+                Some(Other::Flight {
+                    future, context, ..
+                }) => {
                     let Poll::Ready(outcome) = future.as_mut().poll(cx) else {
                         at += 1;
                         continue;
                     };
-                    let ended = call.hedging.others.swap_remove(at);
-                    if let Other::Flight {
-                        context,
-                        future,
-                        sent,
-                    } = ended
-                    {
-                        // Dropped before its outcome is looked at: it may hold a connection.
-                        drop(future);
-                        self.as_mut().settle(&context, Some(sent), outcome)?;
+                    // Not taken out before, so that a panic of the classifier loses no attempt.
+                    let verdict = call.config.settings.verdict(outcome.as_ref(), context);
+                    if let Some((context, sent)) = call.hedging.ended(at) {
+                        self.as_mut()
+                            .settled(&context, Some(sent), verdict, outcome)?;
                     }
                     continue;
                 }
@@ -130,9 +131,9 @@ where
     /// counts).
     fn passed(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
         let mut this = self.project();
-        this.state.set(State::Done);
         let context = this.source.context_mut();
         this.config.settings.passed(outcome.as_ref(), context);
+        this.state.set(State::Done);
         outcome
     }
 }
@@ -170,14 +171,14 @@ where
     pub(super) fn first_ended(self: Pin<&mut Self>) -> (CallContext, Option<Instant>) {
         let mut this = self.project();
         let context = this.source.context_mut().clone();
-        let mut sent = None;
-        if let StateOwned::First { policy, beside, .. } =
-            this.state.as_mut().project_replace(State::Done)
-        {
-            let hedging = Hedging::of(beside, &policy, context.idempotency());
-            sent = hedging.driver.machine.began();
-            this.state.set(State::Others { policy, hedging });
-        }
+        let StateProj::First { policy, beside, .. } = this.state.as_mut().project() else {
+            return (context, None);
+        };
+        let beside = std::mem::replace(beside, Beside::Nothing);
+        let hedging = Hedging::of(beside, policy, context.idempotency());
+        let sent = hedging.driver.machine.began();
+        let policy = Arc::clone(policy);
+        this.state.set(State::Others { policy, hedging });
         (context, sent)
     }
 }

@@ -124,8 +124,6 @@ where
         if verdict.failure().is_some() {
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
-        // Dropped at once: it may hold a connection.
-        first.set(None);
         if !matches!(beside, Beside::Nothing) {
             waited(policy, beside);
         } else if policy.learns() {
@@ -137,6 +135,8 @@ where
         } else {
             context.settle_success(committed);
         }
+        // Dropped at once: it may hold a connection.
+        first.set(None);
         this.source.release();
         Poll::Ready(outcome)
     }

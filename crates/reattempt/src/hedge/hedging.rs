@@ -131,6 +131,15 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         })
     }
 
+    /// Drops the attempt at this place, which ended: it may hold a connection. Returns its context,
+    /// and when it was sent.
+    pub(super) fn ended(&mut self, at: usize) -> Option<(CallContext, Instant)> {
+        match self.others.remove(at) {
+            Other::Flight { context, sent, .. } => Some((context, sent)),
+            Other::Readying { .. } => None,
+        }
+    }
+
     /// An attempt that is cut off, and its place among the others (`None`: the first). Never the
     /// last that is out while there is no failure to return.
     pub(super) fn cut_off(

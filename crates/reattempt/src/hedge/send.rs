@@ -153,7 +153,7 @@ where
                         match last {
                             Some(outcome) if expire => self.expire(outcome),
                             Some(outcome) => {
-                                self.end();
+                                self.over();
                                 return ControlFlow::Break(outcome);
                             }
                             None => {}

@@ -6,7 +6,7 @@ use std::task::Context;
 use std::time::Instant;
 
 use crate::machine::{Facts, FailedAttempt, HedgeAction};
-use crate::{AttemptKind, CallContext, Classify, HasCallContext, Replay, Verdict};
+use crate::{AttemptKind, CallContext, Classify, HasCallContext, Replay, StopReason, Verdict};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
@@ -36,19 +36,6 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// An attempt ended, and its future is dropped: classify it. `sent`: as for [`fed`].
-    pub(super) fn settle(
-        self: Pin<&mut Self>,
-        context: &CallContext,
-        sent: Option<Instant>,
-        outcome: Outcome<S, Req>,
-    ) -> ControlFlow<Outcome<S, Req>> {
-        let settings = &self.config.settings;
-        settings.warnings.if_attempt_timeout_ignored(context);
-        let verdict = settings.classify(outcome.as_ref(), context);
-        self.settled(context, sent, verdict, outcome)
-    }
-
     /// An attempt is classified: a success ends the call, and the machine decides on a failure.
     pub(super) fn settled(
         mut self: Pin<&mut Self>,
@@ -60,8 +47,9 @@ where
         let Some(failure) = verdict.failure() else {
             let committed = verdict == Verdict::Committed;
             self.as_mut().feed(context, sent, AttemptEnd::Succeeded);
-            self.as_mut().end();
+            self.as_mut().cancel_losers();
             self.config.settings.effects(context).succeeded(committed);
+            self.over();
             return ControlFlow::Break(outcome);
         };
         self.as_mut().feed(context, sent, AttemptEnd::Failed);
@@ -109,8 +97,7 @@ where
             }
             HedgeAction::Return(stopped) => {
                 let last = hedging.last.take().filter(|_| facts.cut_off);
-                self.as_mut().end();
-                self.config.settings.effects(context).ended(stopped);
+                self.ended(context, stopped);
                 return ControlFlow::Break(last.unwrap_or(outcome));
             }
         }
@@ -141,10 +128,7 @@ where
             };
             let sent = match at {
                 None => self.as_mut().first_ended().1,
-                Some(at) => match call.hedging.others.swap_remove(at) {
-                    Other::Flight { sent, .. } => Some(sent),
-                    Other::Readying { .. } => None,
-                },
+                Some(at) => call.hedging.ended(at).map(|(_, sent)| sent),
             };
             self.as_mut().feed(&context, sent, AttemptEnd::Dropped);
             let Some(call) = self.as_mut().call() else {
@@ -168,8 +152,7 @@ where
                 }
                 HedgeAction::Return(stopped) => {
                     let last = call.hedging.last.take();
-                    self.as_mut().end();
-                    self.config.settings.effects(&context).ended(stopped);
+                    self.as_mut().ended(&context, stopped);
                     if let Some(last) = last {
                         return ControlFlow::Break(last);
                     }
@@ -180,29 +163,42 @@ where
     }
 
     /// The call has its outcome: attempts that are still in flight lost.
-    pub(super) fn end(self: Pin<&mut Self>) {
-        let mut this = self.project();
-        let (first, policy, hedging) = match this.state.as_mut().project_replace(State::Done) {
-            StateOwned::First {
-                beside: Beside::Runs(hedging),
-                policy,
-                ..
-            } => (true, policy, hedging),
-            StateOwned::Others { hedging, policy } => (false, policy, hedging),
-            _ => return,
-        };
-        let losers = hedging.flights();
-        let losers = losers.map(|(context, sent)| (context.clone(), Some(sent)));
-        let began = hedging.driver.machine.began();
-        let first = first.then(|| (this.source.context_mut().clone(), began));
-        for (context, sent) in first.into_iter().chain(losers) {
-            fed(&policy, context.attempt(), sent, AttemptEnd::Lost);
-            if let Source::Template { request, .. } = &*this.source {
-                request.attempt_over(context.attempt());
-            }
-            this.config.settings.effects(&context).cancelled(None);
+    fn cancel_losers(mut self: Pin<&mut Self>) {
+        if matches!(self.state, State::First { .. }) {
+            let (context, sent) = self.as_mut().first_ended();
+            self.as_mut().lost(&context, sent);
         }
-        drop(hedging);
+        while let Some(call) = self.as_mut().call() {
+            if call.hedging.others.is_empty() {
+                return;
+            }
+            let loser = call.hedging.others.remove(0);
+            if let Other::Flight { context, sent, .. } = &loser {
+                self.as_mut().lost(context, Some(*sent));
+            }
+        }
+    }
+
+    fn lost(mut self: Pin<&mut Self>, context: &CallContext, sent: Option<Instant>) {
+        self.as_mut().feed(context, sent, AttemptEnd::Lost);
+        let this = self.project();
+        if let Source::Template { request, .. } = &*this.source {
+            request.attempt_over(context.attempt());
+        }
+        this.config.settings.effects(context).cancelled(None);
+    }
+
+    /// The call ended without a success, and no attempt is in flight.
+    fn ended(mut self: Pin<&mut Self>, context: &CallContext, stopped: StopReason) {
+        self.as_mut().cancel_losers();
+        self.config.settings.effects(context).ended(stopped);
+        self.over();
+    }
+
+    /// The end of the call is recorded.
+    pub(super) fn over(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        this.state.set(State::Done);
         this.source.shed();
     }
 

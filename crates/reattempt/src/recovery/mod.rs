@@ -1,8 +1,11 @@
 //! What both recovery layers share: their settings, and the request that is kept for another
 //! attempt.
 
+#[cfg(test)]
+mod tests;
 mod warnings;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +31,16 @@ pub(crate) const FIRST: NextAttempt<'static> = NextAttempt {
 /// between them sends the call in a task of its own.
 pub(crate) fn past(deadline: CallDeadline) -> Instant {
     clock::after(deadline.at, Duration::from_secs(1))
+}
+
+/// In a drop: runs user code for what was in flight, then for the end of the call, also if the first
+/// panics. During a panic a second one would abort the process: it is lost.
+pub(crate) fn in_drop(attempts: impl FnOnce(), end: impl FnOnce()) {
+    let panicked = catch_unwind(AssertUnwindSafe(attempts)).err();
+    let panicked = panicked.or(catch_unwind(AssertUnwindSafe(end)).err());
+    if let (Some(panicked), false) = (panicked, std::thread::panicking()) {
+        resume_unwind(panicked);
+    }
 }
 
 /// The settings of a recovery layer, which all its services share.
@@ -80,6 +93,19 @@ impl<C> Settings<C> {
         let verdict = self.classifier.classify(outcome, context);
         self.warnings.if_unfollowed(&verdict, context);
         verdict
+    }
+
+    /// The verdict on an attempt that is not the first, or was pending.
+    pub(crate) fn verdict<Res, Err>(
+        &self,
+        outcome: Result<&Res, &Err>,
+        context: &CallContext,
+    ) -> Verdict
+    where
+        C: Classify<Res, Err>,
+    {
+        self.warnings.if_attempt_timeout_ignored(context);
+        self.classify(outcome, context)
     }
 
     /// The effects on the call of this context's attempt.

@@ -1,7 +1,6 @@
 //! A call that is dropped before it has an outcome.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 
 use crate::HasCallContext;
@@ -9,7 +8,7 @@ use tower_service::Service;
 
 use super::failing::Next;
 use super::future::{RetryFuture, Sent, State, StateProj};
-use crate::call::state::CallState;
+use crate::recovery::in_drop;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
@@ -24,48 +23,38 @@ where
         let settings = &this.config.settings;
         this.source.describe(settings.service);
         let effects = settings.effects(this.source.context_mut());
-        let stopped = effects.why_dropped(crate::clock::now());
-        let (failing, asked) = match this.state.project() {
-            StateProj::InFlight { sent, .. } => {
-                if matches!(sent, Sent::Passed) {
-                    return settings.passed_and_dropped(effects.context);
-                }
-                effects.cancelled(Some(stopped));
-                match sent {
-                    Sent::First | Sent::Limited | Sent::Passed => return effects.ended(stopped),
-                    Sent::Again(failing) => (failing, None),
-                    Sent::Holding(both) => (&mut both.0, None),
-                }
-            }
-            StateProj::Deciding { deciding } => (&mut deciding.failing, Some(&mut deciding.asked)),
-            StateProj::Between { failing, .. } => match failing.next {
-                Next::Settle => {
-                    let ended = effects.context.shared().and_then(CallState::stopped);
-                    if ended.is_none() {
-                        // The panic may be of the same user: a second one would abort the process.
-                        drop(catch_unwind(AssertUnwindSafe(|| {
-                            failing.driver.unsent(effects.throttle());
-                            effects.ended(stopped);
-                        })));
-                    }
-                    return;
-                }
-                // The end is recorded.
-                Next::Expire => return,
-                // A late gate was reached. What goes on at once does so in the same poll.
-                Next::Late | Next::AtOnce => {
-                    return effects.unsent(&mut failing.driver, stopped);
-                }
-                Next::Wait | Next::Yield | Next::Ready => (failing, None),
-            },
-            StateProj::Done => return,
-        };
-        if let Some(asked) = asked {
-            asked.failed.stop(stopped);
-            effects.record(&mut asked.failed.record);
+        let mut state = this.state.project();
+        if let StateProj::InFlight {
+            sent: Sent::Passed, ..
+        } = state
+        {
+            return in_drop(|| settings.passed_and_dropped(effects.context), || ());
         }
-        failing.driver.unsent(effects.throttle());
-        effects.ended(stopped);
+        if effects.context.is_over() {
+            return;
+        }
+        let stopped = effects.why_dropped(crate::clock::now());
+        let attempts = || match &mut state {
+            StateProj::InFlight { .. } => effects.cancelled(Some(stopped)),
+            StateProj::Deciding { deciding } => {
+                let failed = &mut deciding.asked.failed;
+                failed.stop(stopped);
+                effects.record(&mut failed.record);
+                deciding.failing.driver.unsent(effects.throttle());
+            }
+            StateProj::Between { failing, .. } => match failing.next {
+                // A late gate was reached. What goes on at once does so in the same poll.
+                Next::Late | Next::AtOnce => effects.unsent(&mut failing.driver, stopped),
+                next => {
+                    failing.driver.unsent(effects.throttle());
+                    if next == Next::Send {
+                        effects.cancelled(Some(stopped));
+                    }
+                }
+            },
+            StateProj::Done => {}
+        };
+        in_drop(attempts, || effects.ended(stopped));
     }
 }
 
@@ -79,7 +68,7 @@ impl<F, O> State<F, O> {
             },
             Self::Deciding { .. } => "Deciding",
             Self::Between { failing, .. } => match failing.next {
-                Next::Settle => "Settle",
+                Next::Settle | Next::Send => "Settle",
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",

@@ -26,33 +26,8 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// An attempt ended with this verdict.
-    pub(super) fn settle(
-        mut self: Pin<&mut Self>,
-        sent: Sent<Outcome<S, Req>>,
-        verdict: Verdict,
-        outcome: Outcome<S, Req>,
-    ) -> ControlFlow<Outcome<S, Req>> {
-        let (failing, held) = match sent {
-            Sent::First | Sent::Limited | Sent::Passed => (None, None),
-            Sent::Again(failing) => (Some(failing), None),
-            Sent::Holding(both) => (Some(both.0), Some(both.1)),
-        };
-        if verdict.failure().is_some() {
-            return self.failed(verdict, outcome, failing, held);
-        }
-        let this = self.as_mut().project();
-        let committed = verdict == Verdict::Committed;
-        let effects = this.config.settings.effects(this.source.context_mut());
-        effects.succeeded(committed);
-        if let Some(failing) = failing {
-            Failing::give_back(failing);
-        }
-        ControlFlow::Break(outcome)
-    }
-
-    /// An attempt failed, and user code is asked what follows. A panic of that code ends the call
-    /// as a drop does.
+    /// An attempt failed: its future is dropped before any delay, because it may hold a connection.
+    /// Then user code is asked what follows, and a panic of it ends the call as a drop does.
     pub(super) fn settling(
         mut state: Pin<&mut State<S::Future, Outcome<S, Req>>>,
         mut failing: Box<Failing>,
@@ -175,7 +150,6 @@ where
         let StateProj::Between { failing, kept } = this.state.project() else {
             return Err(error);
         };
-        failing.next = Next::Settle;
         let effects = this.config.settings.effects(this.source.context_mut());
         effects.unsent(&mut failing.driver, StopReason::Fatal);
         kept.take().unwrap_or(Err(error))
@@ -209,7 +183,6 @@ where
                 return ControlFlow::Continue(());
             }
             (Resume::Expire, true) => {
-                failing.next = Next::Settle;
                 effects.unsent(&mut failing.driver, StopReason::Deadline);
                 let expired = context.deadline().map(past);
                 failing.leave(Next::Expire, expired);
@@ -217,7 +190,6 @@ where
                 return ControlFlow::Continue(());
             }
             (Resume::Return, true) => {
-                failing.next = Next::Settle;
                 effects.unsent(&mut failing.driver, StopReason::Deadline);
                 return kept
                     .take()
@@ -244,14 +216,14 @@ where
             // itself is sent, as the last attempt.
             if let Some(kept) = kept.take() {
                 let effects = this.config.settings.effects(context);
-                failing.next = Next::Settle;
                 effects.unsent(&mut failing.driver, StopReason::NotReplayable);
                 return ControlFlow::Break(kept);
             }
         }
-        failing.driver.sent();
         context.start_attempt(number, kind);
+        failing.next = Next::Send;
         this.config.settings.observer.attempt_sent(context);
+        failing.driver.sent();
         let future = match copy {
             Some(mut copy) => {
                 copy.context_mut().follow(context);

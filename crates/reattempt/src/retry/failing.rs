@@ -19,8 +19,10 @@ static SHARED: SharedPool<Box<Failing>> = SharedPool::new(|_| ());
 /// What happens before the next attempt.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Next {
-    /// User code is asked what follows: only a panic of that code drops the call here.
+    /// User code is asked what follows: only a panic of it drops the call here, or in the next.
     Settle,
+    /// The attempt is sent.
+    Send,
     /// The delay runs.
     Wait,
     /// Other tasks run once, in place of a delay.

@@ -102,6 +102,15 @@ impl<O> Sent<O> {
             First::Claimed | First::Left => Self::Passed,
         }
     }
+
+    /// What earlier attempts left, and the failure that the strategy holds.
+    fn failures(self) -> (Option<Box<Failing>>, Option<O>) {
+        match self {
+            Self::First | Self::Limited | Self::Passed => (None, None),
+            Self::Again(failing) => (Some(failing), None),
+            Self::Holding(both) => (Some(both.0), Some(both.1)),
+        }
+    }
 }
 
 impl<S, C, Req> RetryFuture<S, C, Req>
@@ -166,13 +175,13 @@ where
             let outcome = ready!(polled);
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
-        // Dropped at once: it may hold a connection.
-        future.set(None);
         let committed = verdict == Verdict::Committed;
         if this.config.settings.own_observer.is_some() {
             self.first_succeeded(committed);
         } else {
             context.settle_success(committed);
+            // Dropped at once: it may hold a connection.
+            future.set(None);
             this.source.release();
         }
         polled
@@ -196,6 +205,9 @@ where
         if let Some(observer) = &this.config.settings.own_observer {
             observer.first_succeeded(context, committed);
         }
+        if let StateProj::InFlight { mut future, .. } = this.state.project() {
+            future.set(None);
+        }
         this.source.release();
     }
 
@@ -209,10 +221,6 @@ where
         outcome: Outcome<S, Req>,
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
-        // The future is dropped before any delay: it may hold a connection.
-        if let StateProj::InFlight { mut future, .. } = self.as_mut().project().state.project() {
-            future.set(None);
-        }
         match self.as_mut().failed(verdict, outcome, None, None) {
             ControlFlow::Continue(()) => self.poll_on(cx),
             ControlFlow::Break(outcome) => Some(self.over(outcome)),
@@ -231,8 +239,14 @@ where
     /// The call has its outcome.
     fn over(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
         let this = self.project();
-        if let StateOwned::Between { failing, .. } = this.state.project_replace(State::Done) {
-            Failing::give_back(failing);
+        match this.state.project_replace(State::Done) {
+            StateOwned::Between { failing, .. } => Failing::give_back(failing),
+            StateOwned::InFlight { sent, .. } => {
+                if let (Some(failing), _held) = sent.failures() {
+                    Failing::give_back(failing);
+                }
+            }
+            StateOwned::Deciding { .. } | StateOwned::Done => {}
         }
         this.source.release();
         outcome
@@ -243,8 +257,8 @@ where
         loop {
             let mut this = self.as_mut().project();
             let step = match this.state.as_mut().project() {
-                StateProj::InFlight { mut future, sent } => {
-                    let Some(in_flight) = future.as_mut().as_pin_mut() else {
+                StateProj::InFlight { future, sent } => {
+                    let Some(in_flight) = future.as_pin_mut() else {
                         polled_after_completion("RetryFuture")
                     };
                     let Poll::Ready(outcome) = in_flight.poll(cx) else {
@@ -253,21 +267,20 @@ where
                     };
                     let settings = &this.config.settings;
                     let context = this.source.context_mut();
-                    let verdict = if matches!(sent, Sent::Passed) {
-                        None
-                    } else {
-                        settings.warnings.if_attempt_timeout_ignored(context);
-                        Some(settings.classify(outcome.as_ref(), context))
-                    };
-                    // The future is dropped before any delay: it may hold a connection. After the
-                    // classifier, so that a panic in it ends the call as a drop does.
-                    future.set(None);
-                    let Some(verdict) = verdict else {
+                    // The state stays until user code has returned, so that a panic in it ends the
+                    // call as a drop does.
+                    if matches!(sent, Sent::Passed) {
                         settings.passed(outcome.as_ref(), context);
                         return Poll::Ready(outcome);
-                    };
-                    let sent = std::mem::replace(sent, Sent::Passed);
-                    self.as_mut().settle(sent, verdict, outcome)
+                    }
+                    let verdict = settings.verdict(outcome.as_ref(), context);
+                    if verdict.failure().is_none() {
+                        let committed = verdict == Verdict::Committed;
+                        settings.effects(context).succeeded(committed);
+                        return Poll::Ready(outcome);
+                    }
+                    let (failing, held) = std::mem::replace(sent, Sent::Passed).failures();
+                    self.as_mut().failed(verdict, outcome, failing, held)
                 }
                 StateProj::Deciding { deciding } => {
                     let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
@@ -305,8 +318,8 @@ where
                         };
                         ControlFlow::Break(kept)
                     }
-                    // What is asked answers at once, or panics.
-                    Next::Settle => polled_after_completion("RetryFuture"),
+                    // User code panicked.
+                    Next::Settle | Next::Send => polled_after_completion("RetryFuture"),
                     Next::Ready | Next::AtOnce => {
                         let Source::Template { service, .. } = this.source else {
                             polled_after_completion("RetryFuture")

@@ -30,6 +30,11 @@ impl CallContext {
         self.shared().is_some_and(CallState::is_claimed)
     }
 
+    /// For recovery layers: true once the end of the call is recorded.
+    pub(crate) fn is_over(&self) -> bool {
+        self.shared().is_some_and(CallState::is_over)
+    }
+
     #[inline]
     pub(super) fn state(&mut self) -> &CallState {
         self.attempt.state.get_or_insert_with(states::fresh)

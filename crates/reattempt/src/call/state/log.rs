@@ -151,11 +151,13 @@ impl CallState {
     }
 
     pub(crate) fn record(&self, record: &AttemptRecord, reason: Option<RetryReason>) {
-        self.write(|log| {
+        let _unwanted = self.write(|log| {
             if record.paid {
                 log.paid = record.failure;
             }
             log.info.push(record, reason);
+            // The lock orders this before or after a waiter that is stored at the same time.
+            self.is_over().then(|| std::mem::take(&mut log.waiters))
         });
     }
 

@@ -4,7 +4,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::{Backend, Stage};
+use crate::info::AttemptRecord;
+use crate::{AttemptKind, AttemptOutcome, Backend, Stage};
 
 /// Runs two threads, one of them the current one.
 fn both<T: 'static>(
@@ -75,5 +76,39 @@ fn entries_logged_by_two_threads_are_both_kept() {
         assert!(state.is_logged());
         assert_eq!(state.backend_of(1), Some(Backend::new("a")));
         assert_eq!(state.info().refused(StopReason::Throttled), 1);
+    });
+}
+
+/// One attempt reports that a newer configuration is coming while `ends` ends the call: nothing
+/// keeps its waiter.
+fn a_waiter_left_meanwhile_is_dropped(ends: fn(&CallState, AttemptKey)) {
+    loom::model(move || {
+        let state = Arc::new(CallState::default());
+        state.claim_first();
+        let key = AttemptKey::first_choice(1);
+        state.sent(2, false);
+        let leaves = move |state: &CallState| {
+            state.leave_waiter(key, Box::pin(std::future::ready(true)));
+        };
+        both(&state, leaves, move |state| ends(state, key));
+        assert!(state.take_waiter(1).is_none());
+    });
+}
+
+#[test]
+fn a_waiter_left_while_the_call_ends_is_dropped() {
+    a_waiter_left_meanwhile_is_dropped(|state, key| {
+        state.slots.end(key);
+        assert!(state.end(StopReason::Fatal));
+        state.drop_waiters();
+    });
+}
+
+#[test]
+fn a_waiter_left_while_another_attempt_wins_is_dropped() {
+    a_waiter_left_meanwhile_is_dropped(|state, _| {
+        state.won(StopReason::Success);
+        let record = AttemptRecord::new(2, AttemptKind::Hedge, AttemptOutcome::Success);
+        state.record(&record, None);
     });
 }

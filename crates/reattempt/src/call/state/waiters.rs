@@ -42,7 +42,11 @@ impl CallState {
     #[cold]
     #[inline(never)]
     pub(crate) fn drop_waiters(&self) {
-        let _unwanted = self.write(|log| std::mem::take(&mut log.waiters));
+        let take = |log: &mut Option<Box<CallLog>>| {
+            let log = log.as_mut()?;
+            Some(std::mem::take(&mut log.waiters))
+        };
+        let _unwanted = self.in_log(take);
     }
 
     pub(crate) fn take_waiter(&self, attempt: u32) -> Option<ConfigWaiter> {

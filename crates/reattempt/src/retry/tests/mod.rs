@@ -102,6 +102,51 @@ fn success_and_retries_without_delay_touch_no_timer() {
     assert_eq!(told(&outcome), Told::Answer(2));
 }
 
+#[test]
+fn a_call_may_move_to_another_runtime_between_its_delays() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime")
+    };
+    let (first, second) = (runtime(), runtime());
+    let (opens, gate) = tokio::sync::oneshot::channel::<()>();
+    let gate = Arc::new(tokio::sync::Mutex::new(gate));
+    let service = tower::service_fn(move |mut call: Call<()>| {
+        let (number, gate) = (call.context_mut().attempt(), Arc::clone(&gate));
+        async move {
+            if number == 2 {
+                let _ = (&mut *gate.lock().await).await;
+            }
+            if number < 3 { Err(number) } else { Ok(number) }
+        }
+    });
+    let busy = crate::classify_fn(
+        |outcome: Result<&u32, &u32>, _: &CallContext| match outcome {
+            Ok(_) => Verdict::Success,
+            Err(_) => Verdict::Retry(crate::Failure::new(TMPFAIL, crate::Stage::Response)),
+        },
+    );
+    let mut call = pin!(
+        RetryLayer::new(busy, three())
+            .layer(service)
+            .oneshot(Call::new(()))
+    );
+    // The first delay ends in this runtime, and the second attempt is out.
+    let early = first.block_on(async { tokio::time::timeout(ms(50), call.as_mut()).await });
+    assert!(early.is_err());
+    drop(first);
+    opens.send(()).expect("it waits for this");
+    let outcome = second.block_on(async { tokio::time::timeout(ms(50), call).await });
+    assert_eq!(
+        outcome.expect("the second delay ends in the other runtime"),
+        Ok(3)
+    );
+}
+
 /// Compile-time checks of the layer's types.
 const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}

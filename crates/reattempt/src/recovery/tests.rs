@@ -1,0 +1,375 @@
+//! Panics of user code, at every point where a recovery layer runs some: the call ends once.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::task::{Poll, ready};
+
+use tokio::time::Sleep;
+use tower::{Layer, Service, ServiceExt};
+
+use super::*;
+use crate::failure::reason::KV_TEMPORARY_FAILURE;
+use crate::policy::strategy::{StrategyError, Surface};
+use crate::policy::throttle::Settled;
+use crate::test_util::ms;
+use crate::{
+    AttemptRecord, Call, Decision, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer, RetryStrategy,
+    RetryThrottle, RetryView, Stage, StopReason,
+};
+
+thread_local! {
+    /// How often user code returns before it panics. `None`: it does not.
+    static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    /// Where it panicked first.
+    static AT: Cell<Option<&'static str>> = const { Cell::new(None) };
+    static ALWAYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// User code that may panic, and from then on always if that is asked for.
+fn runs(at: &'static str) {
+    match LEFT.get() {
+        Some(0) => {
+            LEFT.set(Some(0).filter(|_| ALWAYS.get()));
+            AT.set(AT.get().or(Some(at)));
+            std::panic::resume_unwind(Box::new(at));
+        }
+        left => LEFT.set(left.map(|left| left - 1)),
+    }
+}
+
+/// A drop, which panics only once: a second one would abort any program.
+fn drops(at: &'static str) {
+    if AT.get().is_none() && !std::thread::panicking() {
+        runs(at);
+    }
+}
+
+/// What a test of all panics varies.
+#[derive(Clone, Copy, Debug)]
+struct Case(u32);
+
+impl Case {
+    const ALL: u32 = 1 << 10;
+
+    fn has(self, bit: u32) -> bool {
+        self.0 & (1 << bit) != 0
+    }
+    fn hedges(self) -> bool {
+        self.has(0)
+    }
+    fn defers(self) -> bool {
+        self.has(1)
+    }
+    fn holds(self) -> bool {
+        self.has(2)
+    }
+    fn waits(self) -> bool {
+        self.has(3)
+    }
+    fn surfaces_new(self) -> bool {
+        self.has(4)
+    }
+    fn refuses_copies(self) -> bool {
+        self.has(5)
+    }
+    fn is_pending(self) -> bool {
+        self.has(6)
+    }
+    fn leaves_waiters(self) -> bool {
+        self.has(7)
+    }
+    fn has_deadline(self) -> bool {
+        self.has(8)
+    }
+    fn always_panics(self) -> bool {
+        self.has(9)
+    }
+}
+
+impl RetryStrategy for Case {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        runs("decide");
+        let delay = ms(3 * u64::from(self.waits() && view.retries % 2 == 1));
+        if self.defers() {
+            let sleep = Box::pin(tokio::time::sleep(ms(1)));
+            return Decision::Defer(Box::pin(Deferred(delay, sleep)));
+        }
+        Decision::After(delay)
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        runs("max_attempts");
+        Some(5)
+    }
+
+    fn holds(&self) -> bool {
+        runs("holds");
+        Self::holds(*self)
+    }
+
+    fn surface(&self, _: &Failure, _: &Failure) -> Surface {
+        runs("surface");
+        if self.surfaces_new() {
+            Surface::New
+        } else {
+            Surface::Held
+        }
+    }
+}
+
+struct Deferred(Duration, Pin<Box<Sleep>>);
+
+impl Future for Deferred {
+    type Output = Result<Option<Duration>, StrategyError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        runs("a deferred decision's poll");
+        ready!(self.1.as_mut().poll(cx));
+        Poll::Ready(Ok(Some(self.0)))
+    }
+}
+
+impl Drop for Deferred {
+    fn drop(&mut self) {
+        drops("a deferred decision's drop");
+    }
+}
+
+/// An observer and a throttle.
+#[derive(Debug, Default)]
+struct Seen {
+    ends: Mutex<Vec<Option<StopReason>>>,
+    spent: AtomicI32,
+}
+
+impl Observer for Seen {
+    fn attempt_sent(&self, _: &CallContext) {
+        runs("attempt_sent");
+    }
+
+    fn attempt_settled(&self, _: &CallContext, _: &AttemptRecord) {
+        runs("attempt_settled");
+    }
+
+    fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
+        self.ends.lock().unwrap().push(info.stopped());
+        runs("call_ended");
+    }
+}
+
+impl RetryThrottle for Seen {
+    fn settled(&self, _: Settled<'_>) {
+        runs("settled");
+    }
+
+    fn allows(&self, _: Option<&Failure>) -> bool {
+        runs("allows");
+        true
+    }
+
+    fn spend(&self, _: Option<&Failure>) -> bool {
+        runs("spend");
+        self.spent.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    fn refund(&self, _: Option<&Failure>) {
+        self.spent.fetch_sub(1, Ordering::Relaxed);
+        runs("refund");
+    }
+}
+
+/// An outcome.
+struct Out;
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        drops("an outcome's drop");
+    }
+}
+
+struct Attempt {
+    sleep: Option<Pin<Box<Sleep>>>,
+    works: bool,
+}
+
+impl Future for Attempt {
+    type Output = Result<Out, Out>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        runs("an attempt's poll");
+        if let Some(sleep) = &mut self.sleep {
+            ready!(sleep.as_mut().poll(cx));
+        }
+        Poll::Ready(if self.works { Ok(Out) } else { Err(Out) })
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        drops("an attempt's drop");
+    }
+}
+
+#[derive(Clone)]
+struct Server {
+    case: Case,
+    calls: Arc<AtomicU32>,
+}
+
+impl Service<Request> for Server {
+    type Response = Out;
+    type Error = Out;
+    type Future = Attempt;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> Poll<Result<(), Out>> {
+        runs("poll_ready");
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request) -> Attempt {
+        let earlier = self.calls.load(Ordering::Relaxed);
+        // Before the first call has returned there is no future that could end it.
+        if earlier > 0 {
+            runs("call");
+        }
+        self.calls.store(earlier + 1, Ordering::Relaxed);
+        if self.case.leaves_waiters() {
+            let waits = async {
+                runs("a waiter");
+                tokio::time::sleep(ms(2)).await;
+                true
+            };
+            let reporter = request.context_mut().reporter();
+            reporter.config_coming(Box::pin(waits));
+        }
+        let sleep = ms(1 + 3 * u64::from(earlier % 2));
+        let sleep = self.case.is_pending().then(|| tokio::time::sleep(sleep));
+        Attempt {
+            sleep: sleep.map(Box::pin),
+            works: earlier == 4,
+        }
+    }
+}
+
+struct Request(Call<()>, Case);
+
+impl HasCallContext for Request {
+    fn context(&self) -> Option<&CallContext> {
+        self.0.context()
+    }
+
+    fn context_mut(&mut self) -> &mut CallContext {
+        self.0.context_mut()
+    }
+}
+
+impl Replay for Request {
+    fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
+        runs("can_replay");
+        true
+    }
+
+    fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {
+        runs("replay");
+        let refused = self.1.refuses_copies() && next.number > 3;
+        (!refused).then(|| Self(self.0.clone(), self.1))
+    }
+
+    fn attempt_over(&self, _: u32) {
+        runs("attempt_over");
+    }
+}
+
+fn classify(outcome: Result<&Out, &Out>, _: &CallContext) -> Verdict {
+    runs("classify");
+    match outcome {
+        Ok(_) => Verdict::Success,
+        Err(_) => Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response)),
+    }
+}
+
+/// Sends a call whose user code panics after it has returned this often. Where that was, or `None`
+/// if the call ended before.
+async fn panics(case: Case, after: u32) -> Option<&'static str> {
+    let seen = Arc::new(Seen::default());
+    let calls = Arc::new(AtomicU32::new(0));
+    let mut request = Request(Call::new(()), case);
+    let context = request.context_mut();
+    context.set_throttle(seen.clone());
+    if case.has_deadline() {
+        context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(6)));
+    }
+    let watch = RetryInfo::track(&mut request);
+    let server = Server {
+        case,
+        calls: Arc::clone(&calls),
+    };
+    let classifier = crate::classify_fn(classify);
+    let mut call: Pin<Box<dyn Future<Output = _>>> = if case.hedges() {
+        let policy = HedgePolicy::new(5, ms(2)).hedge_non_idempotent();
+        let layer = HedgeLayer::new(classifier, policy).observer(seen.clone());
+        Box::pin(layer.layer(server).oneshot(request))
+    } else {
+        let layer = RetryLayer::new(classifier, case).observer(seen.clone());
+        Box::pin(layer.layer(server).oneshot(request))
+    };
+    AT.set(None);
+    ALWAYS.set(case.always_panics());
+    LEFT.set(Some(after));
+    let outcome = poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)));
+        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
+    })
+    .await;
+    // The test's own drop of the outcome is none of the layer's.
+    let at = AT.get();
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(call)));
+    LEFT.set(None);
+    drop(outcome);
+    let at = at?;
+    let (ends, sent) = (seen.ends.lock().unwrap(), calls.load(Ordering::Relaxed));
+    let info = watch.info();
+    let what = format!("{case:?} at {at}, {after}: {ends:?} {info:?}");
+    let may_panic = case.always_panics();
+    assert!(dropped.is_ok() || may_panic, "a second panic: {what}");
+    if sent == 0 {
+        return Some(at);
+    }
+    assert!(info.stopped().is_some(), "no end: {what}");
+    match &**ends {
+        [end] => assert_eq!(*end, info.stopped(), "{what}"),
+        // It panicked at the attempt that succeeded, and sees no more of the call.
+        [] => assert!(at == "attempt_settled" || case.always_panics(), "{what}"),
+        _ => panic!("two ends: {what}"),
+    }
+    // The attempt whose settling panicked may have no record, and the loser at which it did.
+    let most = info.records().len() as u32 + 1 + u32::from(case.hedges());
+    assert!(info.attempts() <= most, "{what}");
+    let paid = seen.spent.load(Ordering::Relaxed);
+    // The server may have got what panicked while it was sent. A hedge is paid for before an
+    // observer sees it.
+    let uncounted = at == "call" || case.hedges() && at == "attempt_sent";
+    let most = sent.cast_signed() - 1 + i32::from(uncounted);
+    assert!(case.always_panics() || paid <= most, "{paid} paid: {what}");
+    Some(at)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_any_user_code_ends_the_call_once() {
+    let mut places = BTreeSet::new();
+    for case in (0..Case::ALL).map(Case) {
+        for after in 0.. {
+            let Some(at) = panics(case, after).await else {
+                break;
+            };
+            places.insert(at);
+        }
+    }
+    assert_eq!(places.len(), 23, "{places:?}");
+}
