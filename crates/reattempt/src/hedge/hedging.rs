@@ -134,7 +134,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     /// Drops the attempt at this place, which ended: it may hold a connection. Returns its context,
     /// and when it was sent.
     pub(super) fn ended(&mut self, at: usize) -> Option<(CallContext, Instant)> {
-        match self.others.remove(at) {
+        match self.others.swap_remove(at) {
             Other::Flight { context, sent, .. } => Some((context, sent)),
             Other::Readying { .. } => None,
         }
