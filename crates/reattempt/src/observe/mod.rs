@@ -17,7 +17,8 @@ pub use log::LogObserver;
 /// [`LogObserver`].
 ///
 /// Called inline: be quick and never block. With no observer set, a call that succeeds at once has
-/// no cost for it.
+/// no cost for it. A panic ends the call as a drop of its future does; if it was at the attempt
+/// that succeeded, no observer sees more of the call.
 pub trait Observer: Debug + Send + Sync {
     /// Whether the observer wants records of first attempts that succeed. `false` keeps that path
     /// free of records.
