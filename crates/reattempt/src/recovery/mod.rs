@@ -33,7 +33,7 @@ pub(crate) fn past(deadline: CallDeadline) -> Instant {
     clock::after(deadline.at, Duration::from_secs(1))
 }
 
-/// In a drop: runs user code for what was in flight, then for the end of the call, also if the first
+/// In a drop: runs user code for what was in flight, then for the end of the call, also if that
 /// panics. During a panic a second one would abort the process: it is lost.
 pub(crate) fn in_drop(attempts: impl FnOnce(), end: impl FnOnce()) {
     let panicked = catch_unwind(AssertUnwindSafe(attempts)).err();
