@@ -41,8 +41,11 @@ impl ErrorMaps {
     /// do, so that the name of a node that left the cluster takes little memory.
     pub fn insert(&self, node: Backend, map: impl Into<Arc<ErrorMap>>) {
         let map = map.into();
-        let mut nodes = self.0.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        // Compared before the lock is taken that keeps calls from their maps.
+        let nodes = self.0.nodes.read().unwrap_or_else(PoisonError::into_inner);
         let equal = nodes.values().find(|kept| **kept == map).cloned();
+        drop(nodes);
+        let mut nodes = self.0.nodes.write().unwrap_or_else(PoisonError::into_inner);
         nodes.insert(node, equal.unwrap_or(map));
     }
 
