@@ -4,6 +4,7 @@
 //! Responses are created in advance; only their processing is measured. `kv-answer` only reads the
 //! status, and is part of all others.
 
+use std::fmt::Debug;
 use std::hint::black_box;
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::{ErrorMapStrategy, KvTransportError, Opcode, stamp_idempotency};
 use reattempt_couchbase::{
     Address, ClusterConfig, ConfigPoller, ConfigStore, ErrorMap, ErrorMaps, KvAnswer, KvClassifier,
-    KvPushback, KvRequest, Revision, StaleKvConfig,
+    KvClientLayer, KvPushback, KvRequest, Revision, StaleKvConfig,
 };
 use tokio::time::Instant;
-use tower::{Service, ServiceBuilder};
+use tower::{Layer, Service, ServiceBuilder};
 
 use crate::cases::Case;
 
@@ -175,20 +176,31 @@ async fn nobody(_: Address, _: Option<Revision>) -> Result<Option<ClusterConfig>
     Ok(None)
 }
 
-/// The layers of the documented key-value stack around that client.
-fn stack() -> impl Service<Call<Get>, Response = Answer, Error = Lost> {
+fn poller() -> ConfigPoller {
     let store = ConfigStore::new();
     store.compare_and_swap(ClusterConfig::parse(CONFIG.as_bytes(), "").expect("a configuration"));
-    let poller = ConfigPoller::spawn(store, nobody, ConfigPollerOptions::new());
+    ConfigPoller::spawn(store, nobody, ConfigPollerOptions::new())
+}
+
+/// The layers of the documented key-value stack around that client.
+fn stack() -> impl Service<Call<Get>, Response = Answer, Error: Debug> {
     ServiceBuilder::new()
         .layer(DeadlineLayer::new(Duration::from_secs(1)))
         .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()))
         .layer(PushbackLayer::new(KvPushback::new()))
-        .layer(ConfigPollLayer::new(StaleKvConfig::new(poller)))
+        .layer(ConfigPollLayer::new(StaleKvConfig::new(poller())))
         .service(Client(answer(0)))
 }
 
-fn gets<S: Service<Call<Get>, Response = Answer, Error = Lost>>(mut service: S, calls: u64) -> u64 {
+/// The preset around it.
+fn preset() -> impl Service<Call<Get>, Response = Answer, Error: Debug> {
+    KvClientLayer::new(poller()).layer(Client(answer(0)))
+}
+
+fn gets<S>(mut service: S, calls: u64) -> u64
+where
+    S: Service<Call<Get>, Response = Answer, Error: Debug>,
+{
     let mut cx = Context::from_waker(Waker::noop());
     let mut sum = 0_u64;
     for _ in 0..calls {
@@ -198,7 +210,7 @@ fn gets<S: Service<Call<Get>, Response = Answer, Error = Lost>>(mut service: S, 
         let mut future = pin!(service.call(call));
         match future.as_mut().poll(&mut cx) {
             Poll::Ready(Ok(answer)) => sum = sum.wrapping_add(u64::from(answer.status) + 1),
-            Poll::Ready(Err(Lost)) => panic!("failed"),
+            Poll::Ready(Err(error)) => panic!("failed: {error:?}"),
             Poll::Pending => panic!("pending"),
         }
     }
@@ -215,7 +227,7 @@ macro_rules! cases {
     };
 }
 
-/// All cases in the order of the table. Only the last two have a future.
+/// All cases in the order of the table. Only the last three have a future.
 #[must_use]
 pub fn all() -> Vec<Case> {
     let mut cases = cases! {
@@ -229,11 +241,13 @@ pub fn all() -> Vec<Case> {
         "kv-decision-otherwise" => |calls| decisions(calls, 0x86, KV_TEMPORARY_FAILURE, Duration::from_millis(1));
         "kv-client" => |calls| gets(Client(answer(0)), calls);
         "kv-stack" => |calls| gets(stack(), calls);
+        "kv-preset" => |calls| gets(preset(), calls);
     };
     for case in &mut cases {
         case.future = match case.name {
             "kv-client" => future_of::<Client>(|| Client(answer(0))),
             "kv-stack" => future_of(stack),
+            "kv-preset" => future_of(preset),
             _ => 0,
         };
     }

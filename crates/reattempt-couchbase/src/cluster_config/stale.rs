@@ -60,7 +60,7 @@ impl StaleKvConfig {
         &self.poller
     }
 
-    const fn store(&self) -> &ConfigStore {
+    fn store(&self) -> &ConfigStore {
         self.poller.store()
     }
 

@@ -187,7 +187,9 @@ impl<S> Layer<S> for KvClientLayer {
         let answered = PushbackLayer::new(KvPushback::new()).layer(ClientErrorLayer.layer(inner));
         let limited = self.attempt.layer(answered);
         let attempt = ConfigPollLayer::new(self.stale.clone()).layer(limited);
-        let call = self.deadline.layer(retry.layer(hedge.layer(attempt)));
+        let call = self
+            .deadline
+            .layer(retry.layer(hedge.unclaimed().layer(attempt)));
         KvClient {
             stack: self.throttle.layer(call),
         }

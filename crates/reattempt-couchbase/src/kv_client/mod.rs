@@ -67,7 +67,7 @@ use std::task::{Context, Poll};
 use reattempt::client_error::WithClientError;
 use reattempt::config_poll::ConfigPoll;
 use reattempt::deadline::Deadline;
-use reattempt::hedge::Hedge;
+use reattempt::hedge::HedgeUnclaimed;
 use reattempt::pushback::Pushback;
 use reattempt::reason::SOCKET_CLOSED_WHILE_IN_FLIGHT;
 use reattempt::retry::Retry;
@@ -83,7 +83,7 @@ pub use layer::{KV_TIMEOUT, KvClientLayer};
 
 /// The single layers of a client, from the outside in.
 type Stack<S> = Throttle<Deadline<Recovery<PerAttempt<S>>>>;
-type Recovery<S> = Retry<Hedge<S, KvClassifier>, KvClassifier>;
+type Recovery<S> = Retry<HedgeUnclaimed<S, KvClassifier>, KvClassifier>;
 /// The attempt's own limit is below the config poll, for which it is a sign like a lost connection.
 type PerAttempt<S> = ConfigPoll<Deadline<Answered<S>>, Option<StaleKvConfig>>;
 type Answered<S> = Pushback<WithClientError<S>, KvPushback>;

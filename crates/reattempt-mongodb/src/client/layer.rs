@@ -179,7 +179,9 @@ impl<S> Layer<S> for MongoClientLayer {
             hedge = hedge.observer(Arc::clone(observer));
         }
         let attempt = self.attempt.layer(ClientErrorLayer.layer(inner));
-        let call = self.deadline.layer(retry.layer(hedge.layer(attempt)));
+        let call = self
+            .deadline
+            .layer(retry.layer(hedge.unclaimed().layer(attempt)));
         MongoClient {
             gate: Arc::new(self.gate.clone()),
             stack: self.throttle.layer(call),

@@ -46,7 +46,7 @@ use std::time::Duration;
 
 use reattempt::client_error::WithClientError;
 use reattempt::deadline::Deadline;
-use reattempt::hedge::Hedge;
+use reattempt::hedge::HedgeUnclaimed;
 use reattempt::retry::Retry;
 use reattempt::throttle::Throttle;
 use reattempt::{ClientError, HasCallContext, Replay};
@@ -57,7 +57,7 @@ pub use layer::MongoClientLayer;
 
 /// The single layers of a client, from the outside in.
 type Stack<S> = Throttle<Deadline<Recovery<PerAttempt<S>>>>;
-type Recovery<S> = Retry<Hedge<S, MongoClassifier>, MongoClassifier>;
+type Recovery<S> = Retry<HedgeUnclaimed<S, MongoClassifier>, MongoClassifier>;
 type PerAttempt<S> = Deadline<WithClientError<S>>;
 
 /// A MongoDB client that retries. Made by [`MongoClientLayer`].

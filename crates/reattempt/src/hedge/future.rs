@@ -130,7 +130,7 @@ where
             policy.delay().succeeded_at_once();
         }
         let committed = verdict == Verdict::Committed;
-        if this.config.settings.own_observer.is_some() {
+        if this.config.settings.sees_success {
             this.config.settings.effects(context).succeeded(committed);
         } else {
             context.settle_success(committed);

@@ -20,8 +20,8 @@ pub use log::LogObserver;
 /// no cost for it. A panic ends the call as a drop of its future does; if it was at the attempt
 /// that succeeded, no observer sees more of the call.
 pub trait Observer: Debug + Send + Sync {
-    /// Whether the observer wants records of first attempts that succeed. `false` keeps that path
-    /// free of records.
+    /// Whether the observer wants first attempts that succeed. `false` spares such a call a record
+    /// and [`first_succeeded`](Self::first_succeeded). Asked when the observer is added to a layer.
     fn sees_success(&self) -> bool {
         true
     }

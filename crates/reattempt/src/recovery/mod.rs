@@ -50,8 +50,10 @@ pub(crate) struct Settings<C> {
     pub(crate) transparent: bool,
     /// The log, then the layer's own observer.
     pub(crate) observer: Arc<dyn Observer>,
-    /// The layer's own observer. The log wants nothing of a call that succeeds at once.
+    /// The layer's own observer.
     pub(crate) own_observer: Option<Arc<dyn Observer>>,
+    /// The own observer wants calls that succeed at once. The log wants nothing of them.
+    pub(crate) sees_success: bool,
     /// The own observer wants events of first attempts that are sent.
     pub(crate) sees_sent: bool,
     /// Names calls in the log whose requests name no host.
@@ -66,6 +68,7 @@ impl<C> Settings<C> {
             transparent: true,
             observer: with_log(None),
             own_observer: None,
+            sees_success: false,
             sees_sent: false,
             service: None,
             warnings: Warnings::of(layer),
@@ -75,7 +78,7 @@ impl<C> Settings<C> {
     /// Adds an observer to those added before.
     pub(crate) fn observe(&mut self, observer: Arc<dyn Observer>) {
         let own = with_observer(self.own_observer.take(), observer);
-        self.sees_sent = own.sees_sent();
+        (self.sees_success, self.sees_sent) = (own.sees_success(), own.sees_sent());
         self.observer = with_log(Some(Arc::clone(&own)));
         self.own_observer = Some(own);
     }

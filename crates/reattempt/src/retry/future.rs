@@ -176,7 +176,7 @@ where
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
         let committed = verdict == Verdict::Committed;
-        if this.config.settings.own_observer.is_some() {
+        if this.config.settings.sees_success {
             self.first_succeeded(committed);
         } else {
             context.settle_success(committed);

@@ -32,19 +32,19 @@ use super::{Address, ClusterConfig, ConfigStore, Network, NetworkChoice};
 /// if a node was polled within the floor. If no node of the configuration answers, both try the
 /// seeds.
 #[derive(Clone, Debug)]
-pub struct ConfigPoller {
+pub struct ConfigPoller(Arc<Handle>);
+
+/// What the clones share: one reference count, because each call clones the poller.
+#[derive(Debug)]
+struct Handle {
     control: Arc<Control>,
     store: ConfigStore,
-    _task: Arc<Task>,
+    task: JoinHandle<()>,
 }
 
-/// Aborts the task when the last owner is dropped.
-#[derive(Debug)]
-struct Task(JoinHandle<()>);
-
-impl Drop for Task {
+impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -63,29 +63,29 @@ impl ConfigPoller {
     ) -> Self {
         let control = Arc::new(Control::new(&options));
         let rounds = rounds::Rounds::new(Arc::clone(&control), store.clone(), fetch, options);
-        Self {
+        Self(Arc::new(Handle {
             control,
             store,
-            _task: Arc::new(Task(tokio::spawn(rounds.run()))),
-        }
+            task: tokio::spawn(rounds.run()),
+        }))
     }
 
     /// The store that receives the configurations.
     #[must_use]
-    pub const fn store(&self) -> &ConfigStore {
-        &self.store
+    pub fn store(&self) -> &ConfigStore {
+        &self.0.store
     }
 
     /// The network whose addresses are polled, with the nodes of this configuration.
     #[must_use]
     pub fn network(&self, config: &ClusterConfig) -> Network {
-        self.control.network.of(config)
+        self.0.control.network.of(config)
     }
 
     /// True if nodes are polled over TLS.
     #[must_use]
     pub fn tls(&self) -> bool {
-        self.control.tls
+        self.0.control.tls
     }
 
     /// Requests a newer configuration from a node other than `failed`.
@@ -93,24 +93,24 @@ impl ConfigPoller {
     /// Joins a round in progress; if that waits for the failed node, it continues with the next
     /// one. `None` if a node was polled within the floor: then no request is sent.
     pub fn refresh(&self, failed: Option<&Address>) -> Option<Refreshing> {
-        let mut state = self.control.state();
+        let mut state = self.0.control.state();
         let under_way = state.running || state.requested;
         if !under_way {
-            if state.within(self.control.floor) {
+            if state.within(self.0.control.floor) {
                 return None;
             }
             state.requested = true;
-            self.control.wake.notify_one();
+            self.0.control.wake.notify_one();
         }
         if let Some(failed) = failed.filter(|failed| !state.failed.contains(failed)) {
             if state.failed.len() < MOST_FAILED {
                 state.failed.push(failed.clone());
             }
             if state.asking.as_ref() == Some(failed) {
-                self.control.move_on.notify_one();
+                self.0.control.move_on.notify_one();
             }
         }
-        let finished = self.control.finished.subscribe();
+        let finished = self.0.control.finished.subscribe();
         let round = *finished.borrow() + 1;
         Some(Refreshing { finished, round })
     }

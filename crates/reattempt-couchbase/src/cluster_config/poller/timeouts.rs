@@ -28,6 +28,10 @@ impl Observer for ConfigPoller {
         false
     }
 
+    fn sees_sent(&self) -> bool {
+        false
+    }
+
     fn sees_end(&self, _: StopReason) -> bool {
         false
     }

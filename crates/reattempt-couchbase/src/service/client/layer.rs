@@ -179,7 +179,7 @@ impl<S> Layer<S> for ServiceClientLayer {
             hedge = hedge.observer(Arc::clone(observer));
         }
         let read = ServiceErrorLayer::new(self.service).layer(ClientErrorLayer.layer(inner));
-        let recovery = retry.layer(hedge.layer(self.attempt.layer(read)));
+        let recovery = retry.layer(hedge.unclaimed().layer(self.attempt.layer(read)));
         let body = DeadlineBodyLayer::new().layer(self.replay.layer(recovery));
         let call = self.throttle.layer(self.deadline.layer(body));
         ServiceClient {

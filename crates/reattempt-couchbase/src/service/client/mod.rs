@@ -48,7 +48,7 @@ use http_body::Body;
 use reattempt::ClientError;
 use reattempt::client_error::WithClientError;
 use reattempt::deadline::Deadline;
-use reattempt::hedge::Hedge;
+use reattempt::hedge::HedgeUnclaimed;
 use reattempt::retry::Retry;
 use reattempt::throttle::Throttle;
 use reattempt_http::body::{DeadlineBody, DeadlineBodyService, ReplayBody, ReplayBodyService};
@@ -61,7 +61,7 @@ pub use layer::{SERVICE_TIMEOUT, ServiceClientLayer};
 /// The single layers of a client, from the outside in.
 type Stack<S> = ServiceIdempotency<Throttle<Deadline<DeadlineBodyService<PerCall<S>>>>>;
 type PerCall<S> = ReplayBodyService<Recovery<PerAttempt<S>>>;
-type Recovery<S> = Retry<Hedge<S, Classifier>, Classifier>;
+type Recovery<S> = Retry<HedgeUnclaimed<S, Classifier>, Classifier>;
 type Classifier = ServiceClassifier<HttpClassifier>;
 type PerAttempt<S> = Deadline<ServiceErrorService<WithClientError<S>>>;
 
