@@ -29,9 +29,9 @@ const PINS: [(&str, u64, usize); 14] = [
     ("tower", 0, TIMER + 72),
 ];
 
-/// The same for key-value responses; only the last two are calls.
+/// The same for key-value responses; only the last three are calls.
 #[cfg(target_pointer_width = "64")]
-const KV_PINS: [(&str, u64, usize); 10] = [
+const KV_PINS: [(&str, u64, usize); 11] = [
     ("kv-answer", 0, 0),
     ("kv-success", 0, 0),
     ("kv-known-final", 0, 0),
@@ -41,7 +41,8 @@ const KV_PINS: [(&str, u64, usize); 10] = [
     ("kv-decision-by-map", 0, 0),
     ("kv-decision-otherwise", 0, 0),
     ("kv-client", 0, 24),
-    ("kv-stack", 0, TIMER + 328),
+    ("kv-stack", 0, TIMER + 296),
+    ("kv-preset", 0, 2 * TIMER + 392),
 ];
 
 /// The same for HTTP calls, of which the request and the response allocate twice. With the single
