@@ -284,8 +284,8 @@ fn a_typical_call_takes_no_more_instructions_than_pinned() {
     }
 }
 
-/// Locked instructions of these calls, and of key-value calls. Others wait for them: each takes some 20 cycles, and more if
-/// several threads use one service.
+/// Locked instructions of these calls, and of key-value calls. Others wait for them: each takes
+/// some 20 cycles, and more if several threads use one service.
 const LOCKED_PINS: [(&str, u64); 13] = [
     ("get-bare", 0),
     ("get-three", 6),
