@@ -16,7 +16,9 @@ use reattempt_clients::kv::client::{ClientOptions, KvRequest, KvResponse, Routed
 use reattempt_clients::kv::{self, StageLayer};
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
 use reattempt_couchbase::kv::stamp_idempotency;
-use reattempt_couchbase::{ConfigPoller, ConfigStore, KvClassifier, KvPushback, StaleKvConfig};
+use reattempt_couchbase::{
+    ConfigPoller, ConfigStore, KvClassifier, KvClientLayer, KvPushback, StaleKvConfig,
+};
 use reattempt_testbed::kv::Cluster;
 use reattempt_wire_cost::{Case, Contest, Figure, ServerProcess};
 use tower::retry::budget::{Budget, TpsBudget};
@@ -157,6 +159,11 @@ async fn cases(address: &str) -> Result<Vec<Case>, BoxError> {
         .service(Client::of(address).await?.routed);
     let silent = stack!(Client::of(address).await?, [UncallLayer::new()]);
     let whole = stack!(Client::of(address).await?, [StageLayer::new()]);
+    let client = Client::of(address).await?;
+    let preset = ServiceBuilder::new()
+        .layer(KvClientLayer::new(client.poller()))
+        .layer(StageLayer::new())
+        .service(client.routed);
     Ok(vec![
         reads("bare client", Client::of(address).await?.routed, get),
         reads("tower retry + timeout", towers, get),
@@ -164,6 +171,7 @@ async fn cases(address: &str) -> Result<Vec<Case>, BoxError> {
         reads("deadline", limited, get),
         reads("the stack, without the node", silent, call),
         reads("the whole stack", whole, call),
+        reads("the preset", preset, call),
     ])
 }
 

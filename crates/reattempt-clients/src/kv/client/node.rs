@@ -81,11 +81,11 @@ impl NodeClient {
     ) -> NodeFuture {
         let state = match self.link.up() {
             Some(connection) => State::Sent(connection.send(&request, permit)),
-            None => State::Connecting {
+            None => State::Connecting(Box::new(Connecting {
                 connect: self.connect(),
                 request,
                 permit,
-            },
+            })),
         };
         NodeFuture {
             state,
@@ -119,12 +119,17 @@ pub struct NodeFuture {
 
 #[derive(Debug)]
 enum State {
-    Connecting {
-        connect: ConnectFuture,
-        request: KvRequest,
-        permit: Option<OwnedSemaphorePermit>,
-    },
+    // Boxed, so that every other request has a small future.
+    Connecting(Box<Connecting>),
     Sent(ResponseFuture),
+}
+
+/// A request that waits for its connection.
+#[derive(Debug)]
+struct Connecting {
+    connect: ConnectFuture,
+    request: KvRequest,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl NodeFuture {
@@ -135,7 +140,7 @@ impl NodeFuture {
 
     /// Whether the request still waits for a connection, so that no byte of it was sent.
     pub fn is_dialling(&self) -> bool {
-        matches!(self.state, State::Connecting { .. })
+        matches!(self.state, State::Connecting(_))
     }
 }
 
@@ -143,19 +148,14 @@ impl Future for NodeFuture {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        if let State::Connecting {
-            connect,
-            request,
-            permit,
-        } = &mut self.state
-        {
-            let connection = ready!(Pin::new(connect).poll(cx))?;
-            let sent = connection.send(request, permit.take());
+        if let State::Connecting(waiting) = &mut self.state {
+            let connection = ready!(Pin::new(&mut waiting.connect).poll(cx))?;
+            let sent = connection.send(&waiting.request, waiting.permit.take());
             self.state = State::Sent(sent);
         }
         match &mut self.state {
             State::Sent(response) => Pin::new(response).poll(cx),
-            State::Connecting { .. } => Poll::Pending,
+            State::Connecting(_) => Poll::Pending,
         }
     }
 }

@@ -105,7 +105,8 @@ impl Service<KvRequest> for RoutedClient {
                 None => State::Failed(Some(no_node(None, "there is no seed"))),
             }
         } else {
-            State::Seeding(Seeding::begin(routes, routes.turn(), request, permit))
+            let seeding = Seeding::begin(routes, routes.turn(), request, permit);
+            State::Seeding(Box::new(seeding))
         };
         RoutedFuture { state }
     }
@@ -120,7 +121,8 @@ pub struct RoutedFuture {
 
 #[derive(Debug)]
 enum State {
-    Seeding(Seeding),
+    // Boxed, as a request that waits for its connection.
+    Seeding(Box<Seeding>),
     Sending(Sending),
     Failed(Option<ClientError>),
 }
