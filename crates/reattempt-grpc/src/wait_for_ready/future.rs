@@ -59,7 +59,8 @@ impl<S, B> Waiting<S, B> {
             return false;
         }
         match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(until),
+            // Not reset: what has fired belongs to the runtime in which it did.
+            Some(sleep) => sleep.set(tokio::time::sleep_until(until)),
             None => self.sleep = Some(Box::pin(tokio::time::sleep_until(until))),
         }
         self.report(Stage::Dispatch);
