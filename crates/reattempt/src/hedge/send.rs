@@ -121,45 +121,39 @@ where
         let effects = config.settings.effects(context);
         let driver = &mut hedging.driver;
         let (now, deadline) = (clock::now(), context.deadline());
-        let permit = match (&ready, &copy) {
-            (Ok(()), Some(_)) => driver.permit(now, kind, deadline, effects.throttle()),
-            (Ok(()), None) => Err(driver.withdrawn(StopReason::NotReplayable, deadline)),
-            (Err(_), _) => Err(driver.withdrawn(StopReason::Fatal, deadline)),
-        };
-        match (permit, copy) {
-            (Ok(number), Some(mut request)) => {
-                let mut context = context.clone();
-                context.start_attempt(number, kind);
-                if kind == AttemptKind::Hedge && driver.machine.may_lose() {
-                    context.allow_to_lose();
-                }
-                *request.context_mut() = context.clone();
-                config.settings.observer.attempt_sent(&context);
-                let future = Box::pin(service.call(request));
-                let sent = now;
-                hedging.others.push(Other::Flight {
-                    future,
-                    context,
-                    sent,
-                });
-            }
-            (Ok(_), None) => {}
-            (Err(refused), _) => {
-                effects.refused(refused);
-                match refused.then {
-                    Withdrawn::OthersGoOn => {}
-                    Withdrawn::Over { expire, .. } => {
-                        let last = hedging.last.take().or_else(|| ready.err().map(Err));
-                        match last {
-                            Some(outcome) if expire => self.expire(outcome),
-                            Some(outcome) => {
-                                self.over();
-                                return ControlFlow::Break(outcome);
-                            }
-                            None => {}
+        let (refused, error) = match (ready, copy) {
+            (Ok(()), Some(mut request)) => {
+                match driver.permit(now, kind, deadline, effects.throttle()) {
+                    Ok(number) => {
+                        let mut context = context.clone();
+                        context.start_attempt(number, kind);
+                        if kind == AttemptKind::Hedge && driver.machine.may_lose() {
+                            context.allow_to_lose();
                         }
+                        *request.context_mut() = context.clone();
+                        config.settings.observer.attempt_sent(&context);
+                        hedging.others.push(Other::Flight {
+                            future: Box::pin(service.call(request)),
+                            context,
+                            sent: now,
+                        });
+                        return ControlFlow::Continue(());
                     }
+                    Err(refused) => (refused, None),
                 }
+            }
+            (Ok(()), None) => (driver.withdrawn(StopReason::NotReplayable, deadline), None),
+            (Err(error), _) => (driver.withdrawn(StopReason::Fatal, deadline), Some(error)),
+        };
+        effects.refused(refused);
+        if let Withdrawn::Over { expire, .. } = refused.then {
+            match hedging.last.take().or(error.map(Err)) {
+                Some(outcome) if expire => self.expire(outcome),
+                Some(outcome) => {
+                    self.over();
+                    return ControlFlow::Break(outcome);
+                }
+                None => {}
             }
         }
         ControlFlow::Continue(())
