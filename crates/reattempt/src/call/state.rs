@@ -33,7 +33,8 @@ pub(crate) struct CallState {
     /// The call, if this state only holds other options for one of its attempts.
     of: Option<Arc<CallState>>,
     pub(crate) slots: AttemptSlots,
-    /// Written by the recovery layer only, so a plain load and store is enough.
+    /// Written by the recovery layer, which begins attempts and ends the call by a plain load and
+    /// store; a layer above may only stop the call.
     progress: AtomicU64,
     /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`], [`LEFT_WAITER`] and [`LEARNS`].
     flags: AtomicU8,
@@ -44,8 +45,8 @@ pub(crate) struct CallState {
     log: Mutex<Option<Box<CallLog>>>,
 }
 
-/// The fields of the progress word: attempts sent, whether one of them ended the call successfully,
-/// and whether a recovery layer acts on it. One word, so that one store resets a state.
+/// The fields of the progress word: attempts sent, whether and why the call is over, and whether a
+/// recovery layer acts on it. One word, so that one store resets a state.
 const SENT_MASK: u64 = (1 << 32) - 1;
 /// Why the call ended, in one byte.
 const STOPPED_SHIFT: u32 = 32;
@@ -55,8 +56,7 @@ const ATTEMPT_TIMEOUT: u64 = 1 << 61;
 /// The call wrote when it began.
 const TIMED: u64 = 1 << 60;
 /// The recovery layer has said that the call is over.
-const ENDED: u64 = 1 << 59;
-const WON: u64 = 1 << 62;
+const OVER: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
 
 const fn stopped_bits(stopped: StopReason) -> u64 {
@@ -147,7 +147,7 @@ impl CallState {
     #[inline]
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> AttemptKey {
         let key = self.slots.begin(attempt);
-        let rest = self.progress() & !(SENT_MASK | STOPPED | WON | ENDED);
+        let rest = self.progress() & !(SENT_MASK | STOPPED | OVER);
         self.progress
             .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {
@@ -174,17 +174,17 @@ impl CallState {
     pub(crate) fn won(&self, stopped: StopReason) {
         let rest = self.progress() & !STOPPED;
         self.progress
-            .store(rest | WON | stopped_bits(stopped), Ordering::Relaxed);
+            .store(rest | OVER | stopped_bits(stopped), Ordering::Relaxed);
         if self.has(LEFT_WAITER) {
             self.drop_waiters();
         }
     }
 
-    /// The recovery layer says that the call is over. False if it has said so before: then a panic
-    /// of user code drops the call after its end.
+    /// The call ended without a success. False if its end is recorded: then a panic of user code
+    /// drops the call after it.
     pub(crate) fn end(&self, stopped: StopReason) -> bool {
         let end = |progress| {
-            (progress & ENDED == 0).then_some(progress & !STOPPED | ENDED | stopped_bits(stopped))
+            (progress & OVER == 0).then_some(progress & !STOPPED | OVER | stopped_bits(stopped))
         };
         let ended = self
             .progress
@@ -192,9 +192,9 @@ impl CallState {
         ended.is_ok()
     }
 
-    /// True once the recovery layer has said that the call is over, or that an attempt succeeded.
+    /// True once the recovery layer has said that the call is over.
     pub(crate) fn is_over(&self) -> bool {
-        self.progress() & (WON | ENDED) != 0
+        self.progress() & OVER != 0
     }
 
     /// A layer above may call this at any time, so it is one atomic step.

@@ -46,7 +46,7 @@ impl<'a> Effects<'a> {
             self.record_success(committed);
         } else {
             self.context.settle_success(committed);
-            if let Some(observer) = self.observer {
+            if let Some(observer) = self.observer.filter(|observer| observer.sees_success()) {
                 observer.first_succeeded(self.context, committed);
             }
         }

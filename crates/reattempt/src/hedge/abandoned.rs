@@ -11,7 +11,7 @@ use super::future::{HedgeFuture, State, StateProj};
 use super::settle::fed;
 use crate::clock;
 use crate::policy::AttemptEnd;
-use crate::recovery::in_drop;
+use crate::recovery::InDrop;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
@@ -25,30 +25,29 @@ where
         let settings = &config.settings;
         self.source.describe(settings.service);
         let context = self.as_mut().project().source.context_mut().share();
-        if matches!(self.state, State::Passed { .. }) {
-            return in_drop(|| settings.passed_and_dropped(&context), || ());
-        }
-        if context.is_over() {
+        let passed = matches!(self.state, State::Passed { .. });
+        if context.is_over() || passed && !settings.takes_up_dropped(&context) {
             return;
         }
         let effects = settings.effects(&context);
         let stopped = effects.why_dropped(clock::now());
-        let attempts = || {
-            let state = self.as_mut().project().state.project();
-            if let StateProj::First { policy, beside, .. } = state {
-                fed(policy, 1, beside.began(), AttemptEnd::Dropped);
-                effects.cancelled(Some(stopped));
-            }
-            let Some(call) = self.as_mut().call() else {
-                return;
-            };
+        let mut dropping = InDrop::default();
+        let state = self.as_mut().project().state.project();
+        if let StateProj::First { policy, beside, .. } = &state {
+            dropping.run(|| fed(policy, 1, beside.began(), AttemptEnd::Dropped));
+        }
+        if matches!(state, StateProj::First { .. } | StateProj::Passed { .. }) {
+            dropping.run(|| effects.cancelled(Some(stopped)));
+        }
+        if let Some(call) = self.call() {
             for (context, sent) in call.hedging.flights() {
                 let number = context.attempt();
-                fed(call.policy, number, Some(sent), AttemptEnd::Dropped);
-                settings.effects(context).cancelled(Some(stopped));
+                dropping.run(|| fed(call.policy, number, Some(sent), AttemptEnd::Dropped));
+                dropping.run(|| settings.effects(context).cancelled(Some(stopped)));
             }
-        };
-        in_drop(attempts, || effects.ended(stopped));
+        }
+        dropping.run(|| effects.ended(stopped));
+        dropping.finish();
     }
 }
 

@@ -124,16 +124,17 @@ where
         if verdict.failure().is_some() {
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
-        if !matches!(beside, Beside::Nothing) {
-            waited(policy, beside);
-        } else if policy.learns() {
-            policy.delay().succeeded_at_once();
-        }
         let committed = verdict == Verdict::Committed;
         if this.config.settings.sees_success {
             this.config.settings.effects(context).succeeded(committed);
         } else {
             context.settle_success(committed);
+        }
+        // Fed once: a panic before this feeds it as dropped.
+        if !matches!(beside, Beside::Nothing) {
+            waited(policy, beside);
+        } else if policy.learns() {
+            policy.delay().succeeded_at_once();
         }
         // Dropped at once: it may hold a connection.
         first.set(None);

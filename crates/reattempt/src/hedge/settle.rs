@@ -188,7 +188,7 @@ where
         this.config.settings.effects(context).cancelled(None);
     }
 
-    /// The call ended without a success, and no attempt is in flight.
+    /// The call ends without a success: attempts that are still in flight are dropped.
     fn ended(mut self: Pin<&mut Self>, context: &CallContext, stopped: StopReason) {
         self.as_mut().cancel_losers();
         self.config.settings.effects(context).ended(stopped);

@@ -17,11 +17,12 @@ pub use log::LogObserver;
 /// [`LogObserver`].
 ///
 /// Called inline: be quick and never block. With no observer set, a call that succeeds at once has
-/// no cost for it. A panic ends the call as a drop of its future does; if it was at the attempt
-/// that succeeded, no observer sees more of the call.
+/// no cost for it. A panic ends the call as a drop of its future does, but for one in
+/// [`attempt_sent`](Self::attempt_sent) of a first attempt, which is sent before there is a future;
+/// if it was at the attempt that succeeded, no observer sees more of the call.
 pub trait Observer: Debug + Send + Sync {
-    /// Whether the observer wants first attempts that succeed. `false` spares such a call a record
-    /// and [`first_succeeded`](Self::first_succeeded). Asked when the observer is added to a layer.
+    /// Whether the observer wants first attempts that succeed: `false` spares such a call a record,
+    /// and the observer is not notified of it. Asked when it is added to a layer, and again.
     fn sees_success(&self) -> bool {
         true
     }
@@ -38,22 +39,20 @@ pub trait Observer: Debug + Send + Sync {
     }
 
     /// An attempt was settled. The record holds the decision: a delay, or the gate that stopped the
-    /// call.
+    /// call; the call's history contains it already.
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
         let _ = (context, record);
     }
 
     /// The first and only attempt of a call succeeded, or its response is committed: its record and
     /// the end of the call, of which nothing is kept. By default passed on to
-    /// [`attempt_settled`](Self::attempt_settled) and [`call_ended`](Self::call_ended) if the
-    /// observer [wants it](Self::sees_success).
+    /// [`attempt_settled`](Self::attempt_settled) and [`call_ended`](Self::call_ended). Only for
+    /// observers that [want it](Self::sees_success).
     fn first_succeeded(&self, context: &CallContext, committed: bool) {
-        if self.sees_success() {
-            let record = context.success_record(committed);
-            self.attempt_settled(context, &record);
-            if record.stopped.is_some_and(|stopped| self.sees_end(stopped)) {
-                self.call_ended(context, &context.info());
-            }
+        let record = context.success_record(committed);
+        self.attempt_settled(context, &record);
+        if record.stopped.is_some_and(|stopped| self.sees_end(stopped)) {
+            self.call_ended(context, &context.info());
         }
     }
 
@@ -103,8 +102,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 
     fn first_succeeded(&self, context: &CallContext, committed: bool) {
-        self.0.first_succeeded(context, committed);
-        self.1.first_succeeded(context, committed);
+        if self.0.sees_success() {
+            self.0.first_succeeded(context, committed);
+        }
+        if self.1.sees_success() {
+            self.1.first_succeeded(context, committed);
+        }
     }
 
     fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {

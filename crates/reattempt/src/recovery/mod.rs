@@ -5,6 +5,7 @@
 mod tests;
 mod warnings;
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,13 +34,22 @@ pub(crate) fn past(deadline: CallDeadline) -> Instant {
     clock::after(deadline.at, Duration::from_secs(1))
 }
 
-/// In a drop: runs user code for what was in flight, then for the end of the call, also if that
-/// panics. During a panic a second one would abort the process: it is lost.
-pub(crate) fn in_drop(attempts: impl FnOnce(), end: impl FnOnce()) {
-    let panicked = catch_unwind(AssertUnwindSafe(attempts)).err();
-    let panicked = panicked.or(catch_unwind(AssertUnwindSafe(end)).err());
-    if let (Some(panicked), false) = (panicked, std::thread::panicking()) {
-        resume_unwind(panicked);
+/// Runs user code in a drop, each step whatever became of those before it. Then the first panic goes
+/// on; during another one it would abort the process: it is lost.
+#[derive(Default)]
+pub(crate) struct InDrop(Option<Box<dyn Any + Send>>);
+
+impl InDrop {
+    pub(crate) fn run(&mut self, step: impl FnOnce()) {
+        if let Err(panicked) = catch_unwind(AssertUnwindSafe(step)) {
+            self.0.get_or_insert(panicked);
+        }
+    }
+
+    pub(crate) fn finish(self) {
+        if let (Some(panicked), false) = (self.0, std::thread::panicking()) {
+            resume_unwind(panicked);
+        }
     }
 }
 
@@ -135,12 +145,15 @@ impl<C> Settings<C> {
         }
     }
 
-    /// A call that this layer passed through was dropped before it had an outcome.
-    pub(crate) fn passed_and_dropped(&self, context: &CallContext) {
-        if !context.is_taken_up() {
-            self.warnings.other_layer(context);
-            self.effects(context).passed_and_dropped(clock::now());
+    /// A call that this layer passed through is dropped before it had an outcome. True if no other
+    /// layer records its end.
+    pub(crate) fn takes_up_dropped(&self, context: &CallContext) -> bool {
+        if context.is_taken_up() {
+            return false;
         }
+        self.warnings.other_layer(context);
+        self.effects(context).claim_passed();
+        true
     }
 }
 

@@ -14,12 +14,14 @@ use tower::{Layer, Service, ServiceExt};
 
 use super::*;
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
+use crate::hedge::HedgeDelay;
 use crate::policy::strategy::{StrategyError, Surface};
 use crate::policy::throttle::Settled;
+use crate::policy::{EndedAttempt, HedgeView};
 use crate::test_util::ms;
 use crate::{
-    AttemptRecord, Call, Decision, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer, RetryStrategy,
-    RetryThrottle, RetryView, Stage, StopReason,
+    AttemptRecord, Call, Decision, HedgeLayer, HedgePolicy, OnDeadline, RetryInfo, RetryInfoHandle,
+    RetryLayer, RetryStrategy, RetryThrottle, RetryView, RoutePolicy, Stage, StopReason,
 };
 
 thread_local! {
@@ -54,7 +56,7 @@ fn drops(at: &'static str) {
 struct Case(u32);
 
 impl Case {
-    const ALL: u32 = 1 << 10;
+    const ALL: u32 = 1 << 12;
 
     fn has(self, bit: u32) -> bool {
         self.0 & (1 << bit) != 0
@@ -89,6 +91,14 @@ impl Case {
     fn always_panics(self) -> bool {
         self.has(9)
     }
+    /// The policy leaves the call to another layer, which does not exist.
+    fn passes(self) -> bool {
+        self.has(10)
+    }
+    /// The caller drops the call once it is pending.
+    fn is_dropped(self) -> bool {
+        self.has(11)
+    }
 }
 
 impl RetryStrategy for Case {
@@ -110,6 +120,11 @@ impl RetryStrategy for Case {
     fn holds(&self) -> bool {
         runs("holds");
         Self::holds(*self)
+    }
+
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        runs("on_deadline");
+        None
     }
 
     fn surface(&self, _: &Failure, _: &Failure) -> Surface {
@@ -140,11 +155,13 @@ impl Drop for Deferred {
     }
 }
 
-/// An observer and a throttle.
+/// An observer, a throttle, and a hedge delay that learns.
 #[derive(Debug, Default)]
 struct Seen {
     ends: Mutex<Vec<Option<StopReason>>>,
     spent: AtomicI32,
+    /// The attempts of which the delay learned.
+    fed: Mutex<Vec<u32>>,
 }
 
 impl Observer for Seen {
@@ -156,9 +173,34 @@ impl Observer for Seen {
         runs("attempt_settled");
     }
 
+    fn sees_end(&self, _: StopReason) -> bool {
+        runs("sees_end");
+        true
+    }
+
+    fn hedge_refused(&self, _: &CallContext, _: StopReason) {
+        runs("hedge_refused");
+    }
+
     fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
         self.ends.lock().unwrap().push(info.stopped());
         runs("call_ended");
+    }
+}
+
+impl HedgeDelay for Seen {
+    fn delay(&self, _: &HedgeView<'_>) -> Option<Duration> {
+        runs("delay");
+        Some(ms(2))
+    }
+
+    fn learns(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, attempt: &EndedAttempt) {
+        self.fed.lock().unwrap().push(attempt.number());
+        runs("ended");
     }
 }
 
@@ -216,10 +258,28 @@ impl Drop for Attempt {
     }
 }
 
-#[derive(Clone)]
 struct Server {
     case: Case,
     calls: Arc<AtomicU32>,
+}
+
+impl Clone for Server {
+    fn clone(&self) -> Self {
+        // As for the first call.
+        if self.calls.load(Ordering::Relaxed) > 1 {
+            runs("a service's clone");
+        }
+        Self {
+            case: self.case,
+            calls: Arc::clone(&self.calls),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drops("a service's drop");
+    }
 }
 
 impl Service<Request> for Server {
@@ -238,9 +298,10 @@ impl Service<Request> for Server {
         if earlier > 0 {
             runs("call");
         }
-        self.calls.store(earlier + 1, Ordering::Relaxed);
         if self.case.leaves_waiters() {
-            let waits = async {
+            let kept = Arc::clone(&self.calls);
+            let waits = async move {
+                let _kept = kept;
                 runs("a waiter");
                 tokio::time::sleep(ms(2)).await;
                 true
@@ -248,6 +309,8 @@ impl Service<Request> for Server {
             let reporter = request.context_mut().reporter();
             reporter.config_coming(Box::pin(waits));
         }
+        drop(request);
+        self.calls.store(earlier + 1, Ordering::Relaxed);
         let sleep = ms(1 + 3 * u64::from(earlier % 2));
         let sleep = self.case.is_pending().then(|| tokio::time::sleep(sleep));
         Attempt {
@@ -257,15 +320,25 @@ impl Service<Request> for Server {
     }
 }
 
-struct Request(Call<()>, Case);
+struct Request {
+    call: Call<()>,
+    case: Case,
+    _kept: Arc<AtomicU32>,
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        drops("a request's drop");
+    }
+}
 
 impl HasCallContext for Request {
     fn context(&self) -> Option<&CallContext> {
-        self.0.context()
+        self.call.context()
     }
 
     fn context_mut(&mut self) -> &mut CallContext {
-        self.0.context_mut()
+        self.call.context_mut()
     }
 }
 
@@ -277,8 +350,16 @@ impl Replay for Request {
 
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self> {
         runs("replay");
-        let refused = self.1.refuses_copies() && next.number > 3;
-        (!refused).then(|| Self(self.0.clone(), self.1))
+        let refused = self.case.refuses_copies() && next.number > 3;
+        (!refused).then(|| Self {
+            call: self.call.clone(),
+            case: self.case,
+            _kept: Arc::clone(&self._kept),
+        })
+    }
+
+    fn release(&mut self) {
+        runs("release");
     }
 
     fn attempt_over(&self, _: u32) {
@@ -294,69 +375,120 @@ fn classify(outcome: Result<&Out, &Out>, _: &CallContext) -> Verdict {
     }
 }
 
-/// Sends a call whose user code panics after it has returned this often. Where that was, or `None`
-/// if the call ended before.
-async fn panics(case: Case, after: u32) -> Option<&'static str> {
-    let seen = Arc::new(Seen::default());
-    let calls = Arc::new(AtomicU32::new(0));
-    let mut request = Request(Call::new(()), case);
+type Sent = Pin<Box<dyn Future<Output = Result<Out, Out>>>>;
+
+/// A call through one of the layers.
+fn send(case: Case, seen: &Arc<Seen>, calls: &Arc<AtomicU32>) -> (Sent, RetryInfoHandle) {
+    let mut request = Request {
+        call: Call::new(()),
+        case,
+        _kept: Arc::clone(calls),
+    };
     let context = request.context_mut();
     context.set_throttle(seen.clone());
     if case.has_deadline() {
         context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(6)));
     }
+    let hedges = HedgePolicy::with_delay(5, seen.clone()).hedge_non_idempotent();
+    if case.passes() {
+        let policy = RoutePolicy::new("passes");
+        context.set_policy(Arc::new(if case.hedges() {
+            policy.no_recovery()
+        } else {
+            policy.hedge(hedges.clone())
+        }));
+    }
     let watch = RetryInfo::track(&mut request);
     let server = Server {
         case,
-        calls: Arc::clone(&calls),
+        calls: Arc::clone(calls),
     };
     let classifier = crate::classify_fn(classify);
-    let mut call: Pin<Box<dyn Future<Output = _>>> = if case.hedges() {
-        let policy = HedgePolicy::new(5, ms(2)).hedge_non_idempotent();
-        let layer = HedgeLayer::new(classifier, policy).observer(seen.clone());
+    let call: Sent = if case.hedges() {
+        let layer = HedgeLayer::new(classifier, hedges).observer(seen.clone());
         Box::pin(layer.layer(server).oneshot(request))
     } else {
         let layer = RetryLayer::new(classifier, case).observer(seen.clone());
         Box::pin(layer.layer(server).oneshot(request))
     };
+    (call, watch)
+}
+
+/// Polls a call to its end, and drops it while a panic of its user code unwinds. `Err`: it panicked.
+async fn drive(case: Case, call: Sent) -> Result<Option<Result<Out, Out>>, ()> {
+    let mut call = Some(call);
+    poll_fn(|cx| {
+        let mut polled = Poll::Pending;
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let mut owned = call.take().expect("it is pending");
+            polled = owned.as_mut().poll(cx);
+            // Otherwise it is dropped here.
+            if polled.is_pending() && !case.is_dropped() {
+                call = Some(owned);
+            }
+        }));
+        match (panicked, std::mem::replace(&mut polled, Poll::Pending)) {
+            (Err(_), _) => Poll::Ready(Err(())),
+            (Ok(()), Poll::Ready(outcome)) => Poll::Ready(Ok(Some(outcome))),
+            (Ok(()), Poll::Pending) if call.is_some() => Poll::Pending,
+            (Ok(()), Poll::Pending) => Poll::Ready(Ok(None)),
+        }
+    })
+    .await
+}
+
+/// Sends a call whose user code panics after it has returned this often. Where that was, or `None`
+/// if the call ended before.
+async fn panics(case: Case, after: u32) -> Option<&'static str> {
+    let (seen, calls) = (Arc::new(Seen::default()), Arc::new(AtomicU32::new(0)));
+    let (call, watch) = send(case, &seen, &calls);
     AT.set(None);
     ALWAYS.set(case.always_panics());
     LEFT.set(Some(after));
-    let outcome = poll_fn(|cx| {
-        let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)));
-        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
-    })
-    .await;
+    let outcome = drive(case, call).await;
     // The test's own drop of the outcome is none of the layer's.
     let at = AT.get();
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(call)));
     LEFT.set(None);
+    let panicked = outcome.is_err();
     drop(outcome);
     let at = at?;
+    assert!(panicked, "a panic is lost: {case:?} at {at}, {after}");
     let (ends, sent) = (seen.ends.lock().unwrap(), calls.load(Ordering::Relaxed));
     let info = watch.info();
     let what = format!("{case:?} at {at}, {after}: {ends:?} {info:?}");
-    let may_panic = case.always_panics();
-    assert!(dropped.is_ok() || may_panic, "a second panic: {what}");
     if sent == 0 {
         return Some(at);
     }
     assert!(info.stopped().is_some(), "no end: {what}");
+    let succeeded = matches!(info.stopped(), Some(StopReason::Success));
     match &**ends {
         [end] => assert_eq!(*end, info.stopped(), "{what}"),
-        // It panicked at the attempt that succeeded, and sees no more of the call.
-        [] => assert!(at == "attempt_settled" || case.always_panics(), "{what}"),
+        // It panicked at the attempt that succeeded, or had no wish for the end.
+        [] => assert!(
+            succeeded || at == "sees_end" || case.always_panics(),
+            "{what}"
+        ),
         _ => panic!("two ends: {what}"),
     }
-    // The attempt whose settling panicked may have no record, and the loser at which it did.
-    let most = info.records().len() as u32 + 1 + u32::from(case.hedges());
-    assert!(info.attempts() <= most, "{what}");
+    // An attempt whose settling panicked may have no record, and a loser at which it did.
+    let settled = ["call", "attempt_settled", "classify", "an attempt's poll"].contains(&at);
+    let lost = u32::from(!settled) + u32::from(case.hedges());
+    let records = info.records().len() as u32;
+    assert!(
+        case.always_panics() || info.attempts() <= records + lost,
+        "{what}"
+    );
     let paid = seen.spent.load(Ordering::Relaxed);
     // The server may have got what panicked while it was sent. A hedge is paid for before an
     // observer sees it.
-    let uncounted = at == "call" || case.hedges() && at == "attempt_sent";
+    let uncounted =
+        ["call", "a request's drop"].contains(&at) || case.hedges() && at == "attempt_sent";
     let most = sent.cast_signed() - 1 + i32::from(uncounted);
     assert!(case.always_panics() || paid <= most, "{paid} paid: {what}");
+    let mut fed = seen.fed.lock().unwrap().clone();
+    fed.sort_unstable();
+    assert!(fed.is_sorted_by(|a, b| a < b), "fed twice: {fed:?} {what}");
+    assert_eq!(Arc::strong_count(&calls), 1, "something is kept: {what}");
     Some(at)
 }
 
@@ -371,5 +503,5 @@ async fn a_panic_of_any_user_code_ends_the_call_once() {
             places.insert(at);
         }
     }
-    assert_eq!(places.len(), 23, "{places:?}");
+    assert_eq!(places.len(), 32, "{places:?}");
 }

@@ -8,7 +8,7 @@ use tower_service::Service;
 
 use super::failing::Next;
 use super::future::{RetryFuture, Sent, State, StateProj};
-use crate::recovery::in_drop;
+use crate::recovery::InDrop;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
@@ -24,17 +24,19 @@ where
         this.source.describe(settings.service);
         let effects = settings.effects(this.source.context_mut());
         let mut state = this.state.project();
-        if let StateProj::InFlight {
-            sent: Sent::Passed, ..
-        } = state
-        {
-            return in_drop(|| settings.passed_and_dropped(effects.context), || ());
-        }
-        if effects.context.is_over() {
+        let passed = matches!(
+            state,
+            StateProj::InFlight {
+                sent: Sent::Passed,
+                ..
+            }
+        );
+        if effects.context.is_over() || passed && !settings.takes_up_dropped(effects.context) {
             return;
         }
         let stopped = effects.why_dropped(crate::clock::now());
-        let attempts = || match &mut state {
+        let mut dropping = InDrop::default();
+        dropping.run(|| match &mut state {
             StateProj::InFlight { .. } => effects.cancelled(Some(stopped)),
             StateProj::Deciding { deciding } => {
                 let failed = &mut deciding.asked.failed;
@@ -53,8 +55,9 @@ where
                 }
             },
             StateProj::Done => {}
-        };
-        in_drop(attempts, || effects.ended(stopped));
+        });
+        dropping.run(|| effects.ended(stopped));
+        dropping.finish();
     }
 }
 

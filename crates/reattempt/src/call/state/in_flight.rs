@@ -1,6 +1,6 @@
 //! Which attempts of a call are in flight.
 
-use super::{CLAIMED, CallState, SENT_MASK, WON};
+use super::{CLAIMED, CallState, OVER, SENT_MASK};
 
 impl CallState {
     /// True if an attempt is in flight that may have left the client.
@@ -10,7 +10,7 @@ impl CallState {
             if progress & CLAIMED == 0 {
                 return true;
             }
-            if progress & WON != 0 {
+            if progress & OVER != 0 {
                 return false;
             }
             if self.slots.any_may_have_left((progress & SENT_MASK) as u32) {

@@ -1,7 +1,7 @@
 //! Waiters for a newer configuration, which attempts left until they are settled.
 
 use super::log::CallLog;
-use super::{CallState, LEFT_WAITER, STOPPED, WON};
+use super::{CallState, LEFT_WAITER, OVER, STOPPED};
 use crate::call::attempts::{AttemptKey, ConfigWaiter, SLOTS};
 use crate::sync::Ordering;
 
@@ -32,8 +32,9 @@ impl CallState {
         // Dropping a waiter runs user code, so it happens outside the lock.
         let _unwanted = self.write(|log| log.leave_waiter(key.attempt, waiter));
         // Checked after the waiter was stored: a call that ends meanwhile either finds the waiter
-        // or is seen as ended here.
-        if self.progress() & (WON | STOPPED) != 0 {
+        // or is seen as ended here. A first attempt that succeeds meanwhile takes no lock, and may
+        // miss it: then the waiter lives as long as this state.
+        if self.progress() & (OVER | STOPPED) != 0 {
             self.drop_waiters();
         }
     }

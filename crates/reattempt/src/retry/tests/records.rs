@@ -111,6 +111,10 @@ impl Observer for Diary {
         false
     }
 
+    fn first_succeeded(&self, _: &CallContext, _: bool) {
+        self.0.lock().unwrap().push("first succeeded".to_owned());
+    }
+
     fn attempt_sent(&self, context: &CallContext) {
         self.0
             .lock()
@@ -144,6 +148,31 @@ async fn an_observer_receives_every_step() {
             "ended: success"
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_wants_no_successes_gets_none() {
+    /// Wants everything.
+    #[derive(Debug)]
+    struct Other;
+    impl Observer for Other {}
+    for (limited, beside) in [(false, false), (true, false), (false, true)] {
+        for after in [0, 5] {
+            let diary = Arc::new(Diary::default());
+            let mut layer = retry(three()).observer(diary.clone());
+            if beside {
+                layer = layer.observer(Arc::new(Other));
+            }
+            let probe = probe([attempt(1).after(ms(after))]);
+            let mut request = probe.request();
+            if limited {
+                let policy = crate::RoutePolicy::new("limited").with_attempt_timeout(ms(50));
+                request.context_mut().set_policy(Arc::new(policy));
+            }
+            send_request(&layer, &probe, request).await;
+            assert_eq!(diary.lines(), ["sent 1"], "{limited} {beside} {after}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
