@@ -34,8 +34,8 @@ pub(crate) fn past(deadline: CallDeadline) -> Instant {
     clock::after(deadline.at, Duration::from_secs(1))
 }
 
-/// Runs user code in a drop, each step whatever became of those before it. Then the first panic goes
-/// on; during another one it would abort the process: it is lost.
+/// Runs user code in a drop, each step whatever became of those before it. Then the first panic
+/// goes on; during another one it would abort the process: it is lost.
 #[derive(Default)]
 pub(crate) struct InDrop(Option<Box<dyn Any + Send>>);
 

@@ -414,7 +414,8 @@ fn send(case: Case, seen: &Arc<Seen>, calls: &Arc<AtomicU32>) -> (Sent, RetryInf
     (call, watch)
 }
 
-/// Polls a call to its end, and drops it while a panic of its user code unwinds. `Err`: it panicked.
+/// Polls a call to its end, and drops it while a panic of its user code unwinds. `Err` if it
+/// panicked.
 async fn drive(case: Case, call: Sent) -> Result<Option<Result<Out, Out>>, ()> {
     let mut call = Some(call);
     poll_fn(|cx| {
