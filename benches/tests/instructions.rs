@@ -24,7 +24,7 @@ const PINS: [(&str, u64, u64); 14] = [
     ("deadline", 116, 219),
     ("retry", 178, 230),
     ("hedge", 272, 276),
-    ("hedge-learned", 298, 308),
+    ("hedge-learned", 303, 308),
     ("pushback", 14, 74),
     ("config-poll", 39, 51),
     ("retry+throttle+deadline", 399, 501),
@@ -59,8 +59,8 @@ const TYPICAL_PINS: [(&str, u64, u64); 11] = [
     ("get-tower-two, pending", 1616, 1760),
     ("get-six, fails twice", 5487, 6159),
     ("get-tower, fails twice", 1673, 1808),
-    ("get-hedge", 500, 518),
-    ("get-hedge, pending", 1277, 1485),
+    ("get-hedge", 505, 518),
+    ("get-hedge, pending", 1285, 1485),
 ];
 
 /// The same for calls as an HTTP client makes them, with the copy of the request that is sent.
