@@ -71,14 +71,21 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// An attempt was dropped before it ended.
+    /// An attempt was dropped before it ended, or after a panic at its record.
     pub(crate) fn cancelled(&self, stopped: Option<StopReason>) {
+        let (attempt, kind) = (self.context.attempt(), self.context.kind());
+        if self
+            .context
+            .shared()
+            .is_some_and(|state| state.has_record(attempt))
+        {
+            return;
+        }
         if let Some(throttle) = self.throttle() {
-            count_unsuccessful(throttle, self.context.attempt());
+            count_unsuccessful(throttle, attempt);
         }
         if self.context.shared().is_some() {
             self.context.end_attempt();
-            let (attempt, kind) = (self.context.attempt(), self.context.kind());
             let mut record = AttemptRecord::new(attempt, kind, AttemptOutcome::Cancelled);
             record.stopped = stopped;
             self.record(&mut record);

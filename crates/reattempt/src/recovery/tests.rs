@@ -76,6 +76,10 @@ impl Case {
     fn surfaces_new(self) -> bool {
         self.has(4)
     }
+    /// The first attempt works. Where no failure is held there is none to surface.
+    fn works_at_once(self) -> bool {
+        self.has(4) && !self.has(2)
+    }
     fn refuses_copies(self) -> bool {
         self.has(5)
     }
@@ -315,7 +319,7 @@ impl Service<Request> for Server {
         let sleep = self.case.is_pending().then(|| tokio::time::sleep(sleep));
         Attempt {
             sleep: sleep.map(Box::pin),
-            works: earlier == 4,
+            works: earlier == 4 || self.case.works_at_once(),
         }
     }
 }
@@ -471,14 +475,19 @@ async fn panics(case: Case, after: u32) -> Option<&'static str> {
         ),
         _ => panic!("two ends: {what}"),
     }
-    // An attempt whose settling panicked may have no record, and a loser at which it did.
+    // An attempt whose settling panicked may have no record, and a loser at which it did. A first
+    // success has none.
     let settled = ["call", "attempt_settled", "classify", "an attempt's poll"].contains(&at);
-    let lost = u32::from(!settled) + u32::from(case.hedges());
+    let lost = u32::from(!settled) + u32::from(case.hedges() || case.works_at_once());
     let records = info.records().len() as u32;
     assert!(
         case.always_panics() || info.attempts() <= records + lost,
         "{what}"
     );
+    let cancelled = |record: &AttemptRecord| record.stopped == Some(StopReason::Cancelled);
+    assert!(!succeeded || !info.records().any(cancelled), "{what}");
+    let twice = "an attempt has two records";
+    assert!(records <= info.attempts(), "{twice}: {what}");
     let paid = seen.spent.load(Ordering::Relaxed);
     // The server may have got what panicked while it was sent. A hedge is paid for before an
     // observer sees it.

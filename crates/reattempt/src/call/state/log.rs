@@ -161,6 +161,12 @@ impl CallState {
         });
     }
 
+    /// True if the attempt has its record.
+    pub(crate) fn has_record(&self, attempt: u32) -> bool {
+        let of_attempt = |record: &AttemptRecord| record.number == attempt;
+        self.read(|log| log.info.records.iter().rev().any(of_attempt)) == Some(true)
+    }
+
     /// The failure for which the throttle last paid for a retry. A call that succeeds at once has
     /// no log to read.
     pub(crate) fn last_paid(&self) -> Option<Failure> {
