@@ -16,6 +16,8 @@ pub(super) struct Rounds<F> {
     options: ConfigPollerOptions,
     /// The index of the node to poll next; random at first.
     next: Option<usize>,
+    /// No other node answered: those are asked that errors are about, whatever errors follow.
+    last_resort: bool,
 }
 
 /// Why a round starts.
@@ -49,6 +51,7 @@ impl<F: FetchConfig> Rounds<F> {
             fetch,
             options,
             next: None,
+            last_resort: false,
         }
     }
 
@@ -130,6 +133,12 @@ impl<F: FetchConfig> Rounds<F> {
             if ended.is_none() {
                 ended = self.ask_each(&others, revision).await;
             }
+            // Each error excludes its own node only: of several, each allows those of the others.
+            if ended.is_none() && self.control.state().failed.len() > 1 {
+                self.last_resort = true;
+                ended = self.ask_each(&known, revision).await;
+                self.last_resort = false;
+            }
             if ended != Some(Asked::Replaced) {
                 break;
             }
@@ -202,7 +211,7 @@ impl<F: FetchConfig> Rounds<F> {
 
     fn may_ask(&self, node: &Address) -> bool {
         let mut state = self.control.state();
-        if state.failed.contains(node) {
+        if state.failed.contains(node) != self.last_resort {
             return false;
         }
         state.asking = Some(node.clone());
@@ -227,7 +236,7 @@ impl<F: FetchConfig> Rounds<F> {
                 }
                 () = self.control.move_on.notified() => {
                     // The notification may be about a node of an earlier request.
-                    if self.control.state().failed.contains(node) {
+                    if !self.last_resort && self.control.state().failed.contains(node) {
                         return Asked::Failed;
                     }
                 }

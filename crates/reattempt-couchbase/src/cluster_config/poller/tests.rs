@@ -244,6 +244,27 @@ async fn where_the_only_node_failed_nobody_is_asked() {
     assert!(cluster.asked().is_empty());
 }
 
+/// C48: each error excludes its own node only.
+#[tokio::test(start_paused = true)]
+async fn errors_of_all_nodes_do_not_keep_a_newer_configuration_out() {
+    for (every, answers_in) in [(0, 3), (1, 3), (7, 20), (20, 60)] {
+        let store = ConfigStore::new();
+        store.compare_and_swap(config(1, 1, 3, 0));
+        let newer = move |_: Address, _| async move {
+            sleep(ms(answers_in)).await;
+            Ok::<_, FetchError>(Some(config(1, 2, 3, 1)))
+        };
+        let poller = ConfigPoller::spawn(store.clone(), newer, ConfigPollerOptions::new());
+        let newest = store.revision();
+        for error in 0..200 {
+            drop(poller.refresh(Some(&node(error % 3 + 1))));
+            sleep(ms(every)).await;
+        }
+        sleep(ms(500)).await;
+        assert_ne!(store.revision(), newest, "an error every {every} ms");
+    }
+}
+
 /// C47: a timer that fires late delays the following ones; no poll finds the previous one within
 /// the floor.
 #[tokio::test(start_paused = true)]
