@@ -42,6 +42,8 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG)))
         .with_writer(std::io::stderr)
+        // It would complain of a line that cannot be written, by a panic.
+        .log_internal_errors(false)
         .init();
     match Arguments::parse().command {
         Command::Call(arguments) => call::run(*arguments),

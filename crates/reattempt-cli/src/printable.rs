@@ -11,6 +11,18 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// Like `eprintln!`, which panics where the line cannot be written: then nobody reads it.
+macro_rules! complain {
+    ($($part:tt)*) => {
+        $crate::printable::complain_line(format_args!($($part)*))
+    };
+}
+pub(crate) use complain;
+
+pub(crate) fn complain_line(text: fmt::Arguments<'_>) {
+    let _unread = io::Write::write_fmt(&mut io::stderr().lock(), format_args!("{text}\n"));
+}
+
 /// A reader that wants no more, as `head`, is no error.
 pub(crate) fn print_line(text: fmt::Arguments<'_>) -> io::Result<()> {
     let mut out = io::stdout().lock();

@@ -33,7 +33,7 @@ use schedule::{Caller, InFlight, Plan};
 use tokio::time::Instant;
 
 use crate::input;
-use crate::printable::OneLine;
+use crate::printable::{OneLine, complain};
 
 /// The exit status for an invalid document.
 const UNUSABLE: u8 = 2;
@@ -50,19 +50,19 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Err(Problem::Faults(faults)) => {
             // Exactly one line, also for errors with several.
             let line = faults.listed().replace('\n', " ");
-            eprintln!("reattempt call: {}", OneLine(line));
+            complain!("reattempt call: {}", OneLine(line));
             ExitCode::from(UNUSABLE)
         }
         Err(Problem::Interrupted) => {
             let counted = load.is_some_and(|load| load.is_many());
             let uncounted = ["", "; calls in flight are not counted"][usize::from(counted)];
-            eprintln!("reattempt call: interrupted{uncounted}");
+            complain!("reattempt call: interrupted{uncounted}");
             ExitCode::from(INTERRUPTED)
         }
         Err(Problem::Io(error)) => {
             // A reader that wants no more, as `head`, is no problem to speak of.
             if error.kind() != io::ErrorKind::BrokenPipe {
-                eprintln!("reattempt call: {error}");
+                complain!("reattempt call: {error}");
             }
             ExitCode::FAILURE
         }

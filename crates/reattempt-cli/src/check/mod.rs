@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match write(&reports, arguments.json) {
         // A reader that wants no more, as `head`, has the exit status all the same.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("reattempt check: {error}");
+            crate::printable::complain!("reattempt check: {error}");
             return ExitCode::FAILURE;
         }
         _ => {}

@@ -97,7 +97,7 @@ pub(crate) fn start(args: DemoArgs) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("reattempt demo: {error}");
+            crate::printable::complain!("reattempt demo: {error}");
             ExitCode::FAILURE
         }
     }

@@ -12,7 +12,7 @@ use reattempt::config::{Fault, Faults};
 use reattempt_lab::tune::Range;
 use reattempt_lab::{Limits, Report, Scenario, chart, gallery};
 
-use crate::printable::{Lines, OneLine, say};
+use crate::printable::{Lines, OneLine, complain, say};
 
 /// The longest document, in bytes; one byte more is read, so that the reader can refuse it.
 const LONGEST: u64 = 4 * 1024 * 1024;
@@ -99,12 +99,12 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Problem::Output(error)) => {
-            eprintln!("reattempt lab: cannot write the result: {error}");
+            complain!("reattempt lab: cannot write the result: {error}");
             ExitCode::FAILURE
         }
         Err(Problem::Faults(faults)) => {
             for fault in faults {
-                eprintln!("{}", OneLine(fault));
+                complain!("{}", OneLine(fault));
             }
             ExitCode::from(2)
         }
@@ -135,7 +135,7 @@ impl Arguments {
 fn warn<'f>(name: Option<&str>, warnings: impl IntoIterator<Item = &'f Fault>) {
     let name = name.map_or(String::new(), |name| format!("{name}: "));
     for warning in warnings {
-        eprintln!("{}", OneLine(format_args!("{name}warning: {warning}")));
+        complain!("{}", OneLine(format_args!("{name}warning: {warning}")));
     }
 }
 

@@ -9,7 +9,7 @@ use reattempt_lab::{PolicyText, Report, chart};
 use serde_json::json;
 
 use super::{Arguments, Problem, faults, in_file, pictures, read, read_most, warn};
-use crate::printable::{Lines, OneLine, say};
+use crate::printable::{Lines, OneLine, complain, say};
 
 /// The most bytes of all files of a recording.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
@@ -39,7 +39,7 @@ fn recording(file: &Path) -> Result<Replay, Vec<Fault>> {
             .first()
             .is_some_and(|first| !Recording::is_same(first, &text))
         {
-            eprintln!(
+            complain!(
                 "{}: of an earlier recording, ignored",
                 OneLine(file.display())
             );

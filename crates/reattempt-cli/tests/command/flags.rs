@@ -277,3 +277,31 @@ async fn a_service_is_called_as_people_mean_it() {
         "it means nothing to plain HTTP"
     );
 }
+
+/// What is said beside the result is not read: the result is the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_to_standard_error_costs_no_result() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    let full = || std::fs::File::options().write(true).open("/dev/full");
+    let document = r#"{"protocol": "http", "target": "127.0.0.1:1", "unknown": 1,
+        "calls": [{"path": "/", "timeout_ms": 50}]}"#;
+    for (command, document, status) in [("call", document, 0), ("call", "{}", 2), ("lab", "{}", 2)]
+    {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_reattempt"))
+            .args([command, "--json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(full().expect("/dev/full"))
+            .spawn()
+            .expect("the program");
+        let mut stdin = program.stdin.take().expect("its input");
+        stdin.write_all(document.as_bytes()).expect("it reads");
+        drop(stdin);
+        let output = program.wait_with_output().expect("its output");
+        assert_eq!(output.status.code(), Some(status), "{command} {document}");
+        assert_eq!(output.stdout.is_empty(), status != 0, "{command}");
+    }
+}

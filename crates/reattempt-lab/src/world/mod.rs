@@ -275,11 +275,13 @@ impl<'a> World<'a> {
                     }
                 }
             }
+            // As many clients as there may be, each begins with another backend.
+            let turn = process % (tier.servers.len().max(1) as u32);
             *place = Some(Box::new(Process {
                 own,
                 admission: tier.text.admission(&parsed, &self.simulated),
                 pool: tier.text.pool(tier.servers.len(), &self.simulated, now),
-                turn: process,
+                turn,
             }));
         }
         Some(())

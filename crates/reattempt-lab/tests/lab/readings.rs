@@ -199,6 +199,19 @@ fn another_attempt_goes_to_another_backend() {
     }
 }
 
+/// Reading 11
+#[test]
+fn round_robin_has_a_turn_for_more_clients_than_backends() {
+    for clients in [2, 3, 7, 100] {
+        let mut scenario = world(20.0, 50.0, 1, fixed(1.0), json!([]));
+        scenario["pick"] = json!("round_robin");
+        scenario["clients"] = json!(clients);
+        let backend = json!({"servers": 100, "latency": {"fixed_ms": 1}});
+        scenario["backends"] = json!([backend.clone(), backend]);
+        assert_eq!(outcome(scenario, once()).success, 1.0, "{clients}");
+    }
+}
+
 #[test]
 fn least_loaded_avoids_the_slow_backend() {
     let p99 = |pick: &str| {
