@@ -11,7 +11,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Like `eprintln!`, which panics where the line cannot be written: then nobody reads it.
+/// Like `eprintln!`, which panics where the line cannot be written.
 macro_rules! complain {
     ($($part:tt)*) => {
         $crate::printable::complain_line(format_args!($($part)*))
