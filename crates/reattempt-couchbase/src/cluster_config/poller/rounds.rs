@@ -18,6 +18,8 @@ pub(super) struct Rounds<F> {
     next: Option<usize>,
     /// No other node answered: those are asked that errors are about, whatever errors follow.
     last_resort: bool,
+    /// When a round last found no node to ask.
+    idle: Option<Instant>,
 }
 
 /// Why a round starts.
@@ -52,6 +54,7 @@ impl<F: FetchConfig> Rounds<F> {
             options,
             next: None,
             last_resort: false,
+            idle: None,
         }
     }
 
@@ -71,6 +74,9 @@ impl<F: FetchConfig> Rounds<F> {
             };
             let began = Instant::now();
             self.round(cause).await;
+            if self.control.state().last_asked < Some(began) {
+                self.idle = Some(began);
+            }
             if cause == Cause::Interval {
                 // The next interval starts at the request: otherwise a poll could find the previous
                 // one within the floor and be skipped.
@@ -95,7 +101,8 @@ impl<F: FetchConfig> Rounds<F> {
                 .as_ref()
                 .and_then(|config| config.vbuckets())
                 .is_some_and(VbucketMap::is_changing);
-            let last = self.control.state().last_asked.unwrap_or(began);
+            let last = self.control.state().last_asked.max(self.idle);
+            let last = last.unwrap_or(began);
             let sooner = async {
                 if changing {
                     sleep_until(last + often).await;

@@ -244,6 +244,42 @@ async fn where_the_only_node_failed_nobody_is_asked() {
     assert!(cluster.asked().is_empty());
 }
 
+/// C51: without a node to ask the poller waits as long as otherwise.
+#[tokio::test(start_paused = true)]
+async fn a_changing_configuration_without_addresses_is_no_busy_loop() {
+    let changing = |revision: u32, services: &str| {
+        let text = format!(
+            r#"{{"rev": {revision}, "name": "b", "nodeLocator": "vbucket",
+                "nodesExt": [{{"hostname": "n1", "services": {{{services} "mgmt": 8091}}}}],
+                "vBucketServerMap": {{"hashAlgorithm": "CRC", "serverList": ["n1:11210"],
+                    "vBucketMap": [[0]], "vBucketMapForward": [[0]]}}}}"#
+        );
+        ClusterConfig::parse(text.as_bytes(), "n1").unwrap()
+    };
+    let store = ConfigStore::new();
+    store.compare_and_swap(changing(1, r#""kv": 11210, "kvSSL": 11207,"#));
+    let none = |_: Address, _| async { Ok::<_, FetchError>(None) };
+    let options = ConfigPollerOptions::new().tls(true);
+    let poller = ConfigPoller::spawn(store.clone(), none, options.while_changing(WHILE_CHANGING));
+    sleep(WHILE_CHANGING * 2).await;
+    let rounds = || *poller.0.control.finished.borrow();
+    let before = rounds();
+    assert!(before > 0, "it was asked");
+    store.compare_and_swap(changing(2, ""));
+    // Not by a sleep, which a busy task would hold up for ever.
+    for _ in 0..10 {
+        advance(WHILE_CHANGING).await;
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(
+        (1..=11).contains(&(rounds() - before)),
+        "{}",
+        rounds() - before
+    );
+}
+
 /// C48: each error excludes its own node only.
 #[tokio::test(start_paused = true)]
 async fn errors_of_all_nodes_do_not_keep_a_newer_configuration_out() {
