@@ -45,6 +45,13 @@ pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {
     Code::from_head(response.status(), response.headers()).or_else(found)
 }
 
+/// Whether messages may follow the head. A server may send some although the head has the status.
+#[cfg(feature = "tokio")]
+pub(crate) fn is_of_stream<B>(response: &Response<B>) -> bool {
+    let content_type = first_of_two(response.headers(), &STATUS, &TYPE).1;
+    response.status() == StatusCode::OK && is_grpc(content_type)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use super::link::CallSide;
 use super::prefixes::Sieve;
 use super::response::{LimitedResponseBody, Watched};
 use crate::Code;
-use crate::head::status_in_head;
+use crate::head::is_of_stream;
 use crate::made_status::trailers_only;
 
 /// A call with a limit on its messages.
@@ -97,11 +97,11 @@ where
         let this = self.project();
         let limited = this.limited.take();
         Poll::Ready(outcome.map(|response| {
-            // A response that is not a gRPC stream has no messages.
+            // A response of another type has no messages.
             let limit = limited
                 .as_ref()
                 .and_then(|limited| limited.response)
-                .filter(|_| status_in_head(&response).is_none());
+                .filter(|_| is_of_stream(&response));
             let watched = limited.map(|Limited { call, .. }| Watched {
                 sieve: limit.map(|limit| (Sieve::new(limit), limit)),
                 call,

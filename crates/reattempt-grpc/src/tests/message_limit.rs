@@ -309,6 +309,38 @@ async fn a_response_message_that_is_too_long_cancels_the_stream() {
     }
 }
 
+/// A server may send messages after a head that has the status already, and a reader may read them.
+#[tokio::test]
+async fn a_status_in_the_head_does_not_switch_the_limit_off() {
+    for (name, value, passes) in [
+        ("grpc-status", "0", false),
+        ("content-type", "application/grpc", false),
+        ("content-type", "text/html", true),
+    ] {
+        let service = ServiceBuilder::new()
+            .layer(MessageLimitLayer::new().response(5))
+            .service_fn(move |_: Request<LimitedRequestBody<Told>>| async move {
+                let (server, body) = told();
+                say(&server, 100);
+                finish(server, Code::Ok);
+                let mut response = Response::new(body);
+                response.headers_mut().insert(name, value.parse().unwrap());
+                Ok::<_, Infallible>(response)
+            });
+        let (_tell, body) = told();
+        let response = service.oneshot(Request::new(body)).await.unwrap();
+        let end = response.into_body().collect().await.unwrap();
+        let ended = end.trailers().and_then(code_of);
+        let expected = [Code::ResourceExhausted, Code::Ok][usize::from(passes)];
+        assert_eq!(ended, Some(expected), "{name}: {value}");
+        assert_eq!(
+            end.to_bytes().len(),
+            if passes { 105 } else { 0 },
+            "{value}"
+        );
+    }
+}
+
 /// Within the limits nothing changes: bytes, trailers, counts, and the request's half of the
 /// stream.
 #[tokio::test(start_paused = true)]
