@@ -44,7 +44,8 @@
 //! discovery.
 //!
 //! - The inner service's response and error are returned unchanged. If no further attempt is made,
-//!   the caller gets the server's own failure; only the deadline returns its own error.
+//!   the caller gets the server's own failure. The deadline returns its own error, as admission and
+//!   circuit breakers do for calls that they refuse.
 //! - Nothing is cloned unless the call could be sent again, no timer is armed unless something is
 //!   pending, and a call that succeeds at once reads no clock but the deadline's.
 //! - Every decision leaves an [`AttemptRecord`] with its reason: see [`RetryInfo::track`],

@@ -26,7 +26,7 @@
 //! | --- | --- |
 //! | [`strategy`](RetryFn::strategy) | [`Standard`]: three attempts, full jitter up to 100 ms, 200 ms |
 //! | [`when`](RetryFn::when), [`classify`](RetryFn::classify) | any error is retried ([`AnyError`]) |
-//! | [`not_idempotent`](RetryFn::not_idempotent) | the function may take effect twice: who writes the loop knows it |
+//! | [`not_idempotent`](RetryFn::not_idempotent) | the function is idempotent: it may be called again after any failure |
 //! | [`timeout`](RetryFn::timeout) | none: the error type is the function's own. With one it is [`ClientError`] |
 //! | [`throttle`](RetryFn::throttle) | none: every failing call is retried. Share one for all calls to a server |
 //! | [`observer`](RetryFn::observer) | none but the log ([`LogObserver`](crate::observe::LogObserver)) |
