@@ -23,9 +23,8 @@ struct Arguments {
 
 /// The library's log of calls that failed is off, because the waterfall shows them, and so is that
 /// of health, of which the demo has a table. The target of calls, `reattempt::call`, is also the
-/// path of this program's own module, whose warnings are on.
-const LOG: &str = "warn,reattempt::health=off,reattempt::call=off,reattempt::call::document=warn,\
-    reattempt::call::grpc=warn,reattempt::call::http=warn,reattempt::call::mongodb=warn";
+/// path of this program's own module, whose warnings of documents are on.
+const LOG: &str = "warn,reattempt::health=off,reattempt::call=off,reattempt::call::document=warn";
 
 #[derive(Debug, Subcommand)]
 enum Command {

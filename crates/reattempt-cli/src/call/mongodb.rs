@@ -67,7 +67,7 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         .parse()
         .map_err(|error| Fault::new("$.target", error))?;
     for warning in &settings.warnings {
-        tracing::warn!("$.target: {warning}");
+        document.rest.warn(format_args!("$.target: {warning}"));
     }
     let rules = document.rest.or("retryable_reads", Rules::default())?;
     let (mut layer, mut strategy, mut avoid) = (

@@ -129,13 +129,17 @@ impl Fields {
         items.collect()
     }
 
+    pub(crate) fn warn(&self, warning: impl fmt::Display) {
+        self.found.warn(warning);
+    }
+
     /// Warns about fields that were not taken, such as misspelled names.
     pub(crate) fn finish(self) {
-        // A document with faults has one line for them, and no other.
-        if self.found.is_empty() {
-            for name in self.texts.keys() {
-                tracing::warn!("{}.{name}: unknown field, ignored", self.path);
-            }
+        for name in self.texts.keys() {
+            self.warn(format_args!(
+                "{}: unknown field, ignored",
+                self.path_of(name)
+            ));
         }
     }
 }

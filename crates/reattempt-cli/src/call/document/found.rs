@@ -1,9 +1,12 @@
-//! The faults of a document.
+//! The faults and warnings of a document.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 
 use reattempt::config::{Fault, Faults, Form, Unreadable};
+
+use crate::printable::OneLine;
 
 /// A document may be as long and as deep as its parts; a policy has bounds of its own.
 pub(super) const FORM: Form = Form {
@@ -18,15 +21,18 @@ pub(super) const FORM: Form = Form {
 
 const MOST_FAULTS: usize = 100;
 
-/// The faults of one document so far, shared by all its objects.
+/// The faults and warnings of one document so far, shared by all its objects.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found(Rc<RefCell<Vec<Fault>>>);
+pub(crate) struct Found {
+    faults: Rc<RefCell<Vec<Fault>>>,
+    warnings: Rc<RefCell<Vec<String>>>,
+}
 
 impl Found {
     /// Records a fault, unless it follows from an earlier one: at the same path, or below it. One
     /// line has at most a hundred.
     pub(crate) fn add(&self, fault: Fault) {
-        let mut faults = self.0.borrow_mut();
+        let mut faults = self.faults.borrow_mut();
         let follows = |earlier: &Fault| {
             let below = fault.path.strip_prefix(&earlier.path);
             below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
@@ -38,7 +44,7 @@ impl Found {
 
     /// The last fault, if there is one, to return it.
     pub(crate) fn last(&self) -> Result<(), Fault> {
-        self.0.borrow_mut().pop().map_or(Ok(()), Err)
+        self.faults.borrow_mut().pop().map_or(Ok(()), Err)
     }
 
     pub(super) fn add_all(&self, faults: &Faults, below: &str) {
@@ -46,15 +52,24 @@ impl Found {
         faults.for_each(|fault| self.add(fault.below(below)));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+    /// Records a warning, for [`check`](Self::check): a name may begin no line of its own.
+    pub(crate) fn warn(&self, warning: impl fmt::Display) {
+        self.warnings
+            .borrow_mut()
+            .push(OneLine(warning).to_string());
     }
 
-    /// The value, unless there is a fault.
+    /// The value, unless there is a fault. A document with faults has one line for them, and no
+    /// warnings.
     pub(crate) fn check<T>(&self, made: Result<T, Fault>) -> Result<T, Faults> {
         let made = made.map_err(|fault| self.add(fault)).ok();
-        let faults = self.0.take();
-        made.filter(|_| faults.is_empty())
-            .ok_or_else(|| Faults::new(FORM.subject, faults))
+        let (faults, warnings) = (self.faults.take(), self.warnings.take());
+        let Some(made) = made.filter(|_| faults.is_empty()) else {
+            return Err(Faults::new(FORM.subject, faults));
+        };
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(made)
     }
 }

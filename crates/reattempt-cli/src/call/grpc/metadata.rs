@@ -41,7 +41,7 @@ pub(super) fn read(fields: &mut Fields) -> Result<HeaderMap, Fault> {
             return Err(fields.fault(&place, what));
         };
         if OWN.contains(&name.as_str()) {
-            tracing::warn!("{}: is gRPC's own, ignored", fields.path_of(&place));
+            fields.warn(fields.fault(&place, "is gRPC's own, ignored"));
             continue;
         }
         for text in values.into_vec() {

@@ -83,10 +83,11 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
     let tls = Tls::read(&mut document.rest, is_tls, &authority, Version::Grpc)?;
     let transport = Transport::new(&authority, Version::Grpc, tls);
     let options = ChannelOptions::read(document.rest.nested("channel_options"))?;
-    let text = document.rest.text("service_config");
-    let channel = stack::service_config(text.as_deref(), &document.setup, &options).map(|config| {
-        let stack = stack::stack(&document.setup, transport, config.clone(), &options);
-        Channel { stack, config }
+    let setup = &document.setup;
+    let config = stack::service_config(&mut document.rest, setup, &options);
+    let channel = config.map(|config| Channel {
+        stack: stack::stack(setup, transport, config.clone(), &options),
+        config,
     });
     let caller = GrpcCaller {
         channel,

@@ -80,7 +80,7 @@ impl ChannelOptions {
 
 /// Reads the service config, if there is one.
 pub(super) fn service_config(
-    text: Option<&str>,
+    fields: &mut Fields,
     setup: &Setup,
     channel: &ChannelOptions,
 ) -> Result<Option<Arc<ServiceConfig>>, String> {
@@ -91,15 +91,17 @@ pub(super) fn service_config(
         // A limit of one means one attempt.
         options.max_attempts_limit = limit.max(1);
     }
-    let Some(text) = text else { return Ok(None) };
-    match ServiceConfig::parse_with(text, &options) {
+    let Some(text) = fields.text("service_config") else {
+        return Ok(None);
+    };
+    match ServiceConfig::parse_with(&text, &options) {
         Ok(config) => {
             for warning in config.warnings() {
                 // Advice on a valid config is the task of `reattempt check`.
                 if warning.is_advice() {
                     tracing::info!("service config: {warning}");
                 } else {
-                    tracing::warn!("service config: {warning}");
+                    fields.warn(format_args!("service config: {warning}"));
                 }
             }
             Ok(Some(Arc::new(config)))

@@ -59,7 +59,7 @@ impl Settings {
             Name::Management => HttpService::management(),
         };
         if fields.text("policy").is_some() {
-            tracing::warn!("$.policy: not used with a service, whose `strategy` takes its place");
+            fields.warn("$.policy: not used with a service, whose `strategy` takes its place");
         }
         let current = fields.or("current_server_codes", false)?;
         Ok(Some(Self {

@@ -68,7 +68,7 @@ pub(super) fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, 
         }
     };
     for warning in parsed.warnings {
-        tracing::warn!("{}", warning.below("$.policy"));
+        document.rest.warn(warning.below("$.policy"));
     }
     Ok(Some(parsed.policies))
 }
