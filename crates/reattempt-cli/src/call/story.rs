@@ -53,8 +53,9 @@ impl Story {
     pub(crate) fn end(&self, call: String, ending: Ending) -> Answer {
         let info = self.info();
         let mut answer = Answer::unsent(call);
-        answer.elapsed_ms = InMillis(self.journal.elapsed());
         answer.attempts = self.journal.attempts(&info, ending);
+        // After the attempts, which end by now.
+        answer.elapsed_ms = InMillis(self.journal.elapsed());
         answer.reasons = info.reasons().map(|reason| reason.name()).collect();
         answer.stopped = stopped(&info, ending);
         answer

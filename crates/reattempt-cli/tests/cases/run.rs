@@ -261,7 +261,7 @@ fn check_times(matching: &mut Matching, answer: &mut Value) {
     for attempt in answer["attempts"].as_array_mut().into_iter().flatten() {
         let time = |name: &str| attempt[name].as_f64().unwrap_or(f64::NAN);
         let (start, end) = (time("start_ms"), time("end_ms"));
-        if !(started <= start && start <= end && end <= elapsed + 1.0) {
+        if !(started <= start && start <= end && end <= elapsed) {
             let difference = format!("times in disorder: {attempt} of {elapsed} ms");
             matching.differences.push(difference);
         }
