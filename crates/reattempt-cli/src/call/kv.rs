@@ -21,7 +21,7 @@ use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
 use super::couchbase_strategy;
 use super::document::{Base64, Document, Fault, Fields, Head, Millis, OneOrMany, Setup};
-use super::schedule::{Caller, Plan, cancelled};
+use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::user_info::{self, UserInfo};
 
@@ -279,11 +279,7 @@ impl Caller for KvCaller {
         let mut request = Call::new(call.request);
         request.context_mut().set_idempotency(call.idempotency);
         let story = Story::begin(&head, &mut request);
-        let outcome = tokio::select! {
-            biased;
-            outcome = self.stack.clone().oneshot(request) => Some(outcome),
-            () = cancelled(&head) => None,
-        };
+        let outcome = unless_cancelled(&head, self.stack.clone().oneshot(request)).await;
         let (ending, timeout, error) = match &outcome {
             None => (Ending::Cancelled, None, Some("the caller left".to_owned())),
             // The attempt's verdict states whether the status is a failure.

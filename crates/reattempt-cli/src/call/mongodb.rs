@@ -23,7 +23,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Attempt, Ending, JournalLayer, JournalObserver};
 use super::document::{Document, Fault, Fields, Head};
-use super::schedule::{Caller, Plan, cancelled};
+use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 
 type Stack = BoxCloneSyncService<Call<MongoRequest>, MongoReply, ClientError<MongoError>>;
@@ -279,11 +279,7 @@ impl Caller for MongoCaller {
         let story = Story::begin(&head, &mut request);
         let events = Events::default();
         let stack = self.stack(events.clone());
-        let outcome = tokio::select! {
-            biased;
-            outcome = exchange(stack, request, &story) => Some(outcome),
-            () = cancelled(&head) => None,
-        };
+        let outcome = unless_cancelled(&head, exchange(stack, request, &story)).await;
         let mut documents = None;
         let mut failed: Option<MongoError> = None;
         let mut unwritten = None;

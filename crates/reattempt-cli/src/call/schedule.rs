@@ -177,8 +177,21 @@ pub(crate) async fn under_load<C: Caller>(
     Ok(caller)
 }
 
+/// What comes of a call; `None` if its caller cancelled before, with `cancel_after_ms` of 0 before
+/// anything was sent.
+pub(crate) async fn unless_cancelled<T>(head: &Head, call: impl Future<Output = T>) -> Option<T> {
+    if head.cancel_after == Some(Duration::ZERO) {
+        return None;
+    }
+    tokio::select! {
+        biased;
+        outcome = call => Some(outcome),
+        () = cancelled(head) => None,
+    }
+}
+
 /// Waits until the caller cancels; forever without a cancellation.
-pub(crate) async fn cancelled(head: &Head) {
+async fn cancelled(head: &Head) {
     let after = async {
         match head.cancel_after {
             Some(after) => tokio::time::sleep(after).await,

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::answer::{Answer, Shown};
 use super::document::{Base64, Document, Fault, Fields, Head, Millis};
-use super::schedule::{Caller, Plan, cancelled};
+use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::transport::{Tls, Transport, Version};
 use exchange::{end, exchange};
@@ -195,11 +195,8 @@ impl Caller for GrpcCaller {
         let mut request = self.request(call);
         let story = Story::begin(&head, &mut request);
         let mut reply = Reply::default();
-        let read = tokio::select! {
-            biased;
-            read = exchange(channel.stack.clone(), kind, messages, request, &mut reply) => Some(read),
-            () = cancelled(&head) => None,
-        };
+        let exchange = exchange(channel.stack.clone(), kind, messages, request, &mut reply);
+        let read = unless_cancelled(&head, exchange).await;
         let end = end(read, kind, &reply, &story.info());
         let mut answer = story.end(head.call, end.ending);
         // The layers returned an answer that could not be read; the attempt failed for a reason of

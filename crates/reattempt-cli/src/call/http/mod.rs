@@ -20,7 +20,7 @@ use super::answer::{Answer, Shown, Timeout};
 use super::attempts::Ending;
 use super::document::{Base64, Document, Fault, Fields, Head};
 use super::named_values;
-use super::schedule::{Caller, Plan, cancelled};
+use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::transport::{Tls, Transport, Version};
 use base::Base;
@@ -162,11 +162,7 @@ impl Caller for HttpCaller {
         }
         let story = Story::begin(&head, &mut request);
         let mut received = Received::default();
-        let outcome = tokio::select! {
-            biased;
-            outcome = self.exchange(request, &mut received) => Some(outcome),
-            () = cancelled(&head) => None,
-        };
+        let outcome = unless_cancelled(&head, self.exchange(request, &mut received)).await;
         let body_failed =
             received.head.is_some() && matches!(outcome, Some(Err(Broken::Failed(_))));
         let mut timeout = None;
