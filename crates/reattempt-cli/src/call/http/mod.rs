@@ -77,11 +77,16 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
     Plan::new(
         document,
         || caller,
-        |fields| read(fields, &base, to_service),
+        |fields| read(fields, &base, version, to_service),
     )
 }
 
-fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, Fault> {
+fn read(
+    fields: &mut Fields,
+    base: &Base,
+    version: Version,
+    to_service: bool,
+) -> Result<HttpCall, Fault> {
     let method: String = fields.or("method", "GET".to_owned())?;
     let method = Method::from_bytes(method.as_bytes())
         .map_err(|_| fields.fault("method", format!("is no HTTP method: {method:?}")))?;
@@ -95,7 +100,7 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
         Some(true) => Idempotency::Idempotent,
         Some(false) => Idempotency::NotIdempotent,
     };
-    let mut headers = headers(fields)?;
+    let mut headers = headers(fields, version)?;
     let uri = base::at_host(uri, &headers);
     if let Some(authorization) = base.authorization(&uri) {
         // A header of the call takes precedence.
@@ -111,19 +116,35 @@ fn read(fields: &mut Fields, base: &Base, to_service: bool) -> Result<HttpCall, 
     })
 }
 
-fn headers(fields: &mut Fields) -> Result<HeaderMap, Fault> {
+fn headers(fields: &mut Fields, version: Version) -> Result<HeaderMap, Fault> {
     let said = named_values::read(fields, "headers")?;
     let mut headers = HeaderMap::new();
     for (key, values) in said {
         let fault = |what| fields.fault("headers", format!("{key}: {what}"));
         let header: HeaderName = key.parse().map_err(|_| fault("is no header name"))?;
-        for value in values.into_vec() {
+        let values = values.into_vec();
+        if is_of_connection(&header, &values, version) {
+            fields.warn(fault("is the connection's own, ignored"));
+            continue;
+        }
+        for value in values {
             let value = HeaderValue::from_bytes(value.as_bytes())
                 .map_err(|_| fault("has a value that no header can have"))?;
             headers.append(header.clone(), value);
         }
     }
     Ok(headers)
+}
+
+/// Whether the connection sets or forbids a header: the length is that of the body, and HTTP/2 has
+/// frames instead of the others (RFC 9113, section 8.2.2).
+fn is_of_connection(header: &HeaderName, values: &[String], version: Version) -> bool {
+    match header.as_str() {
+        "content-length" | "transfer-encoding" => true,
+        "connection" | "keep-alive" | "proxy-connection" | "upgrade" => version == Version::Http2,
+        "te" => version == Version::Http2 && values != ["trailers"],
+        _ => false,
+    }
 }
 
 /// Headers as shown in the answer: each name with a list of its values.
