@@ -37,6 +37,9 @@ pub(crate) struct HttpCaller {
     service: Option<Settings>,
 }
 
+/// What becomes of it (RFC 9110, section 7.1).
+const FRAGMENT: &str = "what follows a # is not sent; in a path it is %23";
+
 /// The fields of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpCall {
@@ -49,7 +52,11 @@ pub(crate) struct HttpCall {
 }
 
 pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
-    let base = Base::of(document.setup.one_target()?)?;
+    let target = document.setup.one_target()?;
+    let base = Base::of(target)?;
+    if target.contains('#') {
+        document.rest.warn(format_args!("$.target: {FRAGMENT}"));
+    }
     let version = match document.rest.or("version", 1_u8)? {
         1 => Version::Http1,
         2 => Version::Http2,
@@ -95,6 +102,9 @@ fn read(
         let path = path.as_deref().unwrap_or_default();
         fields.fault("path", format!("{error}: {path:?}"))
     })?;
+    if path.is_some_and(|path| path.contains('#')) {
+        fields.warn(fields.fault("path", FRAGMENT));
+    }
     let idempotency = match fields.optional("idempotent")? {
         None => Idempotency::Unknown,
         Some(true) => Idempotency::Idempotent,
