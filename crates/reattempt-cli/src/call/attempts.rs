@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use reattempt::reason::CIRCUIT_BREAKER_OPEN;
 use reattempt::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Failure, HasCallContext, Observer,
     RetryInfo, ServerPushback, Stage, StopReason,
@@ -206,9 +207,18 @@ pub(crate) fn stopped(info: &RetryInfo, ending: Ending) -> Option<&'static str> 
         (Some(StopReason::Success | StopReason::Committed), Ending::Failure) => {
             StopReason::Committed
         }
+        // The machine interface has a word of its own for it.
+        (Some(StopReason::Fatal), _) if is_refused(info) => return Some("circuit"),
         (at_head, _) => at_head?,
     };
     Some(stopped.name())
+}
+
+/// Whether the circuit breaker refused the last attempt.
+fn is_refused(info: &RetryInfo) -> bool {
+    let last = info.records().next_back();
+    let failure = last.and_then(|record| record.failure);
+    failure.is_some_and(|failure| failure.reason == CIRCUIT_BREAKER_OPEN)
 }
 
 /// Keeps every record of a call in its journal; `RetryInfo` keeps a bounded number.

@@ -43,6 +43,8 @@ fn why(stopped: &str) -> &'static str {
         "committed" => "the answer had begun, and then failed",
         "not_replayable" => "the request's body could not be kept for a further attempt",
         "cancelled" => "the caller cancelled",
+        "admission" => "the server accepts too few calls, and this one was not sent",
+        "circuit" => "the server has failed, and nothing is sent to it for a time",
         _ => "no further attempt was made",
     }
 }

@@ -70,8 +70,8 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
     let transport = Transport::new(&base.authority, version, tls);
     let stack = match &service {
         None => {
-            let policies = stack::policies(&mut document)?;
-            stack::stack(&document.setup, policies, transport)
+            let (policies, breaker) = stack::policies(&mut document);
+            stack::stack(&document.setup, policies, breaker, transport)
         }
         Some(service) => service.stack(&document.setup, transport),
     };

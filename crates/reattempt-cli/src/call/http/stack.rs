@@ -9,21 +9,24 @@ use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use reattempt::backoff::Backoff;
+use reattempt::health::CircuitBreaker;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    DeadlineLayer, HedgeLayer, OnDeadline, PushbackLayer, RetryLayer, Route, RouteLayer,
+    AdmissionLayer, CircuitBreakerLayer, DeadlineLayer, HedgeLayer, OnDeadline, PushbackLayer,
+    RetryLayer, RouteLayer,
 };
 use reattempt_http::body::{
     DeadlineBodyLayer, DrainBodyLayer, OutcomeBodyLayer, ReplayBody, ReplayBodyLayer,
 };
-use reattempt_http::policy::{HttpPolicies, Options};
+use reattempt_http::policy::{HttpPolicies, LiveHttpPolicies, Options};
 use reattempt_http::{HttpClassifier, HttpPushback, IdempotencyKeyLayer};
+use tokio::time::Instant;
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
 use super::received::{Broken, LONGEST_BODY};
 use crate::call::attempts::{JournalLayer, JournalObserver};
-use crate::call::document::{Document, Fault, Setup};
+use crate::call::document::{Document, Fields, Found, Setup};
 use crate::call::transport::{Transport, TransportError};
 
 /// Any stack of layers, with one response body type.
@@ -49,10 +52,11 @@ pub(super) fn replay() -> ReplayBodyLayer {
         .no_budget()
 }
 
-/// The document's policies; `None` leaves every call to the layers' defaults.
-pub(super) fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, Fault> {
+/// The document's policies; an empty table leaves every call to the layers' defaults. `health` of
+/// the policy is that of the one server.
+pub(super) fn policies(document: &mut Document) -> (HttpPolicies, Option<Arc<CircuitBreaker>>) {
     let Some(text) = document.rest.text("policy") else {
-        return Ok(None);
+        return Default::default();
     };
     let setup = &document.setup;
     let mut options = Options::new()
@@ -64,19 +68,25 @@ pub(super) fn policies(document: &mut Document) -> Result<Option<HttpPolicies>, 
         Ok(parsed) => parsed,
         Err(faults) => {
             document.rest.add_all("policy", &faults);
-            return Ok(None);
+            return Default::default();
         }
     };
     for warning in parsed.warnings {
         document.rest.warn(warning.below("$.policy"));
     }
-    Ok(Some(parsed.policies))
+    let members = Fields::of(text.as_bytes(), "$", Found::default());
+    let breaker = members.first_byte("health").map(|_| {
+        let now = Instant::now().into_std();
+        Arc::new(CircuitBreaker::new(parsed.policies.health(), now))
+    });
+    (parsed.policies, breaker)
 }
 
 /// The layers in their documented order.
 pub(super) fn stack(
     setup: &Setup,
-    policies: Option<HttpPolicies>,
+    policies: HttpPolicies,
+    breaker: Option<Arc<CircuitBreaker>>,
     transport: Transport<ReplayBody<Full<Bytes>>>,
 ) -> Stack {
     let classifier = HttpClassifier::new().judge_bodies();
@@ -84,12 +94,12 @@ pub(super) fn stack(
         .randomness(setup.randomness.clone());
     let strategy = MaxAttempts::new(3, backoff).on_deadline(setup.on_deadline_or_cap());
     let observer = Arc::new(JournalObserver);
-    let policies = policies.map(Arc::new);
-    let routes =
-        move |request: &Request<Full<Bytes>>| policies.as_ref().and_then(|p| p.route(request));
+    let admission = Arc::clone(policies.admission());
+    let breaker = breaker.map(|breaker| CircuitBreakerLayer::new(breaker, classifier));
     let service = ServiceBuilder::new()
         .map_response(boxed)
-        .layer(RouteLayer::new(routes))
+        .layer(AdmissionLayer::new(admission))
+        .layer(RouteLayer::new(LiveHttpPolicies::new(policies)))
         // Above the deadline, which uses the idempotency to decide whether a timeout is ambiguous.
         .layer(IdempotencyKeyLayer::new().by_policy())
         .layer(DeadlineLayer::no_timeout())
@@ -102,6 +112,7 @@ pub(super) fn stack(
         .layer(DeadlineBodyLayer::new())
         .layer(PushbackLayer::new(HttpPushback::new()))
         .layer(JournalLayer)
+        .option_layer(breaker)
         .layer(DrainBodyLayer::new())
         .service(transport);
     BoxCloneSyncService::new(service)
