@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::Full;
-use reattempt::{HasCallContext, Idempotency};
+use reattempt::{HasCallContext, Idempotency, StopReason};
 use reattempt_couchbase::service::ReadOnly;
 use reattempt_http::reasons::HTTP_BODY_FAILED;
 use serde_json::{Map, Value};
@@ -172,10 +172,18 @@ impl HttpCaller {
     async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
+        story: &Story,
         received: &mut Received,
     ) -> Result<(), Broken> {
         let response = self.stack.clone().oneshot(request).await;
-        received.read(response.map_err(Broken::call)?).await
+        let response = response.map_err(Broken::call)?;
+        let stopped = story.info().stopped();
+        let well = |stopped: &_| matches!(stopped, StopReason::Success | StopReason::Committed);
+        received.failed = stopped.filter(|stopped| !well(stopped));
+        match received.failed {
+            Some(_) => received.read_failed(response).await,
+            None => received.read(response).await,
+        }
     }
 }
 
@@ -193,7 +201,8 @@ impl Caller for HttpCaller {
         }
         let story = Story::begin(&head, &mut request);
         let mut received = Received::default();
-        let outcome = unless_cancelled(&head, self.exchange(request, &mut received)).await;
+        let exchange = self.exchange(request, &story, &mut received);
+        let outcome = unless_cancelled(&head, exchange).await;
         let body_failed =
             received.head.is_some() && matches!(outcome, Some(Err(Broken::Failed(_))));
         let mut timeout = None;
@@ -226,6 +235,10 @@ impl Caller for HttpCaller {
             fatal.for_each(|attempt| {
                 attempt.reason.get_or_insert(HTTP_BODY_FAILED.name());
             });
+        }
+        if let Some(stopped) = received.failed.filter(|_| ending == Ending::Failure) {
+            // A deadline that passed later ended the body alone.
+            answer.stopped = Some(stopped.name());
         }
         answer.error = error;
         answer.timeout = timeout;

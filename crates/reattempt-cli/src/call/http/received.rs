@@ -1,28 +1,51 @@
 //! The answer of one call as far as it was received.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
-use reattempt::Elapsed;
+use reattempt::{Elapsed, StopReason};
 use reattempt_couchbase::service::ServiceAnswer;
 use reattempt_http::body::DeadlineBodyError;
+use tokio::time::timeout;
 
 use crate::call::transport::{TransportError, chain};
 
 /// Maximum bytes read of a response body.
 pub(super) const LONGEST_BODY: usize = 64 << 20;
 
+/// How long the end of a failed answer's body is waited for: no call hangs for it.
+const FAILED_BODY: Duration = Duration::from_secs(5);
+
 /// The part of the answer received so far.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     pub(super) head: Option<(StatusCode, HeaderMap)>,
+    /// Why there was no further attempt, if the head failed the call.
+    pub(super) failed: Option<StopReason>,
     /// The result of the service's layer.
     pub(super) found: Option<ServiceAnswer>,
     pub(super) body: BytesMut,
 }
 
 impl Received {
+    /// Reads an answer whose head failed the call. Its body changes nothing of that: if it is too
+    /// slow, the call has not timed out.
+    pub(super) async fn read_failed<B>(&mut self, response: Response<B>) -> Result<(), Broken>
+    where
+        B: Body<Data = Bytes, Error = Broken> + Unpin,
+    {
+        let within = match timeout(FAILED_BODY, self.read(response)).await {
+            Ok(Err(Broken::TooSlow(_))) => "its time limit".to_owned(),
+            Ok(read) => return read,
+            Err(_) => format!("{} s of its head", FAILED_BODY.as_secs()),
+        };
+        let what = format!("the answer's body did not end within {within}");
+        Err(Broken::Failed(what))
+    }
+
     pub(super) async fn read<B>(&mut self, response: Response<B>) -> Result<(), Broken>
     where
         B: Body<Data = Bytes, Error = Broken> + Unpin,
