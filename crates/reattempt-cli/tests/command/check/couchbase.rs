@@ -124,8 +124,8 @@ async fn all_faults_of_a_configuration_are_told() {
     assert_eq!(
         lines,
         [
-            "FILE: $.rev: must be an integer that is not negative",
-            "FILE: $.revEpoch: must be an integer",
+            "FILE: $.rev: must be an integer from 0 to 2^63-1",
+            "FILE: $.revEpoch: must be an integer from -2^63 to 2^63-1",
             "FILE: $.name: must be the bucket's name",
             "FILE: $.nodesExt[0].hostname: must be a host name, an IPv4 address or an IPv6 address",
             "FILE: $.nodesExt[0].services.kv: must be a port from 1 to 65535",

@@ -39,7 +39,7 @@ const MAX_NODES: usize = 4096;
 /// assert_eq!(
 ///     faults,
 ///     [
-///         "$.rev: must be an integer that is not negative",
+///         "$.rev: must be an integer from 0 to 2^63-1",
 ///         "$.nodesExt[0].services.kv: must be a port from 1 to 65535",
 ///     ]
 /// );

@@ -74,8 +74,12 @@ fn revision(place: &mut Place<'_>, root: &Members<'_>) -> Revision {
         });
         number.unwrap_or_default()
     };
-    let rev = integer("rev", "must be an integer that is not negative", 0);
-    let epoch = integer("revEpoch", "must be an integer", i64::MIN);
+    let rev = integer("rev", "must be an integer from 0 to 2^63-1", 0);
+    let epoch = integer(
+        "revEpoch",
+        "must be an integer from -2^63 to 2^63-1",
+        i64::MIN,
+    );
     Revision::new(epoch, rev)
 }
 

@@ -149,17 +149,17 @@ fn hostile_configurations_are_refused_with_the_place() {
         (
             "\"rev\": 1",
             "\"rev\": -1",
-            "$.rev: must be an integer that is not negative",
+            "$.rev: must be an integer from 0 to 2^63-1",
         ),
         (
             "\"rev\": 1",
             "\"rev\": 1e30",
-            "$.rev: must be an integer that is not negative",
+            "$.rev: must be an integer from 0 to 2^63-1",
         ),
         (
             "\"revEpoch\": 1",
             "\"revEpoch\": \"1\"",
-            "$.revEpoch: must be an integer",
+            "$.revEpoch: must be an integer from -2^63 to 2^63-1",
         ),
         (
             "\"name\": \"b\"",
