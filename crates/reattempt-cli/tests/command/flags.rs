@@ -131,6 +131,10 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
             "reattempt call: --method: is required for grpc",
         ),
         (
+            &[""],
+            "reattempt call: the target: is empty: write a URL, host:port or a connection string",
+        ),
+        (
             &["http://h:1", "--rate", "5"],
             "reattempt call: --rate: needs --repeat or --duration",
         ),

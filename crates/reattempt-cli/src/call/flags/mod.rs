@@ -195,6 +195,10 @@ impl Arguments {
     }
 
     fn protocol(&self) -> Result<Protocol, Fault> {
+        if self.target() == Some("") {
+            let what = "is empty: write a URL, host:port or a connection string";
+            return Err(Fault::new("the target", what));
+        }
         let said = self.target().and_then(Protocol::of);
         self.protocol.or(said).ok_or_else(|| {
             let scheme = self.target().and_then(target::scheme).unwrap_or_default();
