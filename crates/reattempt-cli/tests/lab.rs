@@ -263,6 +263,25 @@ fn a_result_that_cannot_be_written_is_exit_1() {
     }
 }
 
+#[test]
+fn a_picture_that_cannot_be_written_is_exit_1() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("unwritten.json");
+    std::fs::write(&file, SCENARIO).unwrap();
+    // A file is no folder.
+    let (file, picture) = (file.to_str().unwrap(), file.join("a"));
+    let picture = picture.to_str().unwrap();
+    for flag in ["--svg", "--html"] {
+        let ran = reattempt(&["lab", file, flag, picture], "");
+        assert_eq!(ran.status.code(), Some(1));
+        let said = String::from_utf8(ran.stderr).unwrap();
+        let begins = format!("reattempt lab: cannot write the result: {picture}: ");
+        assert!(
+            said.starts_with(&begins) && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+}
+
 /// As `| head -1` does.
 #[cfg(target_os = "linux")]
 #[test]

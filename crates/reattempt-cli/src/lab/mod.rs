@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
 enum Problem {
     /// The document or the arguments cannot be used.
     Faults(Vec<Fault>),
-    /// The result cannot be written to standard output.
+    /// The result cannot be written.
     Output(io::Error),
 }
 
@@ -99,6 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Problem::Output(error)) => {
+            let error = OneLine(error);
             complain!("reattempt lab: cannot write the result: {error}");
             ExitCode::FAILURE
         }
@@ -211,7 +212,7 @@ fn people(arguments: &Arguments) -> Result<(), Problem> {
     Ok(pictures(arguments, &reports)?)
 }
 
-fn pictures(arguments: &Arguments, reports: &[(String, Report)]) -> Result<(), Vec<Fault>> {
+fn pictures(arguments: &Arguments, reports: &[(String, Report)]) -> io::Result<()> {
     if let (Some(file), Some((name, report))) = (&arguments.svg, reports.last()) {
         save(file, &chart::svg(name, report))?;
     }
@@ -234,8 +235,9 @@ fn read_most(file: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn save(file: &Path, text: &str) -> Result<(), Vec<Fault>> {
-    fs::write(file, text).map_err(|error| vec![in_file(file, error)])
+fn save(file: &Path, text: &str) -> io::Result<()> {
+    let named = |error: io::Error| io::Error::new(error.kind(), in_file(file, error).to_string());
+    fs::write(file, text).map_err(named)
 }
 
 fn in_file(file: &Path, error: io::Error) -> Fault {
