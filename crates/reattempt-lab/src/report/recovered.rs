@@ -20,7 +20,7 @@ pub(super) enum Recovered {
 
 /// Seconds from the end of the last fault, or of the last higher rate, to the first of ten seconds
 /// in a row in which success is at least 99 % of that before the first of them. `None` if there is
-/// no trouble, nothing before it, or no time for ten seconds after it.
+/// no trouble, no success before it, or no time for ten seconds after it.
 pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<Recovered> {
     let faults = || {
         scenario
@@ -40,10 +40,11 @@ pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<Recovere
         let share = row.success.unwrap_or(0.0);
         (calls + row.calls, good + share * row.calls as f64)
     });
-    if calls == 0 {
+    let enough = OF_BEFORE * good / calls as f64;
+    // Not a number without a call.
+    if enough.is_nan() || enough <= 0.0 {
         return None;
     }
-    let enough = OF_BEFORE * good / calls as f64;
     let last = scenario.duration.div_ceil(SECOND as u64);
     let after = |row: &&Second| row.second as f64 * SECOND >= ends as f64 && row.second < last;
     let after: Vec<&Second> = rows.iter().filter(after).collect();

@@ -24,7 +24,7 @@ fn errors_take_no_service_time_unless_after_service() {
         outcome(scenario, retry(2)).latency_ms.p50
     };
     // Every first attempt of a call fails until second 10; what counts is the mean of neither.
-    assert_eq!(took(json!({"kind": "error", "to_s": 0})), Some(42.0));
+    assert_eq!(took(json!({"kind": "error", "share": 0})), Some(42.0));
     let waits = |after: bool| {
         let fault = json!({"kind": "error", "after_service": after});
         let scenario = world(20.0, 50.0, 1, fixed(40.0), json!([fault]));
@@ -333,6 +333,7 @@ fn only_success_that_never_came_back_is_never() {
         json!([error(0, 15)]),
         json!([error(10, 35)]),
         json!([error(10, 50)]),
+        json!([{"kind": "error", "share": 1}, error(10, 15)]),
     ] {
         assert_eq!(column(seen(faults.clone())), "-", "{faults}");
     }
