@@ -59,11 +59,15 @@ fn call(place: &mut Place<'_>, json: Json<'_>) -> Option<CallKind> {
     let mut kind = CallKind::get();
     let method = members.optional(place, "method", |place, json| {
         let method = string(place, json)?;
-        let token = |method: &&str| http::Method::from_bytes(method.as_bytes()).is_ok();
+        // Methods are compared by case: get is not GET, and is not idempotent.
+        let token = |method: &&str| {
+            let is_lower = method.bytes().any(|byte| byte.is_ascii_lowercase());
+            !is_lower && http::Method::from_bytes(method.as_bytes()).is_ok()
+        };
         // A gRPC method may be written here, as in `call`.
         match Some(&*method).filter(|method| token(method) || method.starts_with('/')) {
             Some(method) => Some(method.to_owned()),
-            None => wrong(place, "a method such as \"GET\"", json),
+            None => wrong(place, "a method in capitals such as \"GET\"", json),
         }
     });
     let path = members.optional(place, "path", |place, json| {

@@ -113,7 +113,7 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>) -> Option<Scenario> {
                 .wrong("must be before the end of duration_s");
         }
     }
-    let scenario = Scenario {
+    let mut scenario = Scenario {
         seed: seed.unwrap_or(0),
         duration: duration?,
         warmup: warmup.unwrap_or(0),
@@ -130,6 +130,15 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>) -> Option<Scenario> {
         pick: pick.unwrap_or(Pick::Random),
         inner_retries: OnceLock::new(),
     };
+    if scenario.tiers.len() == 1 {
+        let named = scenario.policies.iter_mut().map(|(_, stack)| stack);
+        let of_tiers = scenario.tiers.iter_mut().flat_map(|tier| &mut tier.policy);
+        for stack in named.chain(of_tiers).filter(|stack| stack.hop_marks) {
+            let path = format!("{}.with.hop_marks", stack.path);
+            let what = "has no effect: no server calls another one";
+            stack.warnings.push(Fault::new(path, what));
+        }
+    }
     if !place.has_faults() {
         codes(place, &scenario);
         processes(&mut place.field("clients"), &scenario);

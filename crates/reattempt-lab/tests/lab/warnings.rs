@@ -43,6 +43,23 @@ fn a_typo_is_a_warning_with_its_path_in_the_scenario() {
 }
 
 #[test]
+fn hop_marks_without_a_second_tier_are_a_warning() {
+    let marks = |marks: bool| json!({"kv": "fail_fast", "with": {"hop_marks": marks}});
+    let said =
+        ["$.policies.p.with.hop_marks: has no effect: no server calls another one".to_owned()];
+    assert_eq!(of(marks(true)), said);
+    assert!(of(marks(false)).is_empty());
+    let tier = json!({"backends": [{"servers": 1, "latency": {"fixed_ms": 1}}]});
+    let mut tiers = json!({
+        "duration_s": 1, "arrivals": [{"per_s": 1}], "tiers": [tier],
+        "policies": {"p": marks(true)},
+    });
+    assert_eq!(warnings(&tiers), said);
+    tiers["tiers"] = json!([tier, tier]);
+    assert!(warnings(&tiers).is_empty());
+}
+
+#[test]
 fn members_that_the_lab_does_not_simulate_are_warnings() {
     let grpc = json!({"service_config": {
         "loadBalancingConfig": [{"round_robin": {}}],
