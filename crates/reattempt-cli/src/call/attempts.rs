@@ -1,5 +1,6 @@
 //! The outcome of each attempt of a call, with its start and end times.
 
+use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,6 +73,8 @@ struct Pages {
     began: Instant,
     sent: Vec<Sent>,
     records: Vec<AttemptRecord>,
+    /// Of the attempt that ended last, if it had no answer.
+    error: Option<String>,
 }
 
 #[derive(Debug)]
@@ -90,6 +93,7 @@ impl Journal {
             began: Instant::now(),
             sent: Vec::new(),
             records: Vec::new(),
+            error: None,
         })));
         request.context_mut().set_data(journal.clone());
         journal
@@ -119,6 +123,11 @@ impl Journal {
             sent.end.get_or_insert_with(Instant::now);
             sent.stage = stage;
         }
+    }
+
+    /// The error of the attempt that ended last, if it had no answer.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.pages().error.clone()
     }
 
     /// The failures of all attempts, in the order in which they were settled.
@@ -255,6 +264,7 @@ pub(crate) struct Journaled<S> {
 impl<S, Req> Service<Req> for Journaled<S>
 where
     S: Service<Req>,
+    S::Error: Display,
     Req: HasCallContext,
 {
     type Response = S::Response;
@@ -305,13 +315,19 @@ pin_project! {
     }
 }
 
-impl<F: Future> Future for JournaledFuture<F> {
+impl<F, T, E: Display> Future for JournaledFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+{
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let output = ready!(this.inner.poll(cx));
         this.end.note();
+        if let Some(journal) = this.end.0.data::<Journal>() {
+            journal.pages().error = output.as_ref().err().map(ToString::to_string);
+        }
         Poll::Ready(output)
     }
 }

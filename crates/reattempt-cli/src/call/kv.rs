@@ -280,6 +280,10 @@ impl Caller for KvCaller {
         request.context_mut().set_idempotency(call.idempotency);
         let story = Story::begin(&head, &mut request);
         let outcome = unless_cancelled(&head, self.stack.clone().oneshot(request)).await;
+        // Most strategies try until the deadline, whose error does not say what went wrong.
+        let last = story
+            .error()
+            .map(|error| format!("; the last failure: {error}"));
         let (ending, timeout, error) = match &outcome {
             None => (Ending::Cancelled, None, Some("the caller left".to_owned())),
             // The attempt's verdict states whether the status is a failure.
@@ -288,7 +292,7 @@ impl Caller for KvCaller {
                 Some(elapsed) => (
                     Ending::Deadline,
                     Some(Timeout::from(elapsed)),
-                    Some(error.to_string()),
+                    Some(format!("{error}{}", last.unwrap_or_default())),
                 ),
                 None => (Ending::Failure, None, Some(error.to_string())),
             },

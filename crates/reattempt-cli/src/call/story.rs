@@ -44,6 +44,11 @@ impl Story {
         self.watch.info()
     }
 
+    /// The error of the attempt that ended last, if it had no answer.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.journal.error()
+    }
+
     /// The failures of all attempts, in the order in which they were settled.
     pub(crate) fn failures(&self) -> Vec<Failure> {
         self.journal.failures()
