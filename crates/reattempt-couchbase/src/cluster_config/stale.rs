@@ -7,7 +7,7 @@ use reattempt::ConfigWaiter;
 use reattempt::config_poll::StaleConfig;
 
 use super::vbucket::KeyHash;
-use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service};
+use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service, Swapped};
 use crate::kv::{KvAnswer, KvRequest, KvTransportError, Status};
 
 /// Detects an outdated configuration and gets a newer one, for `ConfigPollLayer`.
@@ -88,18 +88,16 @@ impl StaleKvConfig {
         }
     }
 
-    /// Offers the body to the store; false if it is not a readable configuration.
+    /// Offers the body to the store; false if it is not a readable configuration of its bucket.
     fn apply(&self, body: &[u8], node: Option<Address>) -> bool {
         if body.is_empty() {
             return false;
         }
         match ClusterConfig::parse(body, node.as_ref().map_or("", Address::host)) {
-            Ok(config) => {
-                self.store().compare_and_swap(config);
-                true
-            }
+            Ok(config) => self.store().compare_and_swap(config) != Swapped::OtherBucket,
             Err(error) => {
-                tracing::debug!(%error, "rejected the configuration in a not-my-vbucket response");
+                let node = node.map(tracing::field::display);
+                tracing::debug!(node, %error, "rejected the configuration in a not-my-vbucket response");
                 false
             }
         }

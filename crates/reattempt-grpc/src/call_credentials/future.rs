@@ -7,8 +7,9 @@ use http::{HeaderMap, Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::ControlPlaneFailure;
 use crate::metadata::append;
+use crate::timeout::GRPC_TIMEOUT;
+use crate::{ControlPlaneFailure, PREVIOUS_ATTEMPTS};
 
 pin_project! {
     /// The future of [`WithCallCredentials`](super::WithCallCredentials).
@@ -74,6 +75,8 @@ where
 {
     type Output = Result<Response<R>, S::Error>;
 
+    /// # Panics
+    /// When it is polled after it returned the response.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         loop {
@@ -81,11 +84,12 @@ where
                 Now::Sent { flight } => return flight.poll(cx),
                 Now::Asking { metadata, call } => (ready!(metadata.poll(cx)), call),
             };
-            let Some((mut service, mut request)) = call.take() else {
-                return Poll::Pending;
-            };
+            let (mut service, mut request) = call.take().expect("polled after completion");
             match metadata {
-                Ok(metadata) => {
+                Ok(mut metadata) => {
+                    // As of the caller's own, no value of these passes (R70).
+                    metadata.remove(PREVIOUS_ATTEMPTS);
+                    metadata.remove(GRPC_TIMEOUT);
                     append(request.headers_mut(), metadata);
                     // The request was delayed since its time left was written.
                     crate::renew_timeout(&mut request);

@@ -196,6 +196,24 @@ async fn metadata_is_added_behind_the_callers_own() {
     assert_eq!(service.oneshot(request).await.unwrap().body(), "a,b,c");
 }
 
+/// R70
+#[tokio::test(start_paused = true)]
+async fn credentials_cannot_set_the_headers_of_grpc() {
+    let own: Credentials = |number| match number {
+        1 => metadata("grpc-previous-rpc-attempts", 7),
+        _ => metadata("grpc-timeout", 7),
+    };
+    let config = retrying(2, "14");
+    let server = Server::new([Status(Code::Unavailable), Status(Code::Ok)]);
+    assert_eq!(call_with(&config, &server, own).await.code, Code::Ok);
+    assert_eq!(server.previous(), [None, Some("1".to_owned())]);
+    let seen = server.seen.lock().unwrap().clone();
+    assert!(
+        seen.iter()
+            .all(|seen| !seen.headers.contains_key("grpc-timeout"))
+    );
+}
+
 /// R14: the call's deadline keeps running while the credentials are made.
 #[tokio::test(start_paused = true)]
 async fn credentials_are_not_waited_for_beyond_the_deadline() {

@@ -61,8 +61,15 @@ impl ConfigPoller {
         fetch: F,
         options: ConfigPollerOptions,
     ) -> Self {
-        let control = Arc::new(Control::new(&options));
-        let rounds = rounds::Rounds::new(Arc::clone(&control), store.clone(), fetch, options);
+        let finished = watch::Sender::new(0);
+        let control = Arc::new(Control::new(&options, finished.subscribe()));
+        let rounds = rounds::Rounds::new(
+            Arc::clone(&control),
+            finished,
+            store.clone(),
+            fetch,
+            options,
+        );
         Self(Arc::new(Handle {
             control,
             store,
@@ -110,7 +117,7 @@ impl ConfigPoller {
                 self.0.control.move_on.notify_one();
             }
         }
-        let finished = self.0.control.finished.subscribe();
+        let finished = self.0.control.finished.clone();
         let round = *finished.borrow() + 1;
         Some(Refreshing { finished, round })
     }
@@ -131,7 +138,7 @@ impl Refreshing {
     /// Dropping the future cancels nothing.
     pub async fn done(&mut self) {
         let round = self.round;
-        // The poller was dropped: no round will follow.
+        // The task has ended, with the poller or its runtime: no round will follow.
         let _ = self.finished.wait_for(|finished| *finished >= round).await;
     }
 }
@@ -144,8 +151,8 @@ struct Control {
     wake: Notify,
     /// The node that is being polled has failed meanwhile.
     move_on: Notify,
-    /// The number of completed rounds.
-    finished: watch::Sender<u64>,
+    /// The number of completed rounds; the task has the sender.
+    finished: watch::Receiver<u64>,
     floor: Duration,
     network: NetworkChoice,
     tls: bool,
@@ -167,12 +174,12 @@ impl State {
 }
 
 impl Control {
-    fn new(options: &ConfigPollerOptions) -> Self {
+    fn new(options: &ConfigPollerOptions, finished: watch::Receiver<u64>) -> Self {
         Self {
             state: Mutex::default(),
             wake: Notify::new(),
             move_on: Notify::new(),
-            finished: watch::Sender::new(0),
+            finished,
             floor: options.floor,
             network: options.network_choice(),
             tls: options.tls,

@@ -1,16 +1,21 @@
 //! The polling task.
 
-use std::future;
+use std::future::{self, Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use super::{ConfigPollerOptions, Control, FetchConfig};
-use crate::cluster_config::{Address, ConfigStore, Revision, Service, VbucketMap};
+use crate::cluster_config::{Address, ConfigStore, Revision, Service, Swapped, VbucketMap};
 
 pub(super) struct Rounds<F> {
     control: Arc<Control>,
+    /// The number of completed rounds. Dropped with the task, which ends what waits for a round.
+    finished: watch::Sender<u64>,
     store: ConfigStore,
     fetch: F,
     options: ConfigPollerOptions,
@@ -43,12 +48,14 @@ enum Asked {
 impl<F: FetchConfig> Rounds<F> {
     pub(super) const fn new(
         control: Arc<Control>,
+        finished: watch::Sender<u64>,
         store: ConfigStore,
         fetch: F,
         options: ConfigPollerOptions,
     ) -> Self {
         Self {
             control,
+            finished,
             store,
             fetch,
             options,
@@ -193,7 +200,7 @@ impl<F: FetchConfig> Rounds<F> {
         state.asking = None;
         state.failed.clear();
         // Under the lock, so that a later request waits for the next round.
-        self.control.finished.send_modify(|finished| *finished += 1);
+        self.finished.send_modify(|finished| *finished += 1);
     }
 
     /// The nodes of the current configuration.
@@ -227,8 +234,13 @@ impl<F: FetchConfig> Rounds<F> {
     }
 
     async fn ask(&self, node: &Address) -> Asked {
-        let fetch = self.fetch.fetch(node.clone(), self.store.revision());
+        let fetch = async { self.fetch.fetch(node.clone(), self.store.revision()).await };
         let mut fetch = pin!(timeout(self.options.fetch_timeout, fetch));
+        // A panic fails this fetch only: polling continues.
+        let mut fetch = poll_fn(|cx| {
+            let poll = catch_unwind(AssertUnwindSafe(|| fetch.as_mut().poll(cx)));
+            poll.unwrap_or_else(|_| Poll::Ready(Ok(Err("the fetch panicked".into()))))
+        });
         let mut configs = self.store.watch();
         let fetched = loop {
             tokio::select! {
@@ -250,12 +262,13 @@ impl<F: FetchConfig> Rounds<F> {
             }
         };
         match fetched {
-            Ok(Ok(config)) => {
-                if let Some(config) = config {
-                    self.store.compare_and_swap(config);
+            Ok(Ok(config)) => match config.map(|config| self.store.compare_and_swap(config)) {
+                Some(Swapped::OtherBucket) => {
+                    tracing::debug!(%node, "the configuration of another bucket from this node");
+                    Asked::Failed
                 }
-                Asked::Answered
-            }
+                _ => Asked::Answered,
+            },
             Ok(Err(error)) => {
                 tracing::debug!(%node, %error, "no configuration from this node");
                 Asked::Failed

@@ -21,6 +21,7 @@ type Asked = Arc<Mutex<Vec<(u64, String, Option<Revision>)>>>;
 enum Does {
     Fails,
     Hangs,
+    Panics,
     HasNoneNewer,
     /// Returns no newer configuration once it is notified.
     Waits(Arc<Notify>),
@@ -63,6 +64,7 @@ impl Cluster {
                 match does {
                     Does::Fails => Err("down".into()),
                     Does::Hangs => std::future::pending().await,
+                    Does::Panics => panic!("the fetch of the client"),
                     Does::HasNoneNewer => Ok(None),
                     Does::Waits(told) => {
                         told.notified().await;
@@ -133,6 +135,46 @@ async fn a_node_that_hangs_is_left_for_the_next_one() {
     );
     sleep(ms(3201)).await;
     assert_eq!(cluster.asked(), at(&[(2500, 2), (3200, 3)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_fetch_panics_is_left_for_the_next_one() {
+    let cluster = Cluster::new(|node| match node.host() {
+        "n2" => Does::Panics,
+        _ => Does::HasNoneNewer,
+    });
+    sleep(ms(5001)).await;
+    assert_eq!(cluster.asked(), at(&[(2500, 2), (2500, 3), (5000, 1)]));
+}
+
+/// C48 C50
+#[tokio::test(start_paused = true)]
+async fn a_configuration_of_another_bucket_ends_no_round() {
+    let cluster = Cluster::new(|node| {
+        let mut json = bucket(1, 2, 3, 0);
+        if node.host() == "n2" {
+            json = json.replace("\"b\"", "\"other\"");
+        }
+        Does::Answers(Box::new(ClusterConfig::parse(json.as_bytes(), "").unwrap()))
+    });
+    sleep(ms(2501)).await;
+    assert_eq!(cluster.asked(), at(&[(2500, 2), (2500, 3)]));
+    assert_eq!(cluster.poller.store().revision(), Some(Revision::new(1, 2)));
+}
+
+#[test]
+fn a_refresh_ends_with_the_runtime_of_its_poller() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap()
+    };
+    let (of_poller, another) = (runtime(), runtime());
+    let guard = of_poller.enter();
+    let cluster = Cluster::new(|_| Does::Hangs);
+    let mut refreshing = cluster.poller.refresh(None).unwrap();
+    drop(guard);
+    drop(of_poller);
+    another.block_on(refreshing.done());
 }
 
 /// C47: after a slow poll the interval starts again; missed polls are not made up for.

@@ -147,13 +147,15 @@ async fn a_body_without_an_owner_of_the_key_keeps_the_back_off() {
 /// C33
 #[tokio::test(start_paused = true)]
 async fn an_empty_or_unreadable_body_asks_a_node() {
-    for body in ["", "junk", "{\"rev\": -1}"] {
+    let other_bucket = bucket(1, 2, 3, 1).replace("\"b\"", "\"other\"");
+    for body in ["", "junk", "{\"rev\": -1}", &other_bucket] {
+        let answer = || Answer::of(0x07).value(body.to_owned());
         let setup = Setup::new(Some(config(1, 2, 3, 1)));
-        let waiter = setup.check(GET, Ok(Answer::of(0x07).value(body))).unwrap();
+        let waiter = setup.check(GET, Ok(answer())).unwrap();
         assert!(waiter.await, "the key has moved");
         assert_eq!(setup.asked().len(), 1);
         let setup = Setup::new(None);
-        let waiter = setup.check(GET, Ok(Answer::of(0x07).value(body))).unwrap();
+        let waiter = setup.check(GET, Ok(answer())).unwrap();
         assert!(!goes(waiter, SECOND).await, "nothing newer");
         assert_eq!(setup.asked().len(), 1);
     }
