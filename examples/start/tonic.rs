@@ -8,7 +8,7 @@ use tonic_prost::ProstCodec;
 use tower::ServiceBuilder;
 
 const CONFIG: &str = r#"{"methodConfig": [{
-    "name": [{"service": "shop.Cart"}], "timeout": "5s",
+    "name": [{"service": "shop.Cart", "method": "Get"}], "timeout": "5s",
     "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s",
                     "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}"#;
 
@@ -20,10 +20,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .layer(GrpcClientLayer::new(ServiceConfig::parse(CONFIG)?))
         .service(endpoint.connect_lazy());
 
-    // What the methods of a generated client do: `CartClient::new(channel).empty(())`.
+    // What the methods of a generated client do: `CartClient::new(channel).get(())`.
     let mut cart = Grpc::new(channel);
     cart.ready().await?;
-    let method = PathAndQuery::from_static("/shop.Cart/Empty");
+    let method = PathAndQuery::from_static("/shop.Cart/Get");
     let codec = ProstCodec::<(), ()>::default();
     let answer = cart.unary(Request::new(()), method, codec).await?;
     println!("{:?}", answer.metadata());

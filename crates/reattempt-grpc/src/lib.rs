@@ -59,7 +59,7 @@
 //! # });
 //! let config = ServiceConfig::parse(r#"{
 //!     "methodConfig": [{
-//!         "name": [{"service": "shop.Cart"}],
+//!         "name": [{"service": "shop.Cart", "method": "Get"}],
 //!         "timeout": "5s",
 //!         "retryPolicy": {
 //!             "maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s",
@@ -69,8 +69,8 @@
 //!     "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
 //! }"#)?;
 //! let client = ServiceBuilder::new().layer(GrpcClientLayer::new(config)).service(channel);
-//! // As a generated client does: CartClient::new(client).add(item)
-//! let request = Request::post("http://h/shop.Cart/Add").body(Full::<Bytes>::from("frame"))?;
+//! // As a generated client does: CartClient::new(client).get(id)
+//! let request = Request::post("http://h/shop.Cart/Get").body(Full::<Bytes>::from("frame"))?;
 //! let answer = client.oneshot(request).await?;
 //! assert_eq!(answer.headers()["grpc-status"], "0");
 //! assert_eq!(answer.headers()["grpc-previous-rpc-attempts"], "1");

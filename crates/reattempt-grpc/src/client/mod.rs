@@ -13,7 +13,7 @@
 //! # async fn main() -> Result<(), reattempt::config::Faults> {
 //! let config = ServiceConfig::parse(r#"{
 //!     "methodConfig": [{
-//!         "name": [{"service": "shop.Cart"}],
+//!         "name": [{"service": "shop.Cart", "method": "Get"}],
 //!         "timeout": "5s",
 //!         "retryPolicy": {
 //!             "maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s",
