@@ -231,8 +231,8 @@ fn trouble(place: &mut Place<'_>, json: Json<'_>, answers: &mut Vec<Answer>) -> 
     };
     let (from, to) = (from.unwrap_or(Some(0)), to.unwrap_or(Some(u64::MAX)));
     if let (Some(from), Some(to)) = (from, to) {
-        if to <= from {
-            place.field("to_s").wrong("must be after from_s");
+        if to < from {
+            place.field("to_s").wrong("must not be before from_s");
         }
     }
     Some(Trouble {
