@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
+mod dropped;
 mod hedged;
 #[cfg(feature = "tokio")]
 mod no_end;
 mod passed;
 
 use crate::call::state::CallState;
-use crate::driver::{RetryDriver, count_unsuccessful};
+use crate::driver::RetryDriver;
 use crate::info::AttemptRecord;
 use crate::machine::{Action, Facts, FailedAttempt};
 use crate::{AttemptOutcome, CallContext, Observer, RetryStrategy, RetryThrottle, StopReason};
@@ -60,35 +61,6 @@ impl<'a> Effects<'a> {
             if let Some(stopped) = record.stopped {
                 self.observe_end(state, stopped);
             }
-        }
-    }
-
-    /// Why a call is dropped at this instant: by the deadline, or else by its caller.
-    pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
-        match self.context.deadline() {
-            Some(deadline) if deadline.enforced && deadline.passed(now) => StopReason::Deadline,
-            _ => StopReason::Cancelled,
-        }
-    }
-
-    /// An attempt was dropped before it ended, or after a panic at its record.
-    pub(crate) fn cancelled(&self, stopped: Option<StopReason>) {
-        let (attempt, kind) = (self.context.attempt(), self.context.kind());
-        if self
-            .context
-            .shared()
-            .is_some_and(|state| state.has_record(attempt))
-        {
-            return;
-        }
-        if let Some(throttle) = self.throttle() {
-            count_unsuccessful(throttle, attempt);
-        }
-        if self.context.shared().is_some() {
-            self.context.end_attempt();
-            let mut record = AttemptRecord::new(attempt, kind, AttemptOutcome::Cancelled);
-            record.stopped = stopped;
-            self.record(&mut record);
         }
     }
 

@@ -5,6 +5,7 @@
 //! simulator drive the same machines, so that every rule has one home. A success is no event to
 //! decide about, and reads no clock.
 
+mod deferred;
 mod failed_attempt;
 mod hedge;
 mod retry;
@@ -12,6 +13,7 @@ mod retry;
 mod tests;
 mod transparent;
 
+pub use deferred::Asked;
 pub use failed_attempt::{Facts, FailedAttempt};
 pub use hedge::{Due, HedgeAction, HedgeMachine, Withdrawn};
-pub use retry::{Action, Asked, Keep, Resume, RetryMachine, Wait};
+pub use retry::{Action, Keep, Resume, RetryMachine, Wait};

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::deferred::Asked;
 use super::failed_attempt::{FailedAttempt, MOST_NUDGED};
 use super::transparent::TransparentRetries;
 use crate::call_deadline::later;
 use crate::policy::backoff::Backoff;
-use crate::policy::strategy::{CallView, Deferred, StrategyError};
+use crate::policy::strategy::CallView;
 use crate::{
     AttemptKind, CallDeadline, Decision, Failure, OnDeadline, RetryReason, RetryStrategy,
     RetryView, StopReason, Surface,
@@ -36,23 +37,6 @@ pub struct Wait {
     pub nudge: bool,
     /// The throttle spends for this attempt. If it refuses, the call ends with this failure.
     pub spends: Option<Surface>,
-}
-
-/// A decision that the strategy finishes later.
-pub struct Asked {
-    /// The strategy's future.
-    pub deferred: Deferred,
-    /// The attempt that it is about.
-    pub failed: FailedAttempt,
-    /// The throttle's answer to its failure.
-    allowed: bool,
-}
-
-impl std::fmt::Debug for Asked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut asked = f.debug_struct("Asked");
-        asked.field("failed", &self.failed).finish_non_exhaustive()
-    }
 }
 
 /// What to do after a failed attempt.
@@ -231,29 +215,10 @@ impl RetryMachine {
         }
     }
 
-    /// What follows the failed attempt once a deferred decision is known. An error fails the call
-    /// at once. `replayable` is as of now.
-    pub fn decided(
-        &mut self,
-        asked: &mut Asked,
-        now: Instant,
-        decision: Result<Option<Duration>, StrategyError>,
-        replayable: bool,
-        strategy: &dyn RetryStrategy,
-    ) -> Action {
-        let failed = &mut asked.failed;
-        let Ok(Some(delay)) = decision else {
-            return self.stop(StopReason::Strategy, failed, strategy);
-        };
-        // The delay begins now, not when the attempt ended.
-        (failed.facts.now, failed.facts.replayable) = (now, replayable);
-        self.gates(delay, failed, asked.allowed, strategy)
-    }
-
     /// The gates after the strategy: the throttle allows it, the request can be replayed, the delay
     /// ends before the deadline. A pushback replaces the strategy's delay, unless the strategy
     /// decides otherwise.
-    fn gates(
+    pub(super) fn gates(
         &mut self,
         delay: Duration,
         failed: &mut FailedAttempt,
@@ -353,7 +318,7 @@ impl RetryMachine {
         }
     }
 
-    fn stop(
+    pub(super) fn stop(
         &self,
         stopped: StopReason,
         failed: &mut FailedAttempt,

@@ -1,12 +1,12 @@
 //! What both recovery layers share: their settings, and the request that is kept for another
 //! attempt.
 
+mod in_drop;
+mod passed;
 #[cfg(test)]
 mod tests;
 mod warnings;
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use crate::{
     AttemptKind, CallContext, CallDeadline, Classify, Failure, HasCallContext, NextAttempt,
     Observer, Replay, Verdict,
 };
+pub(crate) use in_drop::InDrop;
 use warnings::Warnings;
 
 /// The first attempt of a call.
@@ -32,25 +33,6 @@ pub(crate) const FIRST: NextAttempt<'static> = NextAttempt {
 /// between them sends the call in a task of its own.
 pub(crate) fn past(deadline: CallDeadline) -> Instant {
     clock::after(deadline.at, Duration::from_secs(1))
-}
-
-/// Runs user code in a drop, each step whatever became of those before it. Then the first panic
-/// goes on; during another one it would abort the process: it is lost.
-#[derive(Default)]
-pub(crate) struct InDrop(Option<Box<dyn Any + Send>>);
-
-impl InDrop {
-    pub(crate) fn run(&mut self, step: impl FnOnce()) {
-        if let Err(panicked) = catch_unwind(AssertUnwindSafe(step)) {
-            self.0.get_or_insert(panicked);
-        }
-    }
-
-    pub(crate) fn finish(self) {
-        if let (Some(panicked), false) = (self.0, std::thread::panicking()) {
-            resume_unwind(panicked);
-        }
-    }
 }
 
 /// The settings of a recovery layer, which all its services share.
@@ -128,32 +110,6 @@ impl<C> Settings<C> {
             transparent: self.transparent,
             observer: Some(&*self.observer),
         }
-    }
-
-    /// A call that this layer passed through has its outcome. If no layer below claimed it, it is
-    /// counted here (A6: every RPC counts).
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn passed<Res, Err>(&self, outcome: Result<&Res, &Err>, context: &CallContext)
-    where
-        C: Classify<Res, Err>,
-    {
-        if !context.is_taken_up() {
-            self.warnings.other_layer(context);
-            let verdict = self.classifier.classify(outcome, context);
-            self.effects(context).passed(clock::now(), &verdict);
-        }
-    }
-
-    /// A call that this layer passed through is dropped before it had an outcome. True if no other
-    /// layer records its end.
-    pub(crate) fn takes_up_dropped(&self, context: &CallContext) -> bool {
-        if context.is_taken_up() {
-            return false;
-        }
-        self.warnings.other_layer(context);
-        self.effects(context).claim_passed();
-        true
     }
 }
 

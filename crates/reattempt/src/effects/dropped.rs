@@ -1,0 +1,38 @@
+//! A call, or one of its attempts, that is dropped before it ended.
+
+use std::time::Instant;
+
+use super::Effects;
+use crate::driver::count_unsuccessful;
+use crate::{AttemptOutcome, AttemptRecord, StopReason};
+
+impl Effects<'_> {
+    /// Why a call is dropped at this instant: by the deadline, or else by its caller.
+    pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
+        match self.context.deadline() {
+            Some(deadline) if deadline.enforced && deadline.passed(now) => StopReason::Deadline,
+            _ => StopReason::Cancelled,
+        }
+    }
+
+    /// An attempt was dropped before it ended, or after a panic at its record.
+    pub(crate) fn cancelled(&self, stopped: Option<StopReason>) {
+        let (attempt, kind) = (self.context.attempt(), self.context.kind());
+        if self
+            .context
+            .shared()
+            .is_some_and(|state| state.has_record(attempt))
+        {
+            return;
+        }
+        if let Some(throttle) = self.throttle() {
+            count_unsuccessful(throttle, attempt);
+        }
+        if self.context.shared().is_some() {
+            self.context.end_attempt();
+            let mut record = AttemptRecord::new(attempt, kind, AttemptOutcome::Cancelled);
+            record.stopped = stopped;
+            self.record(&mut record);
+        }
+    }
+}
