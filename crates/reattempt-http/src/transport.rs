@@ -94,7 +94,12 @@ impl TransportFault {
                 };
             }
             if let (None, Read::Fault(found)) = (fault, Read::of(error)) {
-                fault = Some(found);
+                fault = Some(match found {
+                    // Of an established connection: a firewall that rejects its packets is reported
+                    // as the refusal of a connection, after retransmissions.
+                    Self::ConnectFailed if of_connection => Self::ConnectionReset,
+                    found => found,
+                });
             }
             if of_connection && error.is::<io::Error>() {
                 // The connection is gone, whatever the error's kind: a truncated frame is an error

@@ -2,6 +2,7 @@
 //! may have been processed.
 
 use std::error::Error;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,7 +15,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use reattempt::{Stage, Transparent, Verdict};
 use reattempt_http::TransportFault;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::JoinHandle;
 
 type Answer = JoinHandle<hyper::Result<Response<Incoming>>>;
@@ -214,6 +215,71 @@ async fn an_answer_whose_head_is_too_large_is_no_refused_stream() {
     tokio::spawn(connection);
     let answer = tokio::spawn(async move { sender.send_request(order()).await });
     may_have_been_processed(fault(answer).await);
+}
+
+/// A connection whose end is the error of a refused one: Linux keeps the error of a firewall that
+/// rejects packets, and returns it when its retransmissions run out.
+struct Rejected(DuplexStream);
+
+impl AsyncRead for Rejected {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.0).poll_read(cx, buffer);
+        match polled {
+            Poll::Ready(Ok(())) if buffer.filled().len() == before => {
+                Poll::Ready(Err(io::ErrorKind::ConnectionRefused.into()))
+            }
+            polled => polled,
+        }
+    }
+}
+
+impl AsyncWrite for Rejected {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connection_that_had_the_request_is_in_flight() {
+    for http2 in [false, true] {
+        let (client, mut peer) = tokio::io::duplex(1 << 16);
+        let io = TokioIo::new(Rejected(client));
+        let answer = if http2 {
+            let (mut sender, connection) =
+                http2::handshake(TokioExecutor::new(), io).await.unwrap();
+            tokio::spawn(connection);
+            tokio::spawn(async move { sender.send_request(order()).await })
+        } else {
+            let (mut sender, connection) = http1::handshake(io).await.unwrap();
+            tokio::spawn(connection);
+            tokio::spawn(async move { sender.send_request(order()).await })
+        };
+        let mut read = Vec::new();
+        while !read.ends_with(b"one of each") {
+            assert_ne!(peer.read_buf(&mut read).await.unwrap(), 0);
+        }
+        drop(peer);
+        let fault = fault(answer).await;
+        assert_eq!(fault, TransportFault::ConnectionReset, "http2: {http2}");
+        may_have_been_processed(fault);
+    }
 }
 
 /// An I/O error without a kind is a connection error nevertheless.

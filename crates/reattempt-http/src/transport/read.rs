@@ -124,9 +124,9 @@ fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stat
 fn of_io(kind: io::ErrorKind) -> Option<TransportFault> {
     use io::ErrorKind;
     Some(match kind {
-        // The only kind that is specific to connecting. An unreachable host or network may also
-        // end an existing connection, so these count as in flight unless they are inside a connect
-        // error.
+        // The kind of connecting, unless it is the error of an established connection. An
+        // unreachable host or network may also end an existing connection, so these count as in
+        // flight unless they are inside a connect error.
         ErrorKind::ConnectionRefused => TransportFault::ConnectFailed,
         ErrorKind::ConnectionReset
         | ErrorKind::ConnectionAborted
