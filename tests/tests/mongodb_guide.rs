@@ -5,7 +5,7 @@ use reattempt_mongodb::ReadOperation as Op;
 const GUIDE: &str = include_str!("../../docs/mongodb.md");
 
 /// Every operation, with its name in the guide.
-const OPERATIONS: [(Op, &str); 18] = [
+const OPERATIONS: [(Op, &str); 19] = [
     (Op::Find, "`find`"),
     (Op::FindOne, "`findOne`"),
     (Op::Aggregate, "`aggregate`"),
@@ -27,6 +27,7 @@ const OPERATIONS: [(Op, &str); 18] = [
     (Op::GetMore, "`getMore`"),
     (Op::RunCommand, "`runCommand`"),
     (Op::Write, "every write"),
+    (Op::SeveralWrites, "`SeveralWrites`"),
 ];
 
 /// The text between these two markers.

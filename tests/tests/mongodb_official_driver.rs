@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
+use mongodb::options::InsertOneModel;
 use mongodb::{Client, Collection, Cursor};
 use reattempt::{Call, ClientError, RetryInfo, Stage};
 use reattempt_mongodb::reasons::{
@@ -135,6 +136,80 @@ async fn the_servers_labels_and_its_base_are_read() {
         let base = detail.base_backoff.expect("a base").as_micros();
         assert!((5000..=5500).contains(&base), "{base}");
     }
+}
+
+/// A write of the driver through the stack: how many attempts it has.
+async fn attempts<F>(operation: ReadOperation, write: impl Fn() -> F + Clone) -> u32
+where
+    F: Future<Output = Result<(), mongodb::error::Error>>,
+{
+    let service = ServiceBuilder::new()
+        .layer(MongoClientLayer::current())
+        .service_fn(move |_: Call<Asks>| write());
+    let mut call = Call::new(Asks(operation));
+    let watch = RetryInfo::track(&mut call);
+    let outcome = within(service.oneshot(call)).await;
+    assert!(outcome.is_err(), "the server was busy");
+    watch.info().attempts()
+}
+
+#[derive(Clone, Debug)]
+struct Asks(ReadOperation);
+
+impl ReadCall for Asks {
+    fn operation(&self) -> ReadOperation {
+        self.0
+    }
+}
+
+/// A write of two commands, of which the server executes the first and is too busy for the second.
+#[tokio::test]
+async fn a_write_of_several_commands_is_not_sent_again() {
+    let builder = Node::builder().max_wire_version(25).message_limit(40_000);
+    let node = builder.start().await.expect("a node");
+    let collection = collection(&node, "").await;
+    let busy = || {
+        Step::error(462, "IngressRequestRateLimitExceeded")
+            .label("SystemOverloadedError")
+            .label("RetryableError")
+    };
+    let large = || doc! { "text": "x".repeat(15_000) };
+    let done = doc! {
+        "cursor": { "id": 0_i64, "ns": "admin.$cmd.bulkWrite", "firstBatch": [] }, "nErrors": 0,
+        "nInserted": 1, "nMatched": 0, "nModified": 0, "nUpserted": 0, "nDeleted": 0,
+    };
+    node.script()
+        .on("bulkWrite", Step::ok(done))
+        .on("bulkWrite", busy());
+    let of_bulk = collection.clone();
+    let bulk = move || {
+        let models = [large(), large(), large()].map(|document| {
+            let model = InsertOneModel::builder();
+            model
+                .namespace(of_bulk.namespace())
+                .document(document)
+                .build()
+        });
+        let client = of_bulk.client().clone();
+        async move { client.bulk_write(models).await.map(drop) }
+    };
+    // The driver says that a part was written.
+    assert_eq!(attempts(ReadOperation::Write, bulk).await, 1);
+    assert_eq!(node.seen_named("bulkWrite").len(), 2, "two commands");
+
+    node.script()
+        .on("insert", Step::pass())
+        .on("insert", busy());
+    let inserts = move || {
+        let collection = collection.clone();
+        async move {
+            let documents = [large(), large(), large()];
+            collection.insert_many(documents).await.map(drop)
+        }
+    };
+    // It does not say it.
+    assert_eq!(attempts(ReadOperation::SeveralWrites, inserts).await, 1);
+    assert_eq!(node.seen_named("insert").len(), 2, "two commands");
 }
 
 /// M13

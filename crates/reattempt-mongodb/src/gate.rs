@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reattempt::{
-    AttemptReporter, Call, CallContext, HasCallContext, Idempotency, Route, RoutePolicy,
+    AttemptReporter, Call, CallContext, HasCallContext, Idempotency, Recovery, Route, RoutePolicy,
 };
 
 use crate::nested::OnNested;
@@ -68,7 +68,8 @@ impl<T: ReadCall> ReadCall for Call<T> {
 ///
 /// Retries cannot be enabled for one operation: a gated operation keeps its gate even if a caller
 /// sets another strategy or policy on the call, because the classifier then makes every failure
-/// final.
+/// final. A hedge is sent before there is a failure: [`RetryReads::stamp`] takes it out of a policy
+/// that the caller set, a route layer cannot.
 #[derive(Clone, Debug)]
 pub struct RetryReads {
     retry_reads: bool,
@@ -217,6 +218,7 @@ impl RetryReads {
         match operation {
             ReadOperation::Write | ReadOperation::AggregateThatWrites => self.retry_writes,
             ReadOperation::RunCommand => self.retry_reads && self.retry_writes,
+            ReadOperation::SeveralWrites => false,
             _ => self.retry_reads,
         }
     }
@@ -248,10 +250,13 @@ impl RetryReads {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
         context.stamp_policy(Arc::clone(policy));
         let gate_of = |policy: &Arc<RoutePolicy>| policy.data::<ReadGate>().copied();
-        if context.route_policy().and_then(gate_of).is_none()
-            && gate_of(policy) != Some(ReadGate::Retry)
-        {
-            context.set_policy(Arc::clone(policy));
+        if gate_of(policy) != Some(ReadGate::Retry) {
+            if context.route_policy().and_then(gate_of).is_none() {
+                context.set_policy(Arc::clone(policy));
+            } else if let Some(hedged) = context.policy().filter(|policy| hedges(policy)) {
+                let gated = RoutePolicy::clone(hedged).with_recovery(policy.recovery().clone());
+                context.set_policy(Arc::new(gated));
+            }
         }
         if operation.is_retryable() && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(Idempotency::Idempotent);
@@ -260,6 +265,10 @@ impl RetryReads {
             context.set_method(method);
         }
     }
+}
+
+fn hedges(policy: &RoutePolicy) -> bool {
+    matches!(policy.recovery(), Recovery::Hedge(_))
 }
 
 impl Default for RetryReads {

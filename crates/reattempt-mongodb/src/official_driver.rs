@@ -71,6 +71,10 @@ impl MongoFailure for Error {
     }
 
     fn labels(&self) -> ErrorLabels {
+        // They are those of one command, and commands before it have written.
+        if matches!(&*self.kind, ErrorKind::BulkWrite(bulk) if bulk.partial_result.is_some()) {
+            return ErrorLabels::NONE;
+        }
         let mut labels = ErrorLabels::read(Error::labels(self));
         // As in the driver, the labels of the source error count too.
         if let Some(source) = source(self) {

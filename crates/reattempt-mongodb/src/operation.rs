@@ -50,8 +50,12 @@ pub enum ReadOperation {
     GetMore,
     /// A generic `runCommand`, even with a read-only command.
     RunCommand,
-    /// Any write.
+    /// Any write that is one command.
     Write,
+    /// A write that may be several commands, such as `insert_many` and `bulk_write` of the official
+    /// driver: if one of them is refused, those before it have written, and a repetition would
+    /// write the same again.
+    SeveralWrites,
 }
 
 impl ReadOperation {
@@ -69,9 +73,11 @@ impl ReadOperation {
             Self::ListIndexes => "listIndexes",
             Self::MapReduce => "mapReduce",
             Self::GetMore => "getMore",
-            Self::OtherRead | Self::ReadCommandRunner | Self::RunCommand | Self::Write => {
-                return None;
-            }
+            Self::OtherRead
+            | Self::ReadCommandRunner
+            | Self::RunCommand
+            | Self::Write
+            | Self::SeveralWrites => return None,
         })
     }
 
@@ -131,7 +137,8 @@ impl ReadOperation {
             | Self::MapReduce
             | Self::GetMore
             | Self::RunCommand
-            | Self::Write => false,
+            | Self::Write
+            | Self::SeveralWrites => false,
         }
     }
 }

@@ -38,6 +38,8 @@ impl Entry {
             let name = config::string(place, json)?.into_owned();
             if name == DEFAULT {
                 place.wrong("\"default\" is the name of the default");
+            } else if name.starts_with("routes[") {
+                place.wrong(format!("{name:?} is of the form of routes without a name"));
             } else if !shared.names.insert(name.clone()) {
                 place.wrong(format!("{name:?} is the name of another route already"));
             }

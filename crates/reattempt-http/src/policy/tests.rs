@@ -153,6 +153,10 @@ fn what_is_not_the_form_at_all_is_one_fault() {
         ["$.routes[0].name: \"default\" is the name of the default"]
     );
     assert_eq!(
+        faults(r#"{"routes": [{"name": "routes[1]"}, {}]}"#),
+        ["$.routes[0].name: \"routes[1]\" is of the form of routes without a name"]
+    );
+    assert_eq!(
         faults(r#"{"default": {"throttle": "t"}}"#),
         ["$.default.throttle: must be the name of one of throttles (there are none), got \"t\""]
     );

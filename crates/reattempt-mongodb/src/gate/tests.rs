@@ -164,13 +164,17 @@ fn retried(
 #[test]
 fn overload_retries_every_command_otherwise_only_reads() {
     use ReadOperation::{
-        Aggregate, AggregateThatWrites, Find, GetMore, MapReduce, RunCommand, Write,
+        Aggregate, AggregateThatWrites, Find, GetMore, MapReduce, RunCommand, SeveralWrites, Write,
     };
     let gate = RetryReads::current(true);
     for operation in [Write, AggregateThatWrites, MapReduce, GetMore, RunCommand] {
         assert!(retried(&gate, operation, false, true), "{operation:?}");
         assert!(!retried(&gate, operation, false, false), "{operation:?}");
     }
+    assert!(
+        !retried(&gate, SeveralWrites, false, true),
+        "a part is done"
+    );
     assert!(retried(&gate, Find, true, true), "in a transaction too");
     assert!(!retried(&gate, Find, true, false));
     assert!(retried(&gate, Aggregate, false, true) && retried(&gate, Aggregate, false, false));

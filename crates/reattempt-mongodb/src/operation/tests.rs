@@ -35,6 +35,7 @@ fn these_are_never_retried() {
         Op::GetMore,
         Op::RunCommand,
         Op::Write,
+        Op::SeveralWrites,
     ] {
         assert_eq!(
             eligible(op, false, Some(25), true),

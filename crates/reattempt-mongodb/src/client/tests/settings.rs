@@ -142,6 +142,25 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
     assert_eq!((seen, info.attempts(), took), (Ok(2), 2, ms(20)));
 }
 
+/// M10 M14 M19: a hedge is sent before the classifier is asked.
+#[tokio::test(start_paused = true)]
+async fn a_policy_of_a_call_hedges_nothing_that_runs_once() {
+    let hedges = || HedgePolicy::new(2, ms(20)).hedge_non_idempotent();
+    let policy = || RoutePolicy::new("own").hedge(hedges()).with_timeout(ms(70));
+    for (layer, command) in [
+        (MongoClientLayer::new(), INSERT),
+        (MongoClientLayer::current(), INSERT),
+        (MongoClientLayer::new(), IN_TRANSACTION),
+        (MongoClientLayer::new().retry_reads(false), FIND),
+    ] {
+        let mut call = Call::new(command);
+        call.context_mut().set_policy(Arc::new(policy()));
+        let (seen, info, took) = send(layer.layer(client(&[Step::Hangs])), call).await;
+        assert_eq!((seen.is_err(), info.attempts()), (true, 1), "{command:?}");
+        assert_eq!(took, ms(70), "its timeout stays");
+    }
+}
+
 #[tokio::test]
 async fn a_client_can_be_boxed_and_spawned_and_keeps_its_error() {
     let boxed = BoxCloneService::new(MongoClientLayer::new().layer(client(&[LOST; 2])));
