@@ -1,7 +1,7 @@
 //! Counts of calls and attempts, as an observer of the recovery layers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use super::meter::{Counter, Gauge, Label, LabelValue, Meter};
 use super::table::Table;
@@ -17,10 +17,11 @@ use crate::{
 const MOST_ATTEMPT_LABELS: usize = 500;
 /// After this many calls that left the level as it was, it is read seldom.
 const AT_REST: u32 = 100;
-/// One of this many calls reads a level that rests below the highest one.
+/// One of this many calls reads a level that rests. It may be that of calls that other throttles
+/// count, so that nothing says whether the emptiest one is full.
 const SELDOM: u32 = 64;
-/// No call reads the level until the next failure: it rests at the highest one.
-const FULL: u32 = u32::MAX;
+/// No call reads the level: no throttle counted a failure, or none of those that did still exists.
+const UNWATCHED: u32 = u32::MAX;
 /// Of more throttles the emptiest ones are watched.
 const MOST_THROTTLES: usize = 64;
 
@@ -79,7 +80,7 @@ impl Calls {
             throttles: Throttles {
                 level: meter.gauge(&THROTTLE, &[]),
                 seen: Mutex::default(),
-                still: AtomicU32::new(FULL),
+                still: AtomicU32::new(UNWATCHED),
                 level_set: Mutex::new(Level {
                     last: u64::MAX,
                     highest: 0,
@@ -93,7 +94,7 @@ impl Calls {
 struct Throttles {
     level: Arc<dyn Gauge>,
     seen: Mutex<Vec<Weak<dyn RetryThrottle>>>,
-    /// How many calls have left the level as it was; [`FULL`] before any failure.
+    /// How many calls have left the level as it was, or [`UNWATCHED`].
     still: AtomicU32,
     /// One thread at a time sets the gauge, and no other waits for it.
     level_set: Mutex<Level>,
@@ -150,35 +151,41 @@ impl Throttles {
         }
     }
 
-    /// A call ended, and the level does not rest at the highest one.
+    /// A call ended, and a throttle is watched.
     #[cold]
     fn look(&self) {
         let still = self.still.fetch_add(1, Ordering::Relaxed);
-        if still < AT_REST || still % SELDOM == 0 {
+        if still >= AT_REST + SELDOM {
+            self.still.store(AT_REST, Ordering::Relaxed);
+            self.update();
+        } else if still < AT_REST {
             self.update();
         }
     }
 
     /// Sets the gauge.
     fn update(&self) {
-        let Ok(mut level) = self.level_set.try_lock() else {
-            return;
+        let mut level = match self.level_set.try_lock() {
+            Ok(level) => level,
+            // A gauge or a throttle panicked once.
+            Err(TryLockError::Poisoned(level)) => level.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
         };
         let levels = self.live();
         let lowest = levels.iter().filter_map(|throttle| throttle.milli_tokens());
-        let lowest = match lowest.min() {
-            Some(lowest) => lowest,
+        let (lowest, still) = match lowest.min() {
+            Some(lowest) => (lowest, 0),
             // A throttle that was dropped refuses nothing.
-            None if level.highest > 0 => level.highest,
-            None => return self.still.store(FULL, Ordering::Relaxed),
+            None if level.highest > 0 => (level.highest, UNWATCHED),
+            None => return self.still.store(UNWATCHED, Ordering::Relaxed),
         };
         level.highest = level.highest.max(lowest);
         let before = std::mem::replace(&mut level.last, lowest);
+        if before != lowest || still == UNWATCHED {
+            self.still.store(still, Ordering::Relaxed);
+        }
         if before != lowest {
-            self.still.store(0, Ordering::Relaxed);
             self.level.set(lowest as f64 / 1000.0);
-        } else if lowest == level.highest && self.still.load(Ordering::Relaxed) >= AT_REST {
-            self.still.store(FULL, Ordering::Relaxed);
         }
     }
 }
@@ -188,7 +195,7 @@ impl Metrics {
     fn over(&self, stopped: StopReason) {
         let calls = &self.0.calls;
         calls.stopped[usize::from(stopped.to_byte() - 1)].increment();
-        if calls.throttles.still.load(Ordering::Relaxed) != FULL {
+        if calls.throttles.still.load(Ordering::Relaxed) != UNWATCHED {
             calls.throttles.look();
         }
     }

@@ -16,6 +16,7 @@ use crate::{
     Verdict,
 };
 
+mod gauge;
 mod spans;
 mod wire;
 

@@ -1,0 +1,70 @@
+//! The gauge of the emptiest throttle, beside calls of other throttles and after a panic.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+
+fn level(kept: &Kept) -> u64 {
+    kept.of("reattempt.throttle.tokens")
+        .first()
+        .map_or(0, |row| row.1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gauge_follows_a_throttle_that_recovers_after_other_calls() {
+    for (most, ratio, after_failure, other) in [(1, 1000, 0, false), (10, 100, 9000, true)] {
+        let (kept, metrics) = metrics();
+        let bucket = || Arc::new(TokenBucket::new(most, ratio).unwrap());
+        let (one, another) = (bucket(), bucket());
+        call_under(&metrics, Some(&one), false).await;
+        assert_eq!(level(&kept), after_failure);
+        for _ in 0..150 {
+            call_under(&metrics, other.then_some(&another), true).await;
+        }
+        for _ in 0..1000 {
+            call_under(&metrics, Some(&one), true).await;
+        }
+        assert_eq!(level(&kept), u64::from(most) * 1000);
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct PanicsOnce {
+    kept: Kept,
+    panicked: Arc<AtomicBool>,
+}
+
+impl Gauge for PanicsOnce {
+    fn set(&self, value: f64) {
+        assert!(self.panicked.swap(true, Ordering::Relaxed), "a bug");
+        let mut rows = self.kept.0.lock().unwrap();
+        let row = rows.entry("level".into()).or_default();
+        row.store((value * 1000.0) as u64, Ordering::Relaxed);
+    }
+}
+
+impl Meter for PanicsOnce {
+    fn counter(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Counter> {
+        self.kept.counter(instrument, labels)
+    }
+
+    fn gauge(&self, _: &'static Instrument, _: &[Label]) -> Arc<dyn Gauge> {
+        Arc::new(self.clone())
+    }
+
+    fn histogram(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Histogram> {
+        self.kept.histogram(instrument, labels)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_panic_does_not_switch_the_gauge_off() {
+    let meter = PanicsOnce::default();
+    let metrics = Metrics::new(meter.clone());
+    let bucket = Arc::new(TokenBucket::new(10, 1000).unwrap());
+    let of_task = (metrics.clone(), Arc::clone(&bucket));
+    let call = tokio::spawn(async move { call_under(&of_task.0, Some(&of_task.1), false).await });
+    assert!(call.await.is_err(), "it panicked once");
+    call_under(&metrics, Some(&bucket), false).await;
+    assert!(meter.kept.sum("level") > 0);
+}
