@@ -12,7 +12,9 @@ use reattempt_mongodb::reasons::{
     MONGODB_CLIENT_ERROR, MONGODB_NETWORK_ERROR, MONGODB_NODE_IS_RECOVERING, MONGODB_SERVER_ERROR,
     MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
 };
-use reattempt_mongodb::{FailureDetail, MongoClientLayer, ReadCall, ReadOperation};
+use reattempt_mongodb::{
+    FailureDetail, FailureKind, MongoClientLayer, MongoFailure, ReadCall, ReadOperation,
+};
 use reattempt_testbed::mongodb::{Node, Step};
 use tower::{ServiceBuilder, ServiceExt};
 
@@ -160,6 +162,24 @@ impl ReadCall for Asks {
     fn operation(&self) -> ReadOperation {
         self.0
     }
+}
+
+/// The server has the command when its monitor gets no answer: the driver clears the pool, and
+/// interrupts the command.
+#[tokio::test]
+async fn a_write_that_the_monitor_interrupts_was_in_flight() {
+    let node = node().await;
+    let more = "&connectTimeoutMS=700&heartbeatFrequencyMS=500";
+    let collection = collection(&node, more).await;
+    node.script().on("insert", Step::hang());
+    let insert = tokio::spawn(async move { collection.insert_one(doc! { "x": 1 }).await });
+    within(node.until_seen("insert", 1)).await;
+    node.script()
+        .handler(|seen| (!seen.is_data()).then(Step::hang));
+    let error = within(insert).await.expect("no panic");
+    let error = error.expect_err("nobody answers");
+    assert!(error.to_string().contains("interrupted"), "{error}");
+    assert_eq!(error.kind(), FailureKind::network_in_flight());
 }
 
 /// A write of two commands, of which the server executes the first and is too busy for the second.

@@ -19,7 +19,8 @@
 //! An I/O error does not show whether the command was written. The driver labels errors of
 //! connecting and of `hello` (since 3.6); these count as never sent. Any other I/O error counts as
 //! sent, including one during authentication: if a retry fails with it, the second error is raised
-//! instead of the original. A server's error reply to `hello` counts as one to the command. The
+//! instead of the original. So does the error of a cleared pool: a server whose monitor timed out
+//! interrupts commands in flight with it. A server's error reply to `hello` counts as one to the command. The
 //! driver parses a server's `code` itself, and treats a reply without one as no reply. Only its
 //! event handlers learn which server failed.
 
@@ -40,8 +41,10 @@ impl MongoFailure for Error {
             ErrorKind::Io(_) if MongoFailure::labels(self).is_retryable_overload() => {
                 FailureKind::network_before_sending()
             }
-            ErrorKind::Io(_) => FailureKind::network_in_flight(),
-            ErrorKind::ConnectionPoolCleared { .. } => FailureKind::PoolCleared,
+            // A cleared pool fails commands that wait for a connection, and those in flight.
+            ErrorKind::Io(_) | ErrorKind::ConnectionPoolCleared { .. } => {
+                FailureKind::network_in_flight()
+            }
             ErrorKind::ServerSelection { .. } => FailureKind::Selection,
             ErrorKind::IncompatibleServer { .. } => FailureKind::NotSupported,
             ErrorKind::Authentication { .. } => in_handshake(self),

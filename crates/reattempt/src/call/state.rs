@@ -36,7 +36,7 @@ pub(crate) struct CallState {
     /// Written by the recovery layer, which begins attempts and ends the call by a plain load and
     /// store; a layer above may only stop the call.
     progress: AtomicU64,
-    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`], [`LEFT_WAITER`] and [`LEARNS`].
+    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`], [`LEFT_WAITER`], [`LOST`] and [`LEARNS`].
     flags: AtomicU8,
     /// When the call first had to wait, if [`TIMED`] says so.
     began: Began,
@@ -71,6 +71,8 @@ const COPIED: u8 = 1 << 1;
 const SEEN_BACKENDS: u8 = 1 << 2;
 /// An attempt left a waiter, which was perhaps taken since.
 const LEFT_WAITER: u8 = 1 << 3;
+/// An attempt was lost in flight.
+const LOST: u8 = 1 << 5;
 /// Something waits, or waited, for the end of a response.
 #[cfg(feature = "tokio")]
 const LEARNS: u8 = 1 << 4;

@@ -20,6 +20,17 @@ pin_project! {
         #[pin]
         state: State<F, Res, Err, C>,
     }
+
+    impl<F, Res, Err, C> PinnedDrop for CircuitFuture<F, Res, Err, C> {
+        fn drop(this: Pin<&mut Self>) {
+            if let StateProj::Sent { context: Some(context), .. } = this.project().state.project() {
+                // As below: a layer may give this step up, and send the attempt on.
+                if context.report().stage.is_none() {
+                    context.reporter().stage(Stage::InFlight);
+                }
+            }
+        }
+    }
 }
 
 pin_project! {
@@ -71,17 +82,15 @@ where
         } = state.as_mut().project()
         {
             let outcome = ready!(future.poll(cx));
-            let Some(trial) = trial else {
-                state.set(State::Done);
-                return Poll::Ready(outcome);
-            };
             let context = context.get_or_insert_default();
             let verdict = classifier.classify(outcome.as_ref(), context);
             let report = context.report();
-            if report.followed && verdict == Verdict::Committed {
-                trial.begun(context);
-            } else {
-                trial.ended(Outcome::of(&verdict));
+            match trial {
+                Some(trial) if report.followed && verdict == Verdict::Committed => {
+                    trial.begun(context);
+                }
+                Some(trial) => trial.ended(Outcome::of(&verdict)),
+                None => {}
             }
             let was_sent = verdict
                 .failure()

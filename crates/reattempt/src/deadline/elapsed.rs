@@ -78,7 +78,7 @@ impl<F, M> DeadlineFuture<F, M> {
                 let last = records.records().next_back();
                 let stage = last.and_then(|record| Some(record.failure?.stage));
                 let not_sent = stage == Some(Stage::Dispatch) && !armed.handle.is_copied();
-                let ambiguous = !armed.idempotent && !not_sent;
+                let ambiguous = !armed.idempotent && (!not_sent || armed.handle.has_lost());
                 this.on_elapsed.on_elapsed(armed.elapsed(ambiguous))
             }
             _ => outcome,

@@ -257,7 +257,8 @@ impl<F, M> DeadlineFuture<F, M> {
         let Some(armed) = this.armed.take() else {
             polled_after_completion("DeadlineFuture")
         };
-        let ambiguous = sent && !armed.idempotent && armed.handle.in_flight();
+        let handle = &armed.handle;
+        let ambiguous = sent && !armed.idempotent && (handle.in_flight() || handle.has_lost());
         // Dropped before the history is read, so that it includes the cancelled attempts.
         this.inner.set(None);
         let elapsed = armed.elapsed(ambiguous);

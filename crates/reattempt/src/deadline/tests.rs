@@ -125,6 +125,29 @@ async fn an_echo_is_ambiguous_if_a_write_may_have_left() {
     assert!(!ambiguous(Stage::InFlight, Idempotency::Idempotent).await);
 }
 
+/// RFC 0049: also for an attempt that ended, whose outcome nobody knows.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_after_an_attempt_that_was_lost_in_flight_is_ambiguous() {
+    let lost = Failure::new(KV_LOCKED, Stage::InFlight);
+    let refused = lost.transparent(crate::Transparent::Once);
+    let answered = Failure::new(KV_LOCKED, Stage::Response);
+    for (first, expected) in [(lost, true), (refused, false), (answered, false)] {
+        let unsent = Verdict::Retry(Failure::new(KV_LOCKED, Stage::Dispatch));
+        for second in [
+            attempt(2).hangs().reaches(Stage::Dispatch),
+            attempt(2).comes_to(unsent).after(ms(50)),
+        ] {
+            let probe = probe([attempt(1).comes_to(Verdict::Retry(first)), second]);
+            let service = ServiceBuilder::new()
+                .layer(DeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
+                .layer(retry(MaxAttempts::new(2, Backoff::constant(ms(0)))))
+                .service(probe.inner());
+            let (outcome, _) = send(service, probe.request()).await;
+            assert_eq!(elapsed(outcome).ambiguous, expected, "{first:?}");
+        }
+    }
+}
+
 #[test]
 fn an_answer_that_is_there_arms_no_timer() {
     // Without a runtime, any timer would panic.

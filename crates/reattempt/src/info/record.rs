@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Backend, StopReason};
-use crate::{Failure, ServerPushback};
+use crate::{Failure, ServerPushback, Stage, Transparent};
 
 /// Why an attempt was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -110,6 +110,17 @@ impl AttemptRecord {
             ended: None,
             milli_tokens: None,
             paid: false,
+        }
+    }
+
+    /// Whether the server may have carried out the attempt although nothing is known of it: it was
+    /// lost or given up in flight.
+    pub(crate) fn is_lost(&self) -> bool {
+        match self.failure {
+            Some(failure) => {
+                failure.stage == Stage::InFlight && failure.transparent == Transparent::No
+            }
+            None => self.outcome == AttemptOutcome::Cancelled,
         }
     }
 }

@@ -6,7 +6,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use super::transparent::TransparentRetries;
-use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, UNKNOWN};
+use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass, UNKNOWN};
 use crate::info::AttemptRecord;
 use crate::{
     AttemptKind, AttemptOutcome, AttemptReport, CallDeadline, Failure, OnDeadline, ServerPushback,
@@ -115,8 +115,13 @@ impl FailedAttempt {
             | (Stage::Response, Stage::InFlight) = (failure.stage, stage)
             {
                 // It left the client after all, or the response that made it safe is not the
-                // server's.
-                failure.safe = failure.reason.allows_non_idempotent_retry();
+                // server's. A reason that says "never sent" is no permission then.
+                let reason = failure.reason;
+                let unsent = reason.class() == ReasonClass::Unsent;
+                failure.safe = reason.allows_non_idempotent_retry() && !unsent;
+                if failure.stage == Stage::Dispatch {
+                    failure.transparent = Transparent::No;
+                }
             }
             failure.stage = stage;
             // A transport that reports that nothing left the client knows more than any reason.

@@ -1,8 +1,13 @@
-//! Which attempts of a call are in flight.
+//! Which attempts of a call are in flight, or were lost there.
 
-use super::{CLAIMED, CallState, OVER, SENT_MASK};
+use super::{CLAIMED, CallState, LOST, OVER, SENT_MASK};
 
 impl CallState {
+    /// True if an attempt that ended was lost in flight.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.has(LOST)
+    }
+
     /// True if an attempt is in flight that may have left the client.
     pub(crate) fn in_flight(&self) -> bool {
         let mut progress = self.progress();

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// The first service, and the second one if a breaker refused the call there.
+/// The first service, and the second one if a breaker refused the call there, or if there is no
+/// answer within a second.
 #[derive(Clone)]
 struct Fallback<A, B>(A, B);
 
@@ -29,9 +30,9 @@ where
         let first = self.0.call(request.clone());
         let mut second = self.1.clone();
         Box::pin(async move {
-            match first.await {
-                Err(Some(_)) => second.ready().await?.call(request).await,
-                outcome => outcome,
+            match tokio::time::timeout(Duration::from_secs(1), first).await {
+                Ok(Err(Some(_))) | Err(_) => second.ready().await?.call(request).await,
+                Ok(outcome) => outcome,
             }
         })
     }
@@ -56,4 +57,26 @@ async fn a_write_that_the_fallback_received_is_sent_once() {
     let failure = info.records().next().unwrap().failure.unwrap();
     assert_eq!((failure.stage, failure.safe), (Stage::InFlight, false));
     assert_ne!(failure.reason, CIRCUIT_BREAKER_OPEN);
+}
+
+/// The first backend has the write when its layer gives it up, and the second breaker is open.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_given_up_is_not_sent_to_another_backend() {
+    let sent = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&sent);
+    let hangs = service_fn(move |_: Call<()>| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        std::future::pending::<Outcome>()
+    });
+    let backend = || {
+        let opened = breaker();
+        opened.open();
+        let main = layer(&breaker()).layer(hangs.clone());
+        Fallback(main, layer(&opened).layer(hangs.clone()))
+    };
+    let backends = RoundRobin::new([("0", backend()), ("1", backend())]).unwrap();
+    let (_, info) = send(retrying().layer(backends)).await;
+    assert_eq!(sent.load(Ordering::Relaxed), 1);
+    let failure = info.records().next().unwrap().failure.unwrap();
+    assert_eq!((failure.stage, failure.safe), (Stage::InFlight, false));
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::failure::reason::{KV_LOCKED, UNKNOWN};
+use crate::failure::reason::{KV_LOCKED, SOCKET_NOT_AVAILABLE, UNKNOWN};
 use crate::machine::tests::simulator::start;
 
 fn safe(failure: Failure, reported: Stage) -> bool {
@@ -75,6 +75,23 @@ fn an_attempt_that_left_is_only_as_safe_as_its_reason() {
     assert!(!safe(never_sent(UNKNOWN), Stage::InFlight));
     assert!(!safe(never_sent(UNKNOWN), Stage::Response));
     assert!(safe(never_sent(KV_LOCKED), Stage::InFlight));
+    assert!(SOCKET_NOT_AVAILABLE.allows_non_idempotent_retry());
+    assert!(safe(never_sent(SOCKET_NOT_AVAILABLE), Stage::Dispatch));
+    assert!(!safe(never_sent(SOCKET_NOT_AVAILABLE), Stage::InFlight));
     let classified = Failure::new(UNKNOWN, Stage::Response).safe(true);
     assert!(safe(classified, Stage::Response), "the classifier decides");
+}
+
+#[test]
+fn an_attempt_that_left_is_not_retried_as_if_it_had_not() {
+    for (reported, transparent) in [
+        (Stage::Dispatch, Transparent::Unlimited),
+        (Stage::InFlight, Transparent::No),
+    ] {
+        let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
+        facts.report.stage = Some(reported);
+        let never_sent = Failure::new(UNKNOWN, Stage::Dispatch).transparent(Transparent::Unlimited);
+        let failed = FailedAttempt::new(&facts, &Verdict::Retry(never_sent)).unwrap();
+        assert_eq!(failed.failure.transparent, transparent);
+    }
 }
