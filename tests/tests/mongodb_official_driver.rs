@@ -177,7 +177,7 @@ async fn a_write_that_the_monitor_interrupts_was_in_flight() {
     node.script()
         .handler(|seen| (!seen.is_data()).then(Step::hang));
     let error = within(insert).await.expect("no panic");
-    let error = error.expect_err("nobody answers");
+    let error = error.expect_err("no answer");
     assert!(error.to_string().contains("interrupted"), "{error}");
     assert_eq!(error.kind(), FailureKind::network_in_flight());
 }

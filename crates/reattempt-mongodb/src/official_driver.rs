@@ -20,9 +20,9 @@
 //! connecting and of `hello` (since 3.6); these count as never sent. Any other I/O error counts as
 //! sent, including one during authentication: if a retry fails with it, the second error is raised
 //! instead of the original. So does the error of a cleared pool: a server whose monitor timed out
-//! interrupts commands in flight with it. A server's error reply to `hello` counts as one to the command. The
-//! driver parses a server's `code` itself, and treats a reply without one as no reply. Only its
-//! event handlers learn which server failed.
+//! interrupts commands in flight with it. A server's error reply to `hello` counts as one to the
+//! command. The driver parses a server's `code` itself, and treats a reply without one as no reply.
+//! Only its event handlers learn which server failed.
 
 use std::time::Duration;
 

@@ -125,9 +125,9 @@ async fn an_echo_is_ambiguous_if_a_write_may_have_left() {
     assert!(!ambiguous(Stage::InFlight, Idempotency::Idempotent).await);
 }
 
-/// RFC 0049: also for an attempt that ended, whose outcome nobody knows.
+/// RFC 0049: also for an attempt that ended with an unknown outcome.
 #[tokio::test(start_paused = true)]
-async fn a_timeout_after_an_attempt_that_was_lost_in_flight_is_ambiguous() {
+async fn a_timeout_after_an_attempt_that_was_lost_is_ambiguous() {
     let lost = Failure::new(KV_LOCKED, Stage::InFlight);
     let refused = lost.transparent(crate::Transparent::Once);
     let answered = Failure::new(KV_LOCKED, Stage::Response);

@@ -34,7 +34,7 @@ impl CallHandle {
         self.is_copied() || self.0.call().is_none_or(CallState::in_flight)
     }
 
-    /// True if an attempt that ended was lost in flight, so that the server may have carried it out.
+    /// True if an attempt that ended was lost in flight: the server may have carried it out.
     #[cfg(feature = "tokio")]
     pub(crate) fn has_lost(&self) -> bool {
         self.0.call().is_some_and(CallState::has_lost)
