@@ -1,7 +1,8 @@
 //! The random result of an attempt.
 
 use reattempt::reason::{
-    KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
+    KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT,
+    SOCKET_NOT_AVAILABLE, UNKNOWN,
 };
 use reattempt::{Failure, RetryReason, Stage, Transparent, Verdict};
 use reattempt_http::reasons::HTTP_TOO_MANY_REQUESTS;
@@ -164,7 +165,7 @@ fn failure(dice: &mut Dice, mood: &Mood) -> Failure {
         KV_TEMPORARY_FAILURE,
         KV_LOCKED,
         UNKNOWN,
-        SOCKET_CLOSED_WHILE_IN_FLIGHT,
+        SOCKET_NOT_AVAILABLE,
         SOCKET_CLOSED_WHILE_IN_FLIGHT,
         KV_NOT_MY_VBUCKET,
         ALWAYS_AND_UNSAFE,

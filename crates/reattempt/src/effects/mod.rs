@@ -79,6 +79,9 @@ impl<'a> Effects<'a> {
         let action = driver.failed(failed, strategy, self.throttle(), self.context);
         if !matches!(action, Action::Ask(_)) {
             self.settled(&mut failed.record);
+        } else if let Some(state) = self.context.shared() {
+            // The deadline may pass before the decision, and before the record.
+            state.remember_lost(&failed.record);
         }
         action
     }

@@ -1,6 +1,6 @@
 //! A call ends exactly at its deadline, and a response at that instant wins.
 
-use reattempt::{DeadlineScope, Stage};
+use reattempt::{DeadlineScope, Stage, Transparent};
 
 use super::Faults;
 use super::story::{Attempt, Story};
@@ -105,6 +105,15 @@ fn said(story: &Story<'_>, ambiguous: bool, attempts: u32, faults: &mut Faults) 
     });
     let out = story.attempts.iter().any(|of| {
         of.verdict.is_none() && of.ends.is_none() && of.fate.stages[0] != Some(Stage::Dispatch)
+    });
+    let lost = story.attempts.iter().any(|of| {
+        let failed = story.failed(of).filter(|_| !of.broke_off);
+        failed.is_some_and(|failed| {
+            failed.stage == Stage::InFlight && failed.failure.transparent == Transparent::No
+        })
+    });
+    faults.check(ambiguous || idempotent || !lost, || {
+        "unambiguous although an attempt was lost in flight".into()
     });
     let cut = story.has_body();
     faults.check(ambiguous || idempotent || !out || cut, || {

@@ -1,5 +1,6 @@
 //! The part of the log that belongs to one call, by attempt.
 
+use reattempt::reason::ReasonClass;
 use reattempt::{AttemptKind, Failure, Stage, Transparent, Verdict};
 
 use crate::caller::Seen;
@@ -55,6 +56,8 @@ pub(crate) struct Failed {
     pub(crate) asked_stop: bool,
     /// As far as is known, the request had no effect at the server.
     pub(crate) safe: bool,
+    /// How far it came.
+    pub(crate) stage: Stage,
 }
 
 impl Failed {
@@ -166,6 +169,7 @@ impl<'a> Story<'a> {
             stop: asked_stop || never || whole && fate.forbids,
             asked_stop,
             safe: false,
+            stage: failure.stage,
         };
         let unread = failure.transparent == Transparent::IfUnread
             && self.has_body()
@@ -188,13 +192,20 @@ impl<'a> Story<'a> {
         } else {
             reported.unwrap_or(failure.stage)
         };
-        let by_reason = failure.reason.allows_non_idempotent_retry();
+        // The transport knows that it left, whatever the classifier made of it.
+        let left = failure.stage == Stage::Dispatch && stage != Stage::Dispatch;
+        if left {
+            failed.failure.transparent = Transparent::No;
+        }
+        failed.stage = stage;
+        let doubted = left || failure.stage == Stage::Response && stage == Stage::InFlight;
+        let by_reason = failure.reason.allows_non_idempotent_retry()
+            && !(doubted && failure.reason.class() == ReasonClass::Unsent);
         failed.safe = if stage == Stage::Dispatch || by_reason {
             true
         } else {
             // The classifier decides, if the response is the server's and its stage applies.
-            let moved = failure.stage == Stage::Dispatch;
-            failure.safe && !moved && attempt.ends.is_some() && !(whole && fate.own_answer)
+            failure.safe && !left && attempt.ends.is_some() && !(whole && fate.own_answer)
         };
         Some(failed)
     }

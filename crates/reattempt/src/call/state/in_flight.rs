@@ -1,8 +1,17 @@
 //! Which attempts of a call are in flight, or were lost there.
 
 use super::{CLAIMED, CallState, LOST, OVER, SENT_MASK};
+use crate::info::AttemptRecord;
+use crate::sync::Ordering;
 
 impl CallState {
+    /// An attempt ended, as its record says or is going to say.
+    pub(crate) fn remember_lost(&self, record: &AttemptRecord) {
+        if record.is_lost() {
+            self.flags.fetch_or(LOST, Ordering::Relaxed);
+        }
+    }
+
     /// True if an attempt that ended was lost in flight.
     pub(crate) fn has_lost(&self) -> bool {
         self.has(LOST)

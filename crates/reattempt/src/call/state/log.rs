@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 #[cfg(feature = "tokio")]
 use super::at_end::{AtEnd, EndOf, Step};
 use super::identity::Identity;
-use super::{CallState, LOGGED, LOST, SENT_MASK};
+use super::{CallState, LOGGED, SENT_MASK};
 use crate::call::attempts::ConfigWaiter;
 use crate::info::{AttemptRecord, Backend, MOST_RECORDS, RetryInfo};
 use crate::sync::Ordering;
@@ -151,9 +151,7 @@ impl CallState {
     }
 
     pub(crate) fn record(&self, record: &AttemptRecord, reason: Option<RetryReason>) {
-        if record.is_lost() {
-            self.flags.fetch_or(LOST, Ordering::Relaxed);
-        }
+        self.remember_lost(record);
         let _unwanted = self.write(|log| {
             if record.paid {
                 log.paid = record.failure;
