@@ -1,6 +1,7 @@
 //! A connection of either HTTP version: how it is opened, run and used.
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, pending};
 use std::io;
 
 use http::{Request, Response};
@@ -9,6 +10,7 @@ use hyper::client::conn::TrySendError;
 use hyper_util::rt::TokioIo;
 use reattempt::{AttemptReporter, Backend, Stage};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use super::error::TransportError;
 use super::heard::{Heard, Listening, Socket};
@@ -57,27 +59,56 @@ impl Address {
     }
 }
 
-/// Runs a connection until it ends.
-pub(super) fn drive(connection: impl Future<Output = hyper::Result<()>> + Send + 'static) {
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "connection ended");
-        }
-    });
+/// The task of a connection. Clones are of the same one.
+#[derive(Clone)]
+pub(super) struct Running(watch::Receiver<()>);
+
+impl Running {
+    /// Runs a connection until it ends.
+    pub(super) fn start(
+        connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
+    ) -> Self {
+        let (running, ended) = watch::channel(());
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "connection ended");
+            }
+            drop(running);
+        });
+        Self(ended)
+    }
+
+    /// Drops the kept senders of the connection, by `release`, once its task has ended.
+    ///
+    /// hyper's queue may keep a request that came at the very moment when its connection ended,
+    /// until the last sender is dropped: with a sender that is kept, such a request would wait for
+    /// ever.
+    pub(super) async fn then<F: Future>(mut self, release: impl FnOnce() -> F) -> Infallible {
+        while self.0.changed().await.is_ok() {}
+        release().await;
+        pending().await
+    }
 }
 
 /// Why a request has no answer, and the request itself if nothing of it was sent.
 pub(super) type Unanswered<B> = (TransportError, Option<Request<B>>);
 
-/// Waits for the answer of a request. If the request was not sent, the reported stage is reset.
+/// Waits for the answer of a request; `released` is [`Running::then`]. If the request was not sent,
+/// the reported stage is reset.
 pub(super) async fn sending<B, F>(
     reporter: &AttemptReporter,
     sending: F,
+    released: impl Future<Output = Infallible>,
 ) -> Result<Response<Incoming>, Unanswered<B>>
 where
     F: Future<Output = Result<Response<Incoming>, TrySendError<Request<B>>>>,
 {
-    sending.await.map_err(|mut error| {
+    let sent = tokio::select! {
+        biased;
+        sent = sending => sent,
+        never = released => match never {},
+    };
+    sent.map_err(|mut error| {
         let unsent = error.take_message();
         if unsent.is_some() {
             reporter.stage(Stage::Dispatch);

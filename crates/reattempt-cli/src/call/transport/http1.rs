@@ -10,7 +10,7 @@ use hyper::client::conn::http1::{Builder, SendRequest};
 use reattempt::{AttemptReporter, Stage};
 
 use super::answer_body::AnswerBody;
-use super::connection::{Address, drive, sending};
+use super::connection::{Address, Running, sending};
 use super::error::TransportError;
 use super::heard::Heard;
 
@@ -24,6 +24,7 @@ pub(super) struct Pool<B>(Mutex<Vec<Connection<B>>>);
 
 struct Connection<B> {
     sender: SendRequest<B>,
+    running: Running,
     heard: Heard,
     /// Held by the body of its last answer.
     reading: Weak<()>,
@@ -74,8 +75,9 @@ where
         }
     }
 
-    /// Keeps the connection. It is idle when what is returned was dropped.
+    /// Keeps the connection, whose answer has begun. It is idle when what is returned was dropped.
     fn keep(&self, mut connection: Connection<B>) -> Arc<()> {
+        connection.heard.head_came();
         let reading = Arc::default();
         connection.reading = Arc::downgrade(&reading);
         let mut kept = self.kept();
@@ -91,9 +93,9 @@ where
             .max_headers(MOST_HEADERS)
             .handshake(socket)
             .await?;
-        drive(connection);
         Ok(Connection {
             sender,
+            running: Running::start(connection),
             heard,
             reading: Weak::new(),
         })
@@ -121,10 +123,12 @@ where
             };
             reporter.stage(Stage::InFlight);
             connection.heard.expect_head();
-            match sending(reporter, connection.sender.try_send_request(request)).await {
+            let sent = connection.sender.try_send_request(request);
+            let running = connection.running.clone();
+            let mut open = Some(connection);
+            match sending(reporter, sent, running.then(async || open = None)).await {
                 Ok(answer) => {
-                    connection.heard.head_came();
-                    let reading = self.keep(connection);
+                    let reading = open.map(|open| self.keep(open)).unwrap_or_default();
                     return Ok(answer.map(|body| AnswerBody::of_http1(body, reading)));
                 }
                 // Closed by the server while it was idle: nothing was sent, so this is still the

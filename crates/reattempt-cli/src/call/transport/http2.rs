@@ -11,7 +11,7 @@ use reattempt_http::TransportFault;
 use tokio::sync::Mutex;
 
 use super::answer_body::AnswerBody;
-use super::connection::{Address, drive, sending};
+use super::connection::{Address, Running, sending};
 use super::error::TransportError;
 use super::heard::{Foreign, Heard};
 use super::request_body::{Length, RequestBody};
@@ -22,8 +22,21 @@ const MOST_TRIED: u32 = 4;
 
 pub(super) struct Connection<B>(Mutex<Option<Open<B>>>);
 
-/// A connection, and what its server says on it.
-type Open<B> = (SendRequest<RequestBody<B>>, Heard);
+struct Open<B> {
+    sender: SendRequest<RequestBody<B>>,
+    running: Running,
+    heard: Heard,
+}
+
+impl<B> Clone for Open<B> {
+    fn clone(&self) -> Self {
+        Self {
+            sender: self.sender.clone(),
+            running: self.running.clone(),
+            heard: self.heard.clone(),
+        }
+    }
+}
 
 impl<B> Default for Connection<B> {
     fn default() -> Self {
@@ -45,8 +58,8 @@ where
     ) -> Result<(Open<B>, bool), TransportError> {
         let mut slot = self.0.lock().await;
         // After a GOAWAY the connection is closed, although its open streams continue.
-        if let Some(open) = slot.as_ref().filter(|(sender, _)| !sender.is_closed()) {
-            return Ok((open.clone(), false));
+        if let Some(open) = slot.take().filter(|open| !open.sender.is_closed()) {
+            return Ok((slot.insert(open).clone(), false));
         }
         let (socket, heard) = address.dial().await?;
         let mut builder = Builder::new(TokioExecutor::new());
@@ -56,14 +69,19 @@ where
             builder.initial_max_send_streams(0);
         }
         let (sender, connection) = builder.handshake(socket).await?;
-        drive(connection);
-        Ok((slot.insert((sender, heard)).clone(), true))
+        let running = Running::start(connection);
+        let open = Open {
+            sender,
+            running,
+            heard,
+        };
+        Ok((slot.insert(open).clone(), true))
     }
 
     /// The next call dials anew, unless another has done so already.
     async fn forget(&self, which: &Heard) {
         let mut slot = self.0.lock().await;
-        slot.take_if(|(_, heard)| heard.is_of(which));
+        slot.take_if(|open| open.heard.is_of(which));
     }
 
     pub(super) async fn send(
@@ -80,7 +98,12 @@ where
         }
         let mut tried = 0;
         loop {
-            let ((mut sender, heard), fresh) = self.ready(address, length).await?;
+            let (open, fresh) = self.ready(address, length).await?;
+            let Open {
+                mut sender,
+                running,
+                heard,
+            } = open;
             if length == Length::Unsaid {
                 // Dialling, or waiting for another call that does, may have taken of the time left.
                 reattempt_grpc::renew_timeout(&mut request);
@@ -97,10 +120,9 @@ where
                 reporter.stage(Stage::InFlight);
             }
             let sent = sender.try_send_request(Request::from_parts(head, body));
-            // hyper's queue may keep a request that came while its connection ended, until the last
-            // sender is dropped.
             drop(sender);
-            let (error, unsent) = match sending(reporter, sent).await {
+            let released = running.then(|| self.forget(&heard));
+            let (error, unsent) = match sending(reporter, sent, released).await {
                 Ok(answer) => return Ok(answer.map(|body| AnswerBody::of_http2(body, end, length))),
                 Err(failed) => failed,
             };

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
-use reattempt::CallDeadline;
+use reattempt::{AttemptReporter, CallDeadline};
 use reattempt_testbed::grpc::{Server, Step};
 use tower::ServiceExt as _;
 
@@ -63,6 +63,24 @@ async fn a_connection_that_its_server_has_closed_is_not_used_again() {
         until_closed.recv().unwrap();
     }
     server.join().unwrap();
+}
+
+/// hyper's queue can keep a request while a sender is left. When it does so cannot be chosen: here
+/// the request fails when the last sender was dropped, and not before.
+#[tokio::test]
+async fn what_waits_in_a_queue_of_no_connection_was_not_sent() {
+    let (socket, other_end) = tokio::io::duplex(1024);
+    let socket = hyper_util::rt::TokioIo::new(socket);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(socket).await.unwrap();
+    drop(other_end);
+    let (kept, mut all_dropped) = tokio::sync::mpsc::channel::<()>(1);
+    let sent = async {
+        assert_eq!(all_dropped.recv().await, None);
+        sender.try_send_request(post(&"localhost")).await
+    };
+    let released = connection::Running::start(connection).then(async || drop(kept));
+    let unsent = connection::sending(&AttemptReporter::default(), sent, released).await;
+    assert!(unsent.unwrap_err().1.is_some());
 }
 
 /// All of them are there before the first is read.
