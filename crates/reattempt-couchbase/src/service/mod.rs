@@ -78,7 +78,7 @@ pub use {
 };
 
 use http::{Method, StatusCode};
-use reattempt::reason::{SERVICE_RESPONSE_CODE_INDICATED, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN};
+use reattempt::reason::{QUERY_PREPARED_STATEMENT_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN};
 use reattempt::{Failure, Idempotency, RetryReason, Stage, Verdict};
 
 use crate::service_answer::BodyEnd;
@@ -201,8 +201,9 @@ impl HttpService {
         };
         let mut failure = Failure::new(reason.unwrap_or(UNKNOWN), Stage::Response);
         failure.code = code;
-        if answer.rows && failure.reason == SERVICE_RESPONSE_CODE_INDICATED {
-            // A statement that returned rows may have changed something.
+        let refused = failure.reason == QUERY_PREPARED_STATEMENT_FAILURE;
+        if answer.rows && !refused {
+            // A statement that returned rows was executed, and may have changed something.
             failure = failure.safe(false);
         }
         if reason.is_some() {

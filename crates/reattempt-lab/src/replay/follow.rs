@@ -138,13 +138,17 @@ impl<'a> Follower<'a> {
             return;
         };
         let end = match entry.outcome {
-            AttemptOutcome::Success | AttemptOutcome::Committed => AttemptEnd::Succeeded,
-            AttemptOutcome::Fatal | AttemptOutcome::Retry => AttemptEnd::Failed,
+            AttemptOutcome::Success | AttemptOutcome::Committed => Some(AttemptEnd::Succeeded),
+            AttemptOutcome::Fatal | AttemptOutcome::Retry => {
+                let verdict = verdict(entry, &self.recording.reasons);
+                let failed = FailedAttempt::new(&facts(entry, self.clock.now(), None), &verdict);
+                failed.and_then(|failed| failed.learned())
+            }
             // The end of the call has its reason in the records that it cut.
-            AttemptOutcome::Cancelled if entry.stopped.is_none() => AttemptEnd::Lost,
-            AttemptOutcome::Cancelled => AttemptEnd::Dropped,
+            AttemptOutcome::Cancelled if entry.stopped.is_none() => Some(AttemptEnd::Lost),
+            AttemptOutcome::Cancelled => Some(AttemptEnd::Dropped),
         };
-        if policy.learns() {
+        if let Some(end) = end.filter(|_| policy.learns()) {
             let (number, now) = (u32::from(entry.number), self.clock.now());
             let attempt = EndedAttempt::new(number, now, entry.took, end);
             policy.delay().ended(&attempt);

@@ -151,16 +151,15 @@ impl World<'_> {
             Progress::Hedge(hedging) => hedging.flights.retain(|flight| *flight != attempt),
         }
         let verdict = table.verdict(outcome);
-        if let Way::Hedge(policy) = &own.way {
-            let ended = match verdict.failure() {
-                None => AttemptEnd::Succeeded,
-                Some(_) => AttemptEnd::Failed,
-            };
-            let took = std::time::Duration::from_nanos(self.now - sent);
-            feed(policy, number, now, took, ended);
-        }
+        let took = std::time::Duration::from_nanos(self.now - sent);
+        let feed = |end| {
+            if let Way::Hedge(policy) = &own.way {
+                feed(policy, number, now, took, end);
+            }
+        };
         let throttle = own.throttle.as_deref();
         if verdict.failure().is_none() {
+            feed(AttemptEnd::Succeeded);
             if let Some(throttle) = throttle {
                 count_success(throttle, number, call.paid.as_ref());
             }
@@ -178,6 +177,9 @@ impl World<'_> {
         let Some(mut failed) = FailedAttempt::new(&facts, verdict) else {
             return;
         };
+        if let Some(end) = failed.learned() {
+            feed(end);
+        }
         match (&mut call.progress, &own.way) {
             (Progress::Retry { failing, .. }, Way::Retry(strategy)) => {
                 let failing = failing.get_or_insert_with(Box::<Failing>::default);

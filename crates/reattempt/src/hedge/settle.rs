@@ -52,7 +52,6 @@ where
             self.over();
             return ControlFlow::Break(outcome);
         };
-        self.as_mut().feed(context, sent, AttemptEnd::Failed);
         let Some(call) = self.as_mut().call() else {
             return ControlFlow::Break(outcome);
         };
@@ -79,6 +78,9 @@ where
         let Some(mut failed) = FailedAttempt::new(&facts, &verdict) else {
             return ControlFlow::Break(outcome);
         };
+        if let Some(end) = failed.learned() {
+            fed(call.policy, facts.attempt, sent, end);
+        }
         match effects.one_failed(&mut hedging.driver, &mut failed, call.policy) {
             HedgeAction::Go if facts.cut_off => {
                 hedging.last.get_or_insert(outcome);

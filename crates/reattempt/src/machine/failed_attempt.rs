@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use super::transparent::TransparentRetries;
 use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass, UNKNOWN};
 use crate::info::AttemptRecord;
+use crate::policy::AttemptEnd;
+#[cfg(doc)]
+use crate::policy::HedgeDelay;
 use crate::{
     AttemptKind, AttemptOutcome, AttemptReport, CallDeadline, Failure, OnDeadline, ServerPushback,
     Stage, StopReason, Transparent, Verdict,
@@ -224,6 +227,17 @@ impl FailedAttempt {
         let stop = self.facts.report.pushback == Some(ServerPushback::Stop);
         let counted = self.retryable || stop;
         counted && self.is_for_throttle() && !self.is_forced()
+    }
+
+    /// How it ended for a hedge delay that learns ([`HedgeDelay::ended`]); `None` if it never left
+    /// the client, because then it says nothing of how long the server takes.
+    #[must_use]
+    pub fn learned(&self) -> Option<AttemptEnd> {
+        match self.failure.stage {
+            _ if self.facts.cut_off => Some(AttemptEnd::Dropped),
+            Stage::Dispatch => None,
+            Stage::InFlight | Stage::Response => Some(AttemptEnd::Failed),
+        }
     }
 
     /// The server, or a layer on its behalf, wants no further attempt of this call.

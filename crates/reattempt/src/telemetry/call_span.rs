@@ -12,7 +12,7 @@ use tracing::Span;
 
 use super::convention::{self, Convention, Scope, System};
 use super::durations::ErrorType;
-use crate::{CallHandle, HasCallContext, StackCheck, StopReason};
+use crate::{AttemptRecord, CallHandle, HasCallContext, StackCheck, StopReason};
 
 /// Opens a span around each call, the parent of its attempts' spans
 /// ([`Metrics::attempts`](super::Metrics::attempts)). Put it outermost.
@@ -20,8 +20,8 @@ use crate::{CallHandle, HasCallContext, StackCheck, StopReason};
 /// The span has level INFO, target `reattempt`, and the fields of the attempts' spans, with kind
 /// `internal` as OpenTelemetry asks of a span that is not one request on the wire. At its end it
 /// gets `reattempt.attempts` and `reattempt.stopped` from the recovery layer, and for a failure
-/// `error.type`: the status or code of the last answer, else the reason; `timeout` at the deadline,
-/// `cancelled` if the caller dropped the call, `_OTHER` for an error where no recovery layer acts.
+/// `error.type`: the status or code of the last answer, else the reason; `timeout` if the
+/// deadline ended it (not if no delay fitted, so that the answer was returned), `cancelled` if the caller dropped the call, `_OTHER` for an error where no recovery layer acts.
 /// Everything below the layer runs inside it, also the events of the log. It ends with the response
 /// head, the error, or the drop of the call. Without a subscriber for it the layer does nothing.
 ///
@@ -148,12 +148,15 @@ impl Open {
     fn end(&mut self, status: Option<i32>, unknown: Option<ErrorType>) {
         self.ended = true;
         let info = self.call.info();
+        // Losers are recorded after it.
+        let last = info.records().rev().find(|record| record.failure.is_some());
         let error = match info.stopped() {
             Some(StopReason::Success | StopReason::Committed) => None,
-            Some(StopReason::Deadline) => Some(ErrorType::Timeout),
+            Some(StopReason::Deadline) if unknown.is_some() && !last.is_some_and(gave_up) => {
+                Some(ErrorType::Timeout)
+            }
             Some(StopReason::Cancelled) => Some(ErrorType::Cancelled),
             Some(_) => {
-                let last = info.records().next_back();
                 let failure = last.and_then(|last| last.failure.as_ref());
                 failure.map(ErrorType::of).or(Some(ErrorType::Other))
             }
@@ -165,6 +168,11 @@ impl Open {
         }
         convention::end(&self.span, self.system, status, error);
     }
+}
+
+/// The call ended with this failure before its deadline, because no delay fits.
+fn gave_up(last: &AttemptRecord) -> bool {
+    last.stopped == Some(StopReason::Deadline) && last.delay.is_none()
 }
 
 impl Drop for Open {

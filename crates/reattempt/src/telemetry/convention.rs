@@ -147,8 +147,10 @@ pub(super) fn end(span: &Span, system: System, status: Option<i32>, error: Optio
     if span.is_disabled() {
         return;
     }
-    let status = match error {
-        Some(ErrorType::Code(code)) => status.or(Some(code)),
+    let status = match (error, system) {
+        // What a database says within its response is its own status.
+        (Some(ErrorType::Code(code)), System::Db(_)) => Some(code),
+        (Some(ErrorType::Code(code)), System::Http) => status.or(Some(code)),
         _ => status,
     };
     if let Some(status) = status {

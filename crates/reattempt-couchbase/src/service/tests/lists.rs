@@ -212,7 +212,7 @@ async fn without_errors_the_status_decides_and_a_failed_one_is_final() {
 
 /// C43: rows may show that the statement changed something.
 #[tokio::test(start_paused = true)]
-async fn the_services_own_word_after_rows_is_for_idempotent_requests() {
+async fn after_rows_only_idempotent_statements_are_sent_again() {
     let current = QUERY.with_current_server_codes();
     for (rows, safe) in [("", true), (r#"{"id": 1}"#, false), ("1", false)] {
         let body =
@@ -221,6 +221,10 @@ async fn the_services_own_word_after_rows_is_for_idempotent_requests() {
         assert_eq!(retried(verdict), Some(SERVICE_RESPONSE_CODE_INDICATED));
         assert_eq!(verdict.failure().unwrap().safe, safe, "{body}");
     }
+    let gone = r#"{"results": [1], "errors": [{"code": 5000, "msg": "queryport.indexNotFound"}]}"#;
+    let verdict = judged(current, 200, gone).await;
+    assert_eq!(retried(verdict), Some(QUERY_INDEX_NOT_FOUND));
+    assert!(!verdict.failure().unwrap().safe);
     let body = r#"{"results": [1], "errors": [{"code": 4040}]}"#;
     assert!(
         judged(current, 200, body).await.failure().unwrap().safe,

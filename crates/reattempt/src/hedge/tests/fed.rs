@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use crate::backends::BackendLayer;
 use crate::policy::AttemptEnd::{self, Dropped, Failed, Lost, Succeeded};
 use crate::policy::{EndedAttempt, HedgeView};
+use crate::{Failure, Stage};
 
 use super::*;
 
@@ -61,11 +62,15 @@ async fn the_winner_and_the_losers_are_fed_once_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_that_fail_are_fed_once_each() {
+async fn attempts_that_fail_are_fed_once_each_if_they_were_sent() {
     let fails = |number| attempt(number).fails(KV_LOCKED).after(ms(4));
     let all = probe([fails(1), fails(2), fails(3)]);
     let ends = [(1, 4, Failed), (2, 4, Failed), (3, 4, Failed)];
     assert_eq!(fed(all.request(), &all).await, ends);
+    let refused = Verdict::Retry(Failure::new(KV_LOCKED, Stage::Dispatch));
+    let unsent = |number| attempt(number).comes_to(refused).after(ms(4));
+    let first = probe([unsent(1), unsent(2), fails(3)]);
+    assert_eq!(fed(first.request(), &first).await, [(3, 4, Failed)]);
     let last = probe([attempt(1).hangs(), attempt(2).fails_for_good(KV_LOCKED)]);
     let ends = [(1, 10, Lost), (2, 0, Failed)];
     assert_eq!(fed(last.request(), &last).await, ends);

@@ -58,6 +58,12 @@ const fn ended_and_cut(word: u32) -> (u32, u32) {
     (word & MOST, word >> 16)
 }
 
+/// Two words together.
+fn both(one: u32, other: u32) -> u32 {
+    let ((ended, cut), (more_ended, more_cut)) = (ended_and_cut(one), ended_and_cut(other));
+    (ended + more_ended).min(MOST) | ((cut + more_cut).min(MOST) << 16)
+}
+
 fn total(counts: &[u32]) -> u32 {
     counts.iter().map(|word| (word & MOST) + (word >> 16)).sum()
 }
@@ -128,9 +134,7 @@ impl Past {
             self.age(before, recent_total / EPOCH, epoch);
         }
         for (past, recent) in self.0[now.clone()].iter_mut().zip(&recent[now]) {
-            let (ended, cut) = ended_and_cut(*past);
-            let (more_ended, more_cut) = ended_and_cut(*recent);
-            *past = (ended + more_ended).min(MOST) | ((cut + more_cut).min(MOST) << 16);
+            *past = both(*past, *recent);
         }
         changed
     }
@@ -198,7 +202,7 @@ impl Survival {
         let recent = std::array::from_fn(|at| self.recent[at].load(Ordering::Relaxed));
         let recent_total = total(&recent);
         if recent_total < EPOCH {
-            let both = |at| (recent[at] as u32).saturating_add(past.0[at]);
+            let both = |at| both(recent[at], past.0[at]);
             return (Curve::of(&std::array::from_fn(both)), false);
         }
         // Those that were counted since they were loaded stay.

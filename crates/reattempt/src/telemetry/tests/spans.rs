@@ -108,22 +108,34 @@ async fn each_attempt_has_a_span_with_its_resend_count() {
     assert_eq!(found, expected.map(|fields| (fields, true)));
 }
 
-/// The span of one call, and the outcome of that call.
+/// The span of one call, and whether that works.
 async fn call_span(
     script: impl IntoIterator<Item = Step>,
     recovery: bool,
+    limit: u64,
+) -> (String, bool) {
+    let (_, metrics) = metrics();
+    let recovery = recovery.then(|| retry(&metrics));
+    call_span_of(script, recovery, None, limit).await
+}
+
+/// The same with these recovery layers.
+async fn call_span_of(
+    script: impl IntoIterator<Item = Step>,
+    retry: Option<RetryLayer<Verdicts>>,
+    hedge: Option<HedgeLayer<Verdicts>>,
     limit: u64,
 ) -> (String, bool) {
     // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::test_util::listen());
     let spans = Spans::default();
     let _guard = tracing::subscriber::set_default(spans.clone());
-    let (_, metrics) = metrics();
     let probe = probe(script);
     let service = ServiceBuilder::new()
         .layer(CallSpanLayer::new(Puts))
         .layer(DeadlineLayer::new(ms(limit)))
-        .option_layer(recovery.then(|| retry(&metrics)))
+        .option_layer(retry)
+        .option_layer(hedge)
         .service(probe.inner());
     let call = service.oneshot(probe.request());
     let outcome = tokio::time::timeout(ms(100), call).await;
@@ -161,6 +173,12 @@ async fn a_calls_span_has_its_log_and_says_why_it_ended() {
             ended("WARN", 1, "deadline") + &failed("timeout"),
         ),
         (
+            // The delay does not fit, and the answer is returned.
+            vec![busy(1)],
+            5,
+            ended("WARN", 1, "deadline") + "http.response.status_code=503 " + &failed("503"),
+        ),
+        (
             vec![attempt(1).hangs()],
             1000,
             ended("DEBUG", 1, "cancelled") + &failed("cancelled"),
@@ -169,6 +187,17 @@ async fn a_calls_span_has_its_log_and_says_why_it_ended() {
         let works = fields.contains("success");
         assert_eq!(call_span(script, true, limit).await, (fields, works));
     }
+}
+
+/// The loser is recorded after the failure.
+#[tokio::test(start_paused = true)]
+async fn the_span_of_a_hedged_call_has_the_error_that_ended_it() {
+    let gone = attempt(2).fails_for_good(KV_LOCKED).code(404);
+    let policy = HedgePolicy::new(2, ms(10)).hedge_non_idempotent();
+    let hedge = HedgeLayer::new(verdict as Verdicts, policy);
+    let script = [attempt(1).hangs(), gone];
+    let (fields, _) = call_span_of(script, None, Some(hedge), 1000).await;
+    assert!(fields.contains("error.type=404"), "{fields}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,4 +211,44 @@ async fn the_span_of_a_call_without_recovery_has_its_error() {
                 otel.status_code=\"ERROR\" ";
     let script = [attempt(1).hangs()];
     assert_eq!(call_span(script, false, 5).await, (late.to_owned(), false));
+}
+
+/// A query service answers a failed statement with HTTP 200.
+#[tokio::test(start_paused = true)]
+async fn a_databases_own_code_beats_the_status_of_its_response() {
+    #[derive(Clone)]
+    struct Queries;
+
+    impl<T> Convention<Call<T>, Answer> for Queries {
+        fn system(&self) -> System {
+            System::Db("shop")
+        }
+
+        fn operation<'a>(&self, _: &'a Call<T>) -> Operation<'a> {
+            Operation::new("query")
+        }
+
+        fn status(&self, _: &Answer) -> Option<i32> {
+            Some(200)
+        }
+    }
+
+    drop(crate::test_util::listen());
+    let spans = Spans::default();
+    let _guard = tracing::subscriber::set_default(spans.clone());
+    let (_, metrics) = metrics();
+    let syntax = attempt(1).fails_for_good(KV_LOCKED).code(3000).as_answer();
+    let probe = probe([syntax]);
+    let service = ServiceBuilder::new()
+        .layer(CallSpanLayer::new(Queries))
+        .layer(retry(&metrics))
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_ok());
+    let spans = spans.0.lock().unwrap();
+    assert!(
+        spans[0]
+            .0
+            .contains("db.response.status_code=3000 error.type=3000"),
+        "{spans:?}"
+    );
 }

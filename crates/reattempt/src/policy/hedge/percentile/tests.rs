@@ -43,6 +43,32 @@ fn min_and_max_bound_it() {
     assert_eq!(fed(p95().min(ms(300)).max(ms(20)), many()), Some(ms(300)));
 }
 
+/// As while the server does not answer at all: what is known is that it takes longer.
+#[test]
+fn where_no_attempt_ended_it_is_the_longest_time() {
+    for before in [0, 5000] {
+        let delay = Percentile::of(95.0).unwrap();
+        for _ in 0..before {
+            delay.ended(&EndedAttempt::new(
+                1,
+                start(),
+                ms(10),
+                AttemptEnd::Succeeded,
+            ));
+        }
+        for _ in 0..2048 {
+            delay.ended(&EndedAttempt::new(
+                1,
+                start(),
+                ms(1000),
+                AttemptEnd::Dropped,
+            ));
+        }
+        let learned = delay.delay(&HedgeView::new(start())).unwrap();
+        assert!((ms(1000)..ms(1070)).contains(&learned), "{learned:?}");
+    }
+}
+
 #[test]
 fn other_attempts_than_the_first_do_not_count() {
     let delay = Percentile::of(50.0).unwrap();

@@ -51,10 +51,14 @@ impl Curve {
         self.before(bucket(time as u64))
     }
 
-    /// The time, in nanoseconds, that this share of attempts exceeds. Where too few attempts were
-    /// seen for such a share, the longest time seen.
+    /// The time, in nanoseconds, that this share of attempts exceeds. Where too few attempts ended
+    /// for such a share, the time of the slowest that did; where none ended, the longest time seen.
     pub(crate) fn exceeded_by(&self, share: f32) -> f32 {
-        let share = share.max(self.survival[BUCKETS - 1]);
+        let longest = self.survival[BUCKETS - 1];
+        if longest >= 1.0 {
+            return edge(self.used.end);
+        }
+        let share = share.max(longest);
         let at = self.survival.partition_point(|longer| *longer > share);
         let (before, after) = (self.before(at), self.survival[at]);
         let (from, to) = (edge(at), edge(at + 1));

@@ -167,3 +167,16 @@ fn the_past_is_as_long_however_seldom_it_is_estimated() {
         assert!((0.047..0.053).contains(&share), "{share}");
     }
 }
+
+/// Words have two halves.
+#[test]
+fn more_attempts_than_a_bucket_holds_stay_on_their_side() {
+    let (survival, mut past) = (Survival::new(), Past::new());
+    for _ in 0..MOST {
+        survival.count(MS, true);
+    }
+    survival.estimate(&mut past);
+    survival.count(MS, true);
+    let (curve, _) = survival.estimate(&mut past);
+    assert_eq!(curve.attempts(), MOST as f32);
+}
