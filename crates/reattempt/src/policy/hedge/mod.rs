@@ -113,8 +113,8 @@ pub trait HedgeDelay: fmt::Debug + Send + Sync {
         false
     }
 
-    /// An attempt of a call ended. Called once for every attempt, but not for one that failed before
-    /// it left the client; and only if it [`learns`](Self::learns).
+    /// An attempt of a call ended. Called once for every attempt that left the client, and only if
+    /// it [`learns`](Self::learns).
     fn ended(&self, attempt: &EndedAttempt) {
         let _ = attempt;
     }
