@@ -22,9 +22,9 @@ use crate::{AttemptRecord, CallHandle, HasCallContext, StackCheck, StopReason};
 /// gets `reattempt.attempts` and `reattempt.stopped` from the recovery layer, and for a failure
 /// `error.type`: the status or code of the last answer, else the reason; `timeout` if the deadline
 /// ended the call (not if no delay fitted before it, and the answer was returned), `cancelled` if
-/// the caller dropped the call, `_OTHER` for an error where no recovery layer acts. Everything below
-/// the layer runs inside it, also the events of the log. It ends with the response head, the error,
-/// or the drop of the call. Without a subscriber for it the layer does nothing.
+/// the caller dropped the call, `_OTHER` for an error where no recovery layer acts. Everything
+/// below the layer runs inside it, also the events of the log. It ends with the response head, the
+/// error, or the drop of the call. Without a subscriber for it the layer does nothing.
 ///
 /// ```
 /// use reattempt::Call;
