@@ -122,13 +122,19 @@ impl Settings {
 
     /// With an alternate address as seed, the other nodes are reached by their alternate addresses.
     fn network(&self) -> NetworkChoice {
-        NetworkChoice::BySeeds(self.addresses.as_slice().into())
+        NetworkChoice::by_seeds(self.addresses.iter().cloned())
     }
 
-    fn poller(&self, setup: &Setup, store: &ConfigStore, client: &RoutedClient) -> ConfigPoller {
+    fn poller(
+        &self,
+        setup: &Setup,
+        store: &ConfigStore,
+        client: &RoutedClient,
+        network: NetworkChoice,
+    ) -> ConfigPoller {
         let mut options = ConfigPollerOptions::new()
             .seeds(self.addresses.iter().cloned())
-            .network_of_seeds()
+            .network(network)
             .first_from_client()
             .randomness(setup.randomness.clone());
         if let Some(interval) = self.poll_interval {
@@ -148,13 +154,14 @@ impl Settings {
             .clone()
             .on_config(kv::offer_to(store.clone()))
             .on_error_map(kv::keep_in(maps.clone()));
+        let network = self.network();
         let routed = RoutedClient::new(
             self.seeds.iter().map(String::as_str),
             client,
-            kv::map_in(store.clone(), self.network()),
+            kv::map_in(store.clone(), network.clone()),
         );
         let mut layer = match self.bootstrap {
-            Bootstrap::Couchbase => KvClientLayer::new(self.poller(setup, store, &routed)),
+            Bootstrap::Couchbase => KvClientLayer::new(self.poller(setup, store, &routed, network)),
             Bootstrap::Memcached => KvClientLayer::without_config_poll(),
         };
         if self.current_server_codes {

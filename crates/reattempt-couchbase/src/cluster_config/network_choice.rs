@@ -1,36 +1,67 @@
 //! The network that a client is in.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{Address, ClusterConfig, Network};
 
-/// Which of the nodes' addresses a client uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NetworkChoice {
-    /// Always the addresses of this network.
+/// Which of the nodes' addresses a client uses. Clones share what was found.
+#[derive(Clone, Debug)]
+pub struct NetworkChoice(Choice);
+
+#[derive(Clone, Debug)]
+enum Choice {
     Of(Network),
-    /// The addresses of the network in which a node has the host of one of these seed addresses
-    /// ([`ClusterConfig::network_of`]).
-    BySeeds(Arc<[Address]>),
+    BySeeds(Arc<Seeds>),
+}
+
+#[derive(Debug)]
+struct Seeds {
+    addresses: Box<[Address]>,
+    /// The client's, once a seed had the alternate address of a node: the seeds may leave the
+    /// cluster, and the client stays where it is.
+    found: OnceLock<Network>,
 }
 
 impl NetworkChoice {
+    /// The addresses of the network in which a node has the host of one of these seed addresses
+    /// ([`ClusterConfig::network_of`]). An alternate network that was found once stays, also when
+    /// no node of a later configuration is a seed.
+    pub fn by_seeds(seeds: impl IntoIterator<Item = Address>) -> Self {
+        Self(Choice::BySeeds(Arc::new(Seeds {
+            addresses: seeds.into_iter().collect(),
+            found: OnceLock::new(),
+        })))
+    }
+
     /// The network, determined with the nodes of this configuration.
     #[must_use]
     pub fn of(&self, config: &ClusterConfig) -> Network {
-        match self {
-            Self::Of(network) => network.clone(),
-            Self::BySeeds(seeds) => seeds
-                .iter()
-                .map(|seed| config.network_of(seed))
-                .find(|network| *network != Network::Default)
-                .unwrap_or_default(),
+        let seeds = match &self.0 {
+            Choice::Of(network) => return network.clone(),
+            Choice::BySeeds(seeds) => seeds,
+        };
+        if let Some(found) = seeds.found.get() {
+            return found.clone();
         }
+        let networks = seeds.addresses.iter().map(|seed| config.network_of(seed));
+        let alternate = networks
+            .into_iter()
+            .find(|network| *network != Network::Default);
+        alternate.map_or(Network::Default, |network| {
+            seeds.found.get_or_init(|| network).clone()
+        })
+    }
+}
+
+/// Always the addresses of this network.
+impl From<Network> for NetworkChoice {
+    fn from(network: Network) -> Self {
+        Self(Choice::Of(network))
     }
 }
 
 impl Default for NetworkChoice {
     fn default() -> Self {
-        Self::Of(Network::Default)
+        Network::Default.into()
     }
 }

@@ -1,12 +1,16 @@
 //! An optional strategy that uses the server's own retry specifications.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use reattempt::reason::KV_ERROR_MAP_RETRY_INDICATED;
 use reattempt::strategy::BestEffort;
 use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Surface};
 
 use super::{ErrorMaps, RetrySpec};
+
+/// Between two retries by a specification.
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Retries statuses that only the error map defines, by the map's retry specification (RFC 0013,
 /// Retry Intervals).
@@ -18,7 +22,7 @@ use super::{ErrorMaps, RetrySpec};
 ///
 /// The retries of one status are counted while it is the only failure; any other failure restarts
 /// the count. If a retry would be sent later than `max-duration` after the first such failure, the
-/// failure is returned at once.
+/// failure is returned at once. Between two retries there is at least one millisecond.
 #[derive(Clone, Debug)]
 pub struct ErrorMapStrategy {
     maps: ErrorMaps,
@@ -60,7 +64,12 @@ impl RetryStrategy for ErrorMapStrategy {
         if let Some(spec) = self.spec(view) {
             // The streak counts failures, including this one, so one less is the number of retries
             // for this status.
-            let delay = spec.delay(view.streak.saturating_sub(1));
+            let retries = view.streak.saturating_sub(1);
+            let mut delay = spec.delay(retries);
+            if retries > 0 {
+                // An interval of zero would retry at the speed of the network.
+                delay = delay.max(LEAST_INTERVAL);
+            }
             let elapsed = view.now.saturating_duration_since(view.streak_since);
             return match spec.max_duration() {
                 Some(max) if elapsed.saturating_add(delay) > max => Decision::Stop,

@@ -181,7 +181,7 @@ impl Control {
             move_on: Notify::new(),
             finished,
             floor: options.floor,
-            network: options.network_choice(),
+            network: options.network.clone(),
             tls: options.tls,
         }
     }

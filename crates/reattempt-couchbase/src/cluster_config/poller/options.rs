@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reattempt::backoff::Randomness;
 
-use crate::cluster_config::{Address, Network, NetworkChoice};
+use crate::cluster_config::{Address, NetworkChoice};
 
 /// RFC 0024's ConfigPollInterval.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(2500);
@@ -37,8 +37,7 @@ pub struct ConfigPollerOptions {
     pub(super) fetch_timeout: Duration,
     pub(super) seeds: Vec<Address>,
     pub(super) first: bool,
-    /// `None`: the network of the seeds.
-    pub(super) network: Option<Network>,
+    pub(super) network: NetworkChoice,
     pub(super) tls: bool,
     pub(super) randomness: Randomness,
 }
@@ -54,7 +53,7 @@ impl ConfigPollerOptions {
             fetch_timeout: DEFAULT_INTERVAL,
             seeds: Vec::new(),
             first: true,
-            network: Some(Network::Default),
+            network: NetworkChoice::default(),
             tls: false,
             randomness: Randomness::default(),
         }
@@ -111,20 +110,13 @@ impl ConfigPollerOptions {
         self
     }
 
-    /// Which of the nodes' addresses to use.
+    /// Which of the nodes' addresses to use: those of a [`Network`](crate::cluster_config::Network),
+    /// or those of the seeds' network ([`NetworkChoice::by_seeds`]), for a client that was given an
+    /// alternate address of one node and reaches the others by theirs. The client has to choose in
+    /// the same way: give it a clone.
     #[must_use]
-    pub fn network(mut self, network: Network) -> Self {
-        self.network = Some(network);
-        self
-    }
-
-    /// Uses the nodes' addresses in the network of the seeds
-    /// ([`ClusterConfig::network_of`](crate::ClusterConfig::network_of)): a client that was given
-    /// an alternate address of one node reaches the others by theirs. The client has to choose in
-    /// the same way: [`NetworkChoice`].
-    #[must_use]
-    pub fn network_of_seeds(mut self) -> Self {
-        self.network = None;
+    pub fn network(mut self, network: impl Into<NetworkChoice>) -> Self {
+        self.network = network.into();
         self
     }
 
@@ -140,13 +132,6 @@ impl ConfigPollerOptions {
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
         self
-    }
-
-    pub(super) fn network_choice(&self) -> NetworkChoice {
-        self.network.clone().map_or_else(
-            || NetworkChoice::BySeeds(self.seeds.as_slice().into()),
-            NetworkChoice::Of,
-        )
     }
 
     /// A floor above the interval takes precedence. tokio supports no interval of zero, and no

@@ -147,10 +147,16 @@ impl<F: FetchConfig> Rounds<F> {
             if ended.is_none() {
                 ended = self.ask_each(&others, revision).await;
             }
-            // Each error excludes its own node only: of several, each allows those of the others.
-            if ended.is_none() && self.control.state().failed.len() > 1 {
+            // An error excludes its own node only, and only from the round that it causes: of
+            // several, each allows the nodes of the others, and a poll by time asks any node.
+            let failed = self.control.state().failed.len();
+            let most = if cause == Cause::Request { 1 } else { 0 };
+            if ended.is_none() && failed > most {
                 self.last_resort = true;
                 ended = self.ask_each(&known, revision).await;
+                if ended.is_none() {
+                    ended = self.ask_each(&others, revision).await;
+                }
                 self.last_resort = false;
             }
             if ended != Some(Asked::Replaced) {

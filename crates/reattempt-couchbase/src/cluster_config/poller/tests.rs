@@ -343,6 +343,29 @@ async fn errors_of_all_nodes_do_not_keep_a_newer_configuration_out() {
     }
 }
 
+/// C48: an error excludes its node from the round that it causes, and not from a poll by time.
+#[tokio::test(start_paused = true)]
+async fn errors_of_the_only_node_do_not_keep_a_newer_configuration_out() {
+    let seeds_only = ConfigPollerOptions::new().seeds([node(1)]);
+    for (known, options) in [(true, ConfigPollerOptions::new()), (false, seeds_only)] {
+        let store = ConfigStore::new();
+        if known {
+            store.compare_and_swap(config(1, 1, 1, 0));
+        }
+        let newer = |_: Address, _| async {
+            sleep(ms(20)).await;
+            Ok::<_, FetchError>(Some(config(1, 2, 1, 0)))
+        };
+        let poller = ConfigPoller::spawn(store.clone(), newer, options);
+        let before = store.revision();
+        for _ in 0..1500 {
+            drop(poller.refresh(Some(&node(1))));
+            sleep(ms(7)).await;
+        }
+        assert_ne!(store.revision(), before, "known: {known}");
+    }
+}
+
 /// C47: a timer that fires late delays the following ones; no poll finds the previous one within
 /// the floor.
 #[tokio::test(start_paused = true)]

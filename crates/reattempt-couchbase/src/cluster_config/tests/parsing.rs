@@ -72,7 +72,7 @@ fn a_seed_with_an_alternate_address_selects_that_network() {
     let config = parsed(NODES);
     let by = |seeds: &[(&str, u16)]| {
         let seeds = seeds.iter().map(|(host, port)| Address::new(host, *port));
-        NetworkChoice::BySeeds(seeds.collect()).of(&config)
+        NetworkChoice::by_seeds(seeds).of(&config)
     };
     assert_eq!(by(&[("10.0.0.1", 11210)]), Network::Default);
     assert_eq!(
@@ -80,8 +80,21 @@ fn a_seed_with_an_alternate_address_selects_that_network() {
         Network::external()
     );
     assert_eq!(by(&[]), Network::Default);
-    let always = NetworkChoice::Of(Network::external());
+    let always = NetworkChoice::from(Network::external());
     assert_eq!(always.of(&config), Network::external());
+}
+
+#[test]
+fn a_network_that_was_found_stays_when_its_seed_has_left() {
+    let of_seed = NetworkChoice::by_seeds([Address::new("ext.example", 31210)]);
+    let later = parsed(&NODES.replace("ext.example", "other.example"));
+    assert_eq!(
+        of_seed.of(&later),
+        Network::Default,
+        "nothing was found yet"
+    );
+    assert_eq!(of_seed.of(&parsed(NODES)), Network::external());
+    assert_eq!(of_seed.clone().of(&later), Network::external());
 }
 
 #[test]

@@ -29,6 +29,11 @@ fn specs() -> Arc<ErrorMap> {
         ("fff4", "retry-later", ""),
         ("fff5", "temp", ""),
         ("86", "auto-retry", CONSTANT),
+        (
+            "fff6",
+            "auto-retry",
+            r#"{"strategy": "constant", "after": 0, "interval": 0}"#,
+        ),
     ])
 }
 
@@ -89,6 +94,13 @@ async fn a_linear_specification_grows_up_to_its_ceiling() {
 async fn an_exponential_specification_is_the_interval_to_the_power() {
     let (_, sends) = sent(by_map(), until(7, 0xfff2), 10_000).await;
     assert_eq!(sends, [0, 50, 53, 62, 89, 170, 270]);
+}
+
+/// C26: the first retry at once, as `after` says.
+#[tokio::test(start_paused = true)]
+async fn an_interval_of_zero_is_one_millisecond() {
+    let (_, sends) = sent(by_map(), until(5, 0xfff6), 10_000).await;
+    assert_eq!(sends, [0, 0, 1, 2, 3]);
 }
 
 /// C28
