@@ -110,8 +110,8 @@ impl ConfigPollerOptions {
         self
     }
 
-    /// Which of the nodes' addresses to use: those of a [`Network`](crate::cluster_config::Network),
-    /// or those of the seeds' network ([`NetworkChoice::by_seeds`]), for a client that was given an
+    /// Which of the nodes' addresses to use: those of one [`Network`](super::super::Network), or
+    /// those of the seeds' network ([`NetworkChoice::by_seeds`]), for a client that was given an
     /// alternate address of one node and reaches the others by theirs. The client has to choose in
     /// the same way: give it a clone.
     #[must_use]

@@ -345,7 +345,7 @@ async fn errors_of_all_nodes_do_not_keep_a_newer_configuration_out() {
 
 /// C48: an error excludes its node from the round that it causes, and not from a poll by time.
 #[tokio::test(start_paused = true)]
-async fn errors_of_the_only_node_do_not_keep_a_newer_configuration_out() {
+async fn errors_of_the_only_node_end_no_poll_by_time() {
     let seeds_only = ConfigPollerOptions::new().seeds([node(1)]);
     for (known, options) in [(true, ConfigPollerOptions::new()), (false, seeds_only)] {
         let store = ConfigStore::new();
