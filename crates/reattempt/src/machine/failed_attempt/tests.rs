@@ -95,3 +95,19 @@ fn an_attempt_that_left_is_not_retried_as_if_it_had_not() {
         assert_eq!(failed.failure.transparent, transparent);
     }
 }
+
+#[test]
+fn a_hedge_delay_learns_only_of_attempts_that_left() {
+    let learned = |cut_off, stage| {
+        let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
+        facts.cut_off = cut_off;
+        let verdict = Verdict::Retry(Failure::new(UNKNOWN, stage));
+        FailedAttempt::new(&facts, &verdict).unwrap().learned()
+    };
+    assert_eq!(learned(false, Stage::Dispatch), None);
+    assert_eq!(learned(false, Stage::InFlight), Some(AttemptEnd::Failed));
+    assert_eq!(learned(false, Stage::Response), Some(AttemptEnd::Failed));
+    for stage in [Stage::Dispatch, Stage::InFlight, Stage::Response] {
+        assert_eq!(learned(true, stage), Some(AttemptEnd::Dropped));
+    }
+}
