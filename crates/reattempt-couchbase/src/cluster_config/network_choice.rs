@@ -43,13 +43,11 @@ impl NetworkChoice {
         if let Some(found) = seeds.found.get() {
             return found.clone();
         }
-        let networks = seeds.addresses.iter().map(|seed| config.network_of(seed));
-        let alternate = networks
-            .into_iter()
-            .find(|network| *network != Network::Default);
-        alternate.map_or(Network::Default, |network| {
-            seeds.found.get_or_init(|| network).clone()
-        })
+        let mut networks = seeds.addresses.iter().map(|seed| config.network_of(seed));
+        match networks.find(|network| *network != Network::Default) {
+            Some(alternate) => seeds.found.get_or_init(|| alternate).clone(),
+            None => Network::Default,
+        }
     }
 }
 

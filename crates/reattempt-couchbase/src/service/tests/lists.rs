@@ -210,7 +210,7 @@ async fn without_errors_the_status_decides_and_a_failed_one_is_final() {
     }
 }
 
-/// C43: rows may show that the statement changed something.
+/// C42 C43 C44: rows show that the statement was executed, so it may have changed something.
 #[tokio::test(start_paused = true)]
 async fn after_rows_only_idempotent_statements_are_sent_again() {
     let current = QUERY.with_current_server_codes();
@@ -224,6 +224,10 @@ async fn after_rows_only_idempotent_statements_are_sent_again() {
     let gone = r#"{"results": [1], "errors": [{"code": 5000, "msg": "queryport.indexNotFound"}]}"#;
     let verdict = judged(current, 200, gone).await;
     assert_eq!(retried(verdict), Some(QUERY_INDEX_NOT_FOUND));
+    assert!(!verdict.failure().unwrap().safe);
+    let busy = r#"{"results": [1], "errors": [{"code": 23000}]}"#;
+    let verdict = judged(HttpService::analytics(), 200, busy).await;
+    assert_eq!(retried(verdict), Some(ANALYTICS_TEMPORARY_FAILURE));
     assert!(!verdict.failure().unwrap().safe);
     let body = r#"{"results": [1], "errors": [{"code": 4040}]}"#;
     assert!(
