@@ -6,7 +6,8 @@ use crate::Failure;
 /// Allows an attempt if both throttles do; both count every settled attempt.
 ///
 /// Neither pays for an attempt that the other refuses, as long as the first one refunds. A
-/// [`Governor`](super::Governor) never does, nor an own throttle without `refund`: put it second.
+/// [`Governor`](super::Governor) never does, nor a [`RatioBudget`](super::RatioBudget), nor an own
+/// throttle without `refund`: put it second.
 /// Records show the fill of the first throttle that has one.
 ///
 /// ```

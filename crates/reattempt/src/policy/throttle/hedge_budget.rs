@@ -21,8 +21,8 @@ pub struct InvalidHedgeBudget(u32);
 
 /// Allows at most a fixed number of hedges per hundred settled attempts.
 ///
-/// Each settled attempt, whatever its outcome, and each final answer such as "not found" earns its
-/// share of a token; each hedge costs one.
+/// Each settled attempt, whatever its outcome, and each first attempt with a final answer such as
+/// "not found" earns its share of a token; each hedge costs one.
 /// The budget starts with one token and holds at most ten, so after `n` settled attempts at most
 /// `1 + share · n` hedges were sent, and never more than ten at once after a quiet period. Losers
 /// of a hedged call are dropped unsettled and earn nothing.

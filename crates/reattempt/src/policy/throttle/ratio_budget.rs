@@ -40,8 +40,10 @@ pub enum InvalidRatioBudget {
 /// uses this budget.
 ///
 /// Each call counts once, when its first attempt ends, however it ends. Each retry and each hedge
-/// that is sent counts as one retry. A retry is allowed while the retries of the window, with this
-/// one, are at most the larger of `ratio × calls` and `min_per_second × window`.
+/// counts as one retry, when it is allowed: also a retry that is cancelled during its delay, because
+/// with a refund calls that wait longer than the window could take back retries of others. A retry
+/// is allowed while the retries of the window, with this one, are at most the larger of
+/// `ratio × calls` and `min_per_second × window`.
 ///
 /// | from | to |
 /// | --- | --- |
@@ -151,7 +153,7 @@ impl RatioBudget {
         })
     }
 
-    /// Reads the time from this clock, for simulators. It starts a new window.
+    /// Reads the time from this clock, for simulators. To be set before the first call.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.ticks = Ticks::by(clock);
@@ -212,11 +214,6 @@ impl RetryThrottle for RatioBudget {
             }
             may
         })
-    }
-
-    /// Takes back the latest retry of the window, if there is one.
-    fn refund(&self, _: Option<&Failure>) {
-        self.with(|state, _| state.window.take_back_retry());
     }
 
     fn recovered(&self, _: Option<&Failure>) {}

@@ -105,18 +105,14 @@ fn while_every_call_fails_it_goes_on_allowing_retries() {
 }
 
 #[test]
-fn a_retry_that_was_not_sent_is_taken_back() {
+fn late_refunds_take_back_no_retry_of_another_call() {
     let hands = Hands::new();
-    let budget = hands.budget(1000, 0, WINDOW);
-    budget.refund(None);
-    assert_eq!(budget.milli_tokens(), Some(0), "there was none");
-    calls(&budget, 2);
-    assert_eq!(sent(&budget), 2);
-    budget.refund(None);
-    assert_eq!(sent(&budget), 1);
-    hands.forward(20_000);
-    budget.refund(None);
-    assert_eq!(budget.milli_tokens(), Some(0), "its window is over");
+    let budget = hands.budget(1, 1, WINDOW);
+    assert_eq!(sent(&budget), 10);
+    hands.forward(10_000);
+    assert_eq!(sent(&budget), 10);
+    (0..10).for_each(|_| budget.refund(None));
+    assert_eq!(sent(&budget), 0);
 }
 
 #[test]
@@ -185,7 +181,6 @@ enum Event {
     Call(bool),
     Later,
     Ask,
-    Refund,
     Numbers(u32, u32),
 }
 
@@ -196,7 +191,6 @@ fn event() -> impl Strategy<Value = Event> {
         8 => any::<bool>().prop_map(Event::Call),
         2 => Just(Event::Later),
         6 => Just(Event::Ask),
-        1 => Just(Event::Refund),
         1 => (1_u32..=1000, 0_u32..3).prop_map(|(ratio, floor)| Event::Numbers(ratio, floor)),
     ]
 }
@@ -245,12 +239,6 @@ proptest! {
                     prop_assert_eq!(budget.spend(None), left >= 1000);
                     if left >= 1000 {
                         retries.push(now);
-                    }
-                }
-                Event::Refund => {
-                    budget.refund(None);
-                    if retries.last().is_some_and(inside) {
-                        retries.pop();
                     }
                 }
                 Event::Numbers(new_ratio, new_floor) => {

@@ -72,21 +72,6 @@ impl Window {
         self.sum.retries += 1;
     }
 
-    /// The latest: which part a retry was counted in is not remembered.
-    pub(super) fn take_back_retry(&mut self) {
-        for earlier in 0..PARTS as u128 {
-            let Some(number) = self.newest.checked_sub(earlier) else {
-                return;
-            };
-            let at = self.at(number);
-            if self.parts[at].retries > 0 {
-                self.parts[at].retries -= 1;
-                self.sum.retries -= 1;
-                return;
-            }
-        }
-    }
-
     /// A window of another length with the same rates, all counted in its newest part.
     pub(super) fn scaled(&self, from: Duration, to: Duration, elapsed: Duration) -> Self {
         let scale = |count: u64| {
