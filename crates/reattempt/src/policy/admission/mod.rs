@@ -127,7 +127,7 @@ impl Admission {
         self
     }
 
-    /// Reads the time from this clock, for simulators.
+    /// Reads the time from this clock, for simulators. To be set before the first call.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.ticks = Ticks::by(clock);

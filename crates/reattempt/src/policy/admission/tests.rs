@@ -165,6 +165,15 @@ fn counts_of_the_day_before_are_not_taken_for_new_ones() {
     assert_eq!(window.counts(later).requests[2], 1);
 }
 
+/// Rounds have 22 bits.
+#[test]
+fn a_word_that_was_never_used_counts_when_its_round_repeats() {
+    let window = window::Window::new(TEN);
+    let before = TEN * ((1 << 22) - 2);
+    window.add(before, CRITICAL, true);
+    assert_eq!(window.counts(before).requests[2], 1);
+}
+
 #[test]
 fn a_caller_with_one_call_a_second_is_never_refused() {
     let hands = Hands::default();

@@ -103,8 +103,9 @@ impl Window {
             let behind = (word >> (2 * COUNT_BITS)).wrapping_sub(round) & ROUND;
             let (requests, accepts) = if behind == 0 {
                 (word & COUNT, (word >> COUNT_BITS) & COUNT)
-            } else if behind <= LATE {
-                // This thread read the clock long ago: the newer part's counts stay.
+            } else if behind <= LATE && word & COUNT > 0 {
+                // This thread read the clock long ago: the newer part's counts stay. A word without
+                // requests was never used, whatever its round.
                 return None;
             } else {
                 (0, 0)
