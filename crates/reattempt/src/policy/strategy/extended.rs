@@ -27,14 +27,16 @@ use crate::{Failure, OnDeadline, RetryReason};
 /// #     let now = std::time::Instant::now();
 /// #     strategy.decide(&RetryView::new(&failure, now).retries(retries))
 /// # };
-/// # assert!(matches!(decide(QUERY_INDEX_NOT_FOUND, 0), Decision::Stop));
+/// # assert!(matches!(decide(QUERY_INDEX_NOT_FOUND, 0), Decision::Exhausted));
 /// # assert!(matches!(decide(KV_LOCKED, 1), Decision::After(delay) if delay.as_millis() == 20));
-/// # assert!(matches!(decide(KV_LOCKED, 2), Decision::Stop));
+/// # assert!(matches!(decide(KV_LOCKED, 2), Decision::Exhausted));
 /// # let doubled = decide(KV_TEMPORARY_FAILURE, 2);
 /// # assert!(matches!(doubled, Decision::After(delay) if delay.as_millis() == 4));
 /// ```
 ///
-/// Each strategy sees the whole call: three attempts are three attempts for any reason.
+/// Each strategy sees the whole call: three attempts are three attempts for any reason, and a call
+/// that has used up the maximum of its last failure's strategy ends by
+/// [`StopReason::Attempts`](crate::StopReason::Attempts).
 /// [`OnDeadline`] and the choice of the returned failure are those of the extended strategy.
 /// Always-retry reasons bypass all of them. To decide by anything but the reason (application data,
 /// the node), implement [`RetryStrategy`] around another strategy.
@@ -80,7 +82,7 @@ impl<S: RetryStrategy> RetryStrategy for Extended<S> {
         let strategy = self.of(view.failure.reason);
         let attempts = view.retries.saturating_add(1);
         match strategy.max_attempts() {
-            Some(max) if attempts >= max => Decision::Stop,
+            Some(max) if attempts >= max => Decision::Exhausted,
             _ => strategy.decide(view),
         }
     }
