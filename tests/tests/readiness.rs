@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use reattempt::ConfigWaiter;
-use reattempt::backoff::Backoff;
+use reattempt::admission::{Admission, Criticality, Refused};
+use reattempt::backoff::{Backoff, Randomness};
 use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 use reattempt::reason::KV_TEMPORARY_FAILURE;
 use reattempt::strategy::{MaxAttempts, RetryOnce};
@@ -12,8 +13,8 @@ use reattempt::test_util::{
     Answer, Fault, Payload, Probe, Step, Told, attempt, ms, probe, readiness, told, verdict,
 };
 use reattempt::{
-    Call, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer, RetryLayer,
-    RouteLayer, RoutePolicy, ServerPushback, ThrottleLayer, TokenBucket, Verdict,
+    AdmissionLayer, Call, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer,
+    RetryLayer, RouteLayer, RoutePolicy, ServerPushback, ThrottleLayer, TokenBucket, Verdict,
 };
 use tower::buffer::BufferLayer;
 use tower::limit::ConcurrencyLimitLayer;
@@ -140,6 +141,26 @@ async fn two_calls_share_one_permit_while_one_of_them_backs_off() {
         (one.log().times(), two.log().times()),
         (vec![0, 11], vec![1])
     );
+}
+
+/// The service is kept, as a server keeps one for each connection.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_admitted_gives_its_permit_back() {
+    let admission = Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)));
+    (0..10).for_each(|_| admission.ended(Criticality::CRITICAL, false));
+    assert!(admission.admit(Criticality::CRITICAL).is_ok(), "the probe");
+    let probe = probe([attempt(1)]);
+    let limited = tower::limit::GlobalConcurrencyLimitLayer::new(1).layer(probe.inner());
+    let mut kept = ServiceBuilder::new()
+        .layer(AdmissionLayer::new(admission))
+        .map_err(|fault: Fault| BoxError::from(format!("{fault:?}")))
+        .service(limited.clone());
+    let ready = ServiceExt::<Call<Payload>>::ready(&mut kept).await;
+    let refused = ready.unwrap().call(probe.request()).await;
+    assert!(refused.unwrap_err().is::<Refused>());
+    let next = limited.oneshot(probe.request());
+    let outcome = tokio::time::timeout(ms(10), next).await;
+    assert_eq!(told(&outcome.expect("the permit")), Told::Answer(1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -114,7 +114,7 @@ where
     S: Service<Request<ReplayBody<B>>, Error: TransportError>,
     I: Service<Request<ReplayBody<B>>, Response = Response<A>, Error = ClientError<S::Error>>
         + Clone,
-    R: Route<Request<B>>,
+    R: Route<Request<B>> + Clone,
     B: Body + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     A: Body,

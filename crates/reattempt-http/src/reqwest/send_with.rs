@@ -103,7 +103,7 @@ impl<R> fmt::Debug for SendWith<R> {
 
 type Client<R> = HttpClient<ReqwestService, R>;
 
-impl<R: Route<Request<reqwest::Body>>> IntoFuture for SendWith<R> {
+impl<R: Route<Request<reqwest::Body>> + Clone> IntoFuture for SendWith<R> {
     type Output = Result<reqwest::Response, ClientError<reqwest::Error>>;
     type IntoFuture = SendWithFuture<R>;
 
@@ -125,6 +125,7 @@ pin_project! {
     pub struct SendWithFuture<R = NoRoutes>
     where
         R: Route<Request<reqwest::Body>>,
+        R: Clone,
     {
         #[pin]
         state: State<R>,
@@ -136,6 +137,7 @@ pin_project! {
     enum State<R>
     where
         R: Route<Request<reqwest::Body>>,
+        R: Clone,
     {
         /// The builder's own error.
         Invalid { error: Option<reqwest::Error> },
@@ -147,7 +149,7 @@ pin_project! {
     }
 }
 
-impl<R: Route<Request<reqwest::Body>>> fmt::Debug for SendWithFuture<R> {
+impl<R: Route<Request<reqwest::Body>> + Clone> fmt::Debug for SendWithFuture<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendWithFuture").finish_non_exhaustive()
     }
@@ -155,7 +157,7 @@ impl<R: Route<Request<reqwest::Body>>> fmt::Debug for SendWithFuture<R> {
 
 const POLLED_AGAIN: &str = "polled after completion";
 
-impl<R: Route<Request<reqwest::Body>>> Future for SendWithFuture<R> {
+impl<R: Route<Request<reqwest::Body>> + Clone> Future for SendWithFuture<R> {
     type Output = Result<reqwest::Response, ClientError<reqwest::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -147,7 +147,7 @@ impl<S, M, C, A> Admit<S, M, C, A> {
 
 impl<S, M, C, A, Req> Service<Req> for Admit<S, M, C, A>
 where
-    S: Service<Req>,
+    S: Service<Req> + Clone,
     M: OnRefused<S::Response, S::Error> + Clone,
     C: ReadCriticality<Req>,
     A: PickAdmission<Req>,
@@ -183,6 +183,8 @@ where
         if let Err(refused) = admitted {
             handle.stop(StopReason::Admission);
             self.report_refused(&mut request);
+            // The service that got ready may hold a permit or a connection for this call.
+            self.inner = self.inner.clone();
             return AdmitFuture::refused(refused, self.on_refused.clone());
         }
         let counted = Counted {
