@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use reattempt::machine::{Due, FailedAttempt, HedgeAction, HedgeMachine, Withdrawn};
+use reattempt::machine::{Due, FailedAttempt, HedgeAction, HedgeMachine, Planned, Withdrawn};
 use reattempt::test_util::Told;
 use reattempt::{AttemptKind, HedgePolicy, Idempotency, StopReason, Verdict};
 
@@ -12,7 +12,7 @@ use crate::simulation::{Flight, Simulation};
 
 enum Other<'a> {
     GettingReady {
-        kind: AttemptKind,
+        planned: Planned,
         // Known once readiness was requested.
         ready: Option<(u64, bool)>,
     },
@@ -124,24 +124,24 @@ impl<'a> Hedging<'a> {
                         continue;
                     }
                     // A service that will not be called need not become ready.
-                    Other::GettingReady { kind, .. } if self.machine.is_frozen() => {
-                        let kind = *kind;
+                    Other::GettingReady { planned, .. } if self.machine.is_frozen() => {
+                        let planned = *planned;
                         self.others.swap_remove(at);
-                        match self.ready(kind, false) {
+                        match self.ready(planned, false) {
                             Turn::Wait => continue,
                             turn => return turn,
                         }
                     }
-                    Other::GettingReady { kind, ready } => {
+                    Other::GettingReady { planned, ready } => {
                         if ready.is_none() {
                             *ready = self.call.readiness();
                         }
-                        match (*kind, *ready) {
+                        match (*planned, *ready) {
                             (_, None) => return Turn::LeftOut,
-                            (kind, Some((when, breaks))) if when <= now => {
+                            (planned, Some((when, breaks))) if when <= now => {
                                 progress = true;
                                 self.others.swap_remove(at);
-                                match self.ready(kind, breaks) {
+                                match self.ready(planned, breaks) {
                                     Turn::Wait => continue,
                                     turn => return turn,
                                 }
@@ -174,12 +174,15 @@ impl<'a> Hedging<'a> {
             }
         }
         self.moves.retain(|(at, _)| *at > self.call.now);
-        let mut planned = false;
-        while let Due::Plan(kind) = self.machine.due(now, &self.policy) {
-            self.others.push(Other::GettingReady { kind, ready: None });
-            planned = true;
+        let mut some = false;
+        while let Due::Plan(planned) = self.machine.due(now, &self.policy) {
+            self.others.push(Other::GettingReady {
+                planned,
+                ready: None,
+            });
+            some = true;
         }
-        planned
+        some
     }
 
     fn settle(&mut self, flight: &Flight<'_>) -> Option<Told> {
@@ -225,7 +228,8 @@ impl<'a> Hedging<'a> {
         }
     }
 
-    fn ready(&mut self, kind: AttemptKind, breaks: bool) -> Turn {
+    fn ready(&mut self, planned: Planned, breaks: bool) -> Turn {
+        let Planned { kind, after } = planned;
         let (now, deadline) = (self.call.instant(), self.call.deadline());
         let permitted = if breaks {
             Err(StopReason::Fatal)
@@ -234,7 +238,7 @@ impl<'a> Hedging<'a> {
         };
         let asks = kind == AttemptKind::Hedge;
         let stopped = match permitted {
-            Ok(()) if !asks || self.call.allows(None) => {
+            Ok(()) if !asks || self.call.allows(after.as_ref()) => {
                 let number = self.machine.sent(kind);
                 return match self.call.send(number, kind) {
                     Some(flight) => {

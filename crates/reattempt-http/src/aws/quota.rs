@@ -9,8 +9,9 @@ use super::AwsVersion;
 
 /// The retry quota of the standard mode: put it in a `ThrottleLayer`, or name it in a policy.
 ///
-/// Failures themselves cost nothing, only the retries after them. A hedge costs as much as a retry,
-/// and returns one token when its call succeeds, like any call.
+/// Failures themselves cost nothing, only the retries after them. A hedge costs as much as a retry
+/// (by the failure that caused it, if one did), and returns one token when its call succeeds, like
+/// any call.
 #[derive(Debug)]
 pub struct AwsQuota {
     version: AwsVersion,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use reattempt::driver::HedgeDriver;
-use reattempt::machine::{Due, Resume};
-use reattempt::{AttemptKind, HedgePolicy, StopReason};
+use reattempt::machine::{Due, Planned, Resume};
+use reattempt::{HedgePolicy, StopReason};
 
 use super::facts::{deadline, says_refused};
 use super::follow::{Follower, Progress, RouteWay};
@@ -40,8 +40,10 @@ impl Follower<'_> {
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
                 match due(driver, now, policy, own) {
                     Err(tested) => Err(tested),
-                    Ok(kind) if kind != entry.kind => Err(format!("{} is due", kind.name())),
-                    Ok(kind) => match driver.permit(now, kind, deadline, throttle) {
+                    Ok(planned) if planned.kind != entry.kind => {
+                        Err(format!("{} is due", planned.kind.name()))
+                    }
+                    Ok(planned) => match driver.permit(now, planned, deadline, throttle) {
                         Ok(_) => Ok(()),
                         Err(refused) => Err(says_refused(Some(refused.stopped))),
                     },
@@ -66,14 +68,14 @@ impl Follower<'_> {
                     // What is planned while an attempt at the same instant ends the plan.
                     Err(_) if driver.machine.is_frozen() => Ok(()),
                     Err(tested) => Err(tested),
-                    Ok(kind) => {
+                    Ok(planned) => {
                         let refused = match stopped {
                             // The transport's and the request's doing.
                             Some(by @ (StopReason::NotReplayable | StopReason::Fatal)) => {
                                 Some(driver.withdrawn(by, deadline).stopped)
                             }
                             _ => {
-                                let permit = driver.permit(now, kind, deadline, throttle);
+                                let permit = driver.permit(now, planned, deadline, throttle);
                                 permit.err().map(|refused| refused.stopped)
                             }
                         };
@@ -97,7 +99,7 @@ fn due(
     now: std::time::Instant,
     policy: &HedgePolicy,
     own: bool,
-) -> Result<AttemptKind, String> {
+) -> Result<Planned, String> {
     let Some(at) = driver.machine.wake() else {
         return Err("no hedge is planned".to_owned());
     };
@@ -108,7 +110,7 @@ fn due(
         return Err(format!("a hedge follows {:?} earlier", now - at));
     }
     match driver.machine.due(now, policy) {
-        Due::Plan(kind) => Ok(kind),
+        Due::Plan(planned) => Ok(planned),
         Due::HeldBack { .. } => Err("the hedge delay holds it back".to_owned()),
         Due::Nothing => Err("no hedge is due".to_owned()),
     }

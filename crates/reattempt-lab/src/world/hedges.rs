@@ -40,7 +40,7 @@ impl World<'_> {
             let mut held_back = false;
             while hedging.driver.machine.wake().is_some_and(|at| at <= now) {
                 match hedging.driver.machine.due(now, policy) {
-                    Due::Plan(kind) => due.push(kind),
+                    Due::Plan(planned) => due.push(planned),
                     Due::HeldBack { first } => held_back |= first,
                     Due::Nothing => break,
                 }
@@ -51,7 +51,7 @@ impl World<'_> {
             if due.is_empty() {
                 return self.plan_wake(id);
             }
-            for kind in due {
+            for planned in due {
                 let Some((call, _, own)) = split(&mut self.calls, &self.tiers, id) else {
                     return;
                 };
@@ -59,8 +59,8 @@ impl World<'_> {
                 let Progress::Hedge(hedging) = &mut call.progress else {
                     return;
                 };
-                let Err(refused) = hedging.driver.permit(now, kind, deadline, throttle) else {
-                    self.send(id, kind);
+                let Err(refused) = hedging.driver.permit(now, planned, deadline, throttle) else {
+                    self.send(id, planned.kind);
                     continue;
                 };
                 let throttled = refused.stopped == StopReason::Throttled;

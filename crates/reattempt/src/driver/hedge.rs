@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::count;
-use crate::machine::{FailedAttempt, HedgeAction, HedgeMachine, Withdrawn};
+use crate::machine::{FailedAttempt, HedgeAction, HedgeMachine, Planned, Withdrawn};
 use crate::policy::HedgePolicy;
 use crate::{AttemptKind, CallDeadline, Idempotency, RetryThrottle, StopReason};
 
@@ -54,14 +54,16 @@ impl HedgeDriver {
     pub fn permit(
         &mut self,
         now: Instant,
-        kind: AttemptKind,
+        planned: Planned,
         deadline: Option<CallDeadline>,
         throttle: Option<&dyn RetryThrottle>,
     ) -> Result<u32, Refused> {
+        let Planned { kind, after } = planned;
+        let after = after.as_ref();
         let asked = throttle.filter(|_| kind == AttemptKind::Hedge);
         let mut permitted = self.machine.permit(now, deadline);
         if permitted.is_ok()
-            && asked.is_some_and(|asked| !(asked.allows(None) && asked.spend(None)))
+            && asked.is_some_and(|asked| !(asked.allows(after) && asked.spend(after)))
         {
             permitted = Err(StopReason::Throttled);
         }

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
 use crate::driver::HedgeDriver;
-use crate::{AttemptKind, CallContext, CallDeadline, HedgePolicy, Idempotency};
+use crate::machine::Planned;
+use crate::{CallContext, CallDeadline, HedgePolicy, Idempotency};
 use tower_service::Service;
 
 use super::Config;
@@ -76,7 +77,7 @@ pub(super) struct Call<'a, S: Service<Req>, C, Req> {
 pub(super) enum Other<S: Service<Req>, Req> {
     Readying {
         service: S,
-        kind: AttemptKind,
+        planned: Planned,
     },
     Flight {
         future: Pin<Box<S::Future>>,

@@ -45,7 +45,7 @@ where
                 }
             }
         }
-        let mut planned = false;
+        let mut some = false;
         while let Some(at) = hedging.driver.machine.wake() {
             let now = clock::now();
             if at > now && !hedging.poll_sleep(at, self.owner, cx) {
@@ -55,12 +55,12 @@ where
             let view = HedgeView::new(now.max(at)).of(context);
             let due = hedging.driver.machine.due(view, self.policy);
             match (due, &mut *self.source) {
-                (Due::Plan(kind), Source::Template { service, .. }) => {
+                (Due::Plan(planned), Source::Template { service, .. }) => {
                     hedging.others.push(Other::Readying {
                         service: service.clone(),
-                        kind,
+                        planned,
                     });
-                    planned = true;
+                    some = true;
                 }
                 // The request moved with the first attempt, because it could not be copied. That is
                 // recorded when the first hedge is missed.
@@ -79,7 +79,7 @@ where
                 (Due::Nothing, _) => break,
             }
         }
-        planned
+        some
     }
 }
 
@@ -100,14 +100,19 @@ where
             return ControlFlow::Continue(());
         };
         let (hedging, source, config) = (call.hedging, call.source, call.config);
-        let Other::Readying { mut service, kind } = hedging.others.swap_remove(at) else {
+        let Other::Readying {
+            mut service,
+            planned,
+        } = hedging.others.swap_remove(at)
+        else {
             return ControlFlow::Continue(());
         };
+        let kind = planned.kind;
         let number = hedging.driver.machine.next_number();
         let next = NextAttempt {
             number,
             kind,
-            after: None,
+            after: planned.after.as_ref(),
         };
         let copy = match (&ready, &*source) {
             (Ok(()), Source::Template { request, .. }) if request.can_replay(&next) => {
@@ -123,7 +128,7 @@ where
         let (now, deadline) = (clock::now(), context.deadline());
         let (refused, error) = match (ready, copy) {
             (Ok(()), Some(mut request)) => {
-                match driver.permit(now, kind, deadline, effects.throttle()) {
+                match driver.permit(now, planned, deadline, effects.throttle()) {
                     Ok(number) => {
                         let mut context = context.clone();
                         context.start_attempt(number, kind);

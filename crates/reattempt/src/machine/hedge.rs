@@ -7,8 +7,17 @@ use std::time::Instant;
 
 use super::transparent::TransparentRetries;
 use crate::policy::HedgePolicy;
-use crate::{AttemptKind, CallDeadline, Idempotency, StopReason};
+use crate::{AttemptKind, CallDeadline, Failure, Idempotency, StopReason};
 use plan::{Next, Replacement};
+
+/// An attempt to be sent once a service is ready for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Why it is sent.
+    pub kind: AttemptKind,
+    /// The failure that caused it; `None` for a hedge after its delay.
+    pub after: Option<Failure>,
+}
 
 /// What is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +25,7 @@ pub enum Due {
     /// Nothing before [`HedgeMachine::wake`].
     Nothing,
     /// Get a service ready for one more attempt, then ask [`HedgeMachine::permit`].
-    Plan(AttemptKind),
+    Plan(Planned),
     /// The hedge delay held back a hedge: until [`HedgeMachine::wake`], if that is set. The first
     /// such hedge of a call counts as refused ([`StopReason::Throttled`]), as by a budget.
     HeldBack {

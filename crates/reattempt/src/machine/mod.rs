@@ -15,5 +15,5 @@ mod transparent;
 
 pub use deferred::Asked;
 pub use failed_attempt::{Facts, FailedAttempt};
-pub use hedge::{Due, HedgeAction, HedgeMachine, Withdrawn};
+pub use hedge::{Due, HedgeAction, HedgeMachine, Planned, Withdrawn};
 pub use retry::{Action, Keep, Resume, RetryMachine, Wait};

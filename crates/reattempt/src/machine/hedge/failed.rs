@@ -57,8 +57,8 @@ impl HedgeMachine {
             self.freeze(StopReason::NotIdempotent);
         } else {
             let (delay, by) = match asked {
-                Some(delay) => (delay, Planner::Pushback),
-                None => (Duration::ZERO, Planner::Failure),
+                Some(delay) => (delay, Planner::Pushback(failed.failure)),
+                None => (Duration::ZERO, Planner::Failure(failed.failure)),
             };
             self.next = None;
             if self.has_another() {

@@ -3,16 +3,16 @@
 use std::time::{Duration, Instant};
 
 use super::super::failed_attempt::{FailedAttempt, MOST_NUDGED};
-use super::{Due, HedgeMachine};
-use crate::AttemptKind;
+use super::{Due, HedgeMachine, Planned};
 use crate::call_deadline::later;
 use crate::policy::{HedgeAdmission, HedgePolicy, HedgeView};
+use crate::{AttemptKind, Failure};
 
 /// A retry of an attempt whose failure does not count (transparent or always-retry).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replacement {
     at: Instant,
-    kind: AttemptKind,
+    planned: Planned,
     /// The attempt that failed.
     of: u32,
     /// A newer configuration may bring it forward.
@@ -30,10 +30,19 @@ pub(super) struct Next {
 pub(super) enum Planner {
     /// The hedge delay, which is asked again when it is due.
     Delay,
-    /// A failure.
-    Failure,
-    /// A server (A6, Pushback): only another failure's pushback replaces it.
-    Pushback,
+    /// This failure.
+    Failure(Failure),
+    /// A server, by this failure (A6, Pushback): only another failure's pushback replaces it.
+    Pushback(Failure),
+}
+
+impl Planner {
+    const fn failure(self) -> Option<Failure> {
+        match self {
+            Self::Delay => None,
+            Self::Failure(failure) | Self::Pushback(failure) => Some(failure),
+        }
+    }
 }
 
 impl HedgeMachine {
@@ -104,12 +113,17 @@ impl HedgeMachine {
             let again = failed.facts.kind == kind && kind == AttemptKind::Transparent;
             self.replacements.push(Replacement {
                 at,
-                kind,
+                planned: Planned {
+                    kind,
+                    after: Some(failed.failure),
+                },
                 of: failed.facts.attempt,
                 nudge: failed.may_nudge(delay) && self.forced < MOST_NUDGED,
             });
-            let stays = |next: &Next| again || next.by == Planner::Pushback || next.at <= at;
-            self.next = self.next.filter(stays);
+            let asked = |next: &Next| matches!(next.by, Planner::Pushback(_));
+            self.next = self
+                .next
+                .filter(|next| again || asked(next) || next.at <= at);
         }
     }
 
@@ -148,13 +162,13 @@ impl HedgeMachine {
         let now = on.now;
         let due = |replacement: &Replacement| replacement.at <= now;
         if let Some(at) = self.replacements.iter().position(due) {
-            let kind = self.replacements.remove(at).kind;
+            let planned = self.replacements.remove(at).planned;
             self.readying += 1;
             // A hedge that another failure asked for meanwhile keeps its time.
             if self.next.is_none() {
                 self.plan_beside(on, policy);
             }
-            return Due::Plan(kind);
+            return Due::Plan(planned);
         }
         if let Some(next) = self.next.filter(|next| next.at <= now) {
             // Beside nothing in flight it is no hedge, and there is a failure to go on from.
@@ -178,7 +192,10 @@ impl HedgeMachine {
             self.used += 1;
             self.readying += 1;
             self.plan_beside(on, policy);
-            return Due::Plan(AttemptKind::Hedge);
+            return Due::Plan(Planned {
+                kind: AttemptKind::Hedge,
+                after: next.by.failure(),
+            });
         }
         Due::Nothing
     }

@@ -11,9 +11,10 @@ use crate::driver::{HedgeDriver, RetryDriver};
 use crate::effects::Effects;
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::machine::{
-    Action, Due, Facts, FailedAttempt, HedgeAction, HedgeMachine, Keep, Resume, Withdrawn,
+    Action, Due, Facts, FailedAttempt, HedgeAction, HedgeMachine, Keep, Planned, Resume, Withdrawn,
 };
 use crate::policy::strategy::NeverRetry;
+use crate::policy::throttle::{Governor, Settled};
 use crate::{
     AttemptKind, AttemptOutcome, AttemptReport, CallContext, CallDeadline, Failure, HedgePolicy,
     Idempotency, RetryStrategy, RetryThrottle, ServerPushback, Stage, StopReason, Transparent,
@@ -67,6 +68,10 @@ fn one_fails(
 
 fn hedging(policy: &HedgePolicy) -> HedgeDriver {
     HedgeDriver::new(policy, Idempotency::Idempotent)
+}
+
+fn planned(kind: AttemptKind, after: Option<Failure>) -> Due {
+    Due::Plan(Planned { kind, after })
 }
 
 fn failure() -> Failure {
@@ -137,13 +142,14 @@ fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
             ..none()
         };
         one_fails(&mut machine, start(), found, &verdict, &policy, &env);
-        let planned = machine.machine.wake();
+        let wake = machine.machine.wake();
         machine.machine.pending(start(), &policy);
-        assert_eq!(planned, next.map(|after| start() + ms(after)));
-        assert_eq!(machine.machine.wake(), planned);
+        assert_eq!(wake, next.map(|after| start() + ms(after)));
+        assert_eq!(machine.machine.wake(), wake);
         if unseen == Transparent::Once {
-            let mend = machine.machine.due(start(), &policy);
-            assert_eq!(mend, Due::Plan(AttemptKind::Transparent));
+            let due = machine.machine.due(start(), &policy);
+            let after = verdict.failure().copied();
+            assert_eq!(due, planned(AttemptKind::Transparent, after));
             assert_eq!(machine.machine.wake(), Some(start() + ms(200)));
         }
     }
@@ -157,10 +163,8 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     let env = effects(&context);
     machine.machine.pending(start(), &policy);
     let first = start() + ms(200);
-    assert_eq!(
-        machine.machine.due(first, &policy),
-        Due::Plan(AttemptKind::Hedge)
-    );
+    let due = machine.machine.due(first, &policy);
+    assert_eq!(due, planned(AttemptKind::Hedge, None));
     let refused = machine.withdrawn(StopReason::Fatal, None);
     env.refused(refused);
     assert_eq!(refused.then, Withdrawn::OthersGoOn);
@@ -174,10 +178,8 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
         &env,
     );
     assert_eq!(action, HedgeAction::Go);
-    assert_eq!(
-        machine.machine.due(first, &policy),
-        Due::Plan(AttemptKind::Hedge)
-    );
+    let due = machine.machine.due(first, &policy);
+    assert_eq!(due, planned(AttemptKind::Hedge, Some(failure())));
     let refused = machine.withdrawn(StopReason::Fatal, None);
     env.refused(refused);
     let over = Withdrawn::Over {
@@ -193,6 +195,27 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     );
 }
 
+/// As a retry does: a lone failure is followed by one attempt at any level.
+#[test]
+fn a_hedge_is_asked_for_with_the_failure_that_caused_it() {
+    let policy = HedgePolicy::new(2, ms(200));
+    let busy = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
+    let governor = Governor::new(20, 700).unwrap();
+    (0..5).for_each(|_| governor.settled(Settled::Failure(&busy)));
+    let follows = || {
+        let mut driver = hedging(&policy);
+        let facts = Facts::new(start(), 1, AttemptKind::Initial);
+        let mut failed = FailedAttempt::new(&facts, &Verdict::Retry(busy)).unwrap();
+        driver.failed(&mut failed, &policy, Some(&governor));
+        let Due::Plan(hedge) = driver.machine.due(start(), &policy) else {
+            panic!("a hedge follows")
+        };
+        driver.permit(start(), hedge, None, Some(&governor)).is_ok()
+    };
+    assert!(follows());
+    assert!(!follows(), "the second failure is not alone");
+}
+
 /// R21 R51: it is pending, so it has no failure.
 #[test]
 fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
@@ -200,11 +223,10 @@ fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
     let (context, mut machine) = (first_attempt(), hedging(&policy));
     machine.machine.pending(start(), &policy);
     let hedge = start() + ms(200);
-    assert_eq!(
-        machine.machine.due(hedge, &policy),
-        Due::Plan(AttemptKind::Hedge)
-    );
-    let sent = machine.permit(hedge, AttemptKind::Hedge, None, None);
+    let Due::Plan(planned) = machine.machine.due(hedge, &policy) else {
+        panic!("a hedge is due")
+    };
+    let sent = machine.permit(hedge, planned, None, None);
     assert_eq!(sent, Ok(2));
     let mut second = context.clone();
     second.start_attempt(2, AttemptKind::Hedge);
@@ -515,11 +537,10 @@ fn a_hedged_call_is_nudged_at_most_sixteen_times() {
         one_fails(&mut machine, start(), coming, &verdict, &policy, &env);
         nudged += u32::from(machine.machine.may_nudge(number));
         let at = machine.machine.wake().expect("a retry is planned");
-        assert_eq!(
-            machine.machine.due(at, &policy),
-            Due::Plan(AttemptKind::Retry)
-        );
-        let permit = machine.permit(at, AttemptKind::Retry, None, None);
+        let Due::Plan(planned) = machine.machine.due(at, &policy) else {
+            panic!("a retry is due")
+        };
+        let permit = machine.permit(at, planned, None, None);
         assert_eq!(permit, Ok(number + 1));
         context.start_attempt(number + 1, AttemptKind::Retry);
     }

@@ -32,14 +32,14 @@ use word::{BALANCES, MILLI, Word};
 ///   reached the server. It is a measure of the server: at a ratio of 0.7 it rises while less than
 ///   about a third of the attempts fail in a transient way, or an eighth by an overload.
 /// - The **budget**, of at most `burst`. Each further attempt pays the price of the failure that it
-///   follows, but at least one token; a hedge pays one.
+///   follows, but at least one token; a hedge after its delay pays one.
 ///
 /// A further attempt is allowed while the level is above half and the budget can pay. A **lone
 /// failure**, a first attempt that fails when for half a second no other did, feeds the budget too
-/// and allows one retry at any level, for one token. So with a ratio of at least 500 (a half) a
-/// client with one call a second is never refused twice in a row, and never locked out for longer
-/// than that second. There are at most two lone failures a second: a client with many calls has
-/// almost none, and for it an outage means one attempt a call.
+/// and allows one retry (or hedge) that follows a failure at any level, for one token. So with a
+/// ratio of at least 500 (a half) a client with one call a second is never refused twice in a row,
+/// and never locked out for longer than that second. There are at most two lone failures a second:
+/// a client with many calls has almost none, and for it an outage means one attempt a call.
 ///
 /// In every window, whatever fails, in which order, and whatever callers cancel: further attempts ≤
 /// `ratio` × first attempts + `burst`. For every further attempt pays a token or more of the
@@ -132,7 +132,7 @@ impl Governor {
         Word::checked(burst, ratio).map(Self::of)
     }
 
-    /// Reads the time from this clock, for simulators.
+    /// Reads the time from this clock, for simulators. To be set before the first call.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.ticks = Ticks::by(clock);

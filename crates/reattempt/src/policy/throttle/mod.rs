@@ -41,8 +41,8 @@ pub trait RetryThrottle: Debug + Send + Sync {
     ///
     /// Called for a retry right after its failure was counted, before any delay and before the
     /// request is copied (A6, Throttling Retry Attempts and Hedged RPCs); for a hedge when it is
-    /// due. A refusal is final for that attempt. `failure` is the one that a retry follows, for
-    /// throttles whose price depends on it; a hedge has none.
+    /// due. A refusal is final for that attempt. `failure` is the one that the attempt follows, for
+    /// throttles whose price depends on it; a hedge that is sent after its delay has none.
     fn allows(&self, failure: Option<&Failure>) -> bool;
 
     /// Pays for one more attempt, which [`allows`](Self::allows) permitted; `false` refuses it

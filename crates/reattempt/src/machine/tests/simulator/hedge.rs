@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Call, End, FAR_TOO_MANY, Story, send, start};
 use crate::driver::HedgeDriver;
 use crate::machine::tests::script::{Line, find};
-use crate::machine::{Due, FailedAttempt, HedgeAction, Withdrawn};
+use crate::machine::{Due, FailedAttempt, HedgeAction, Planned, Withdrawn};
 use crate::{AttemptKind, CallContext, HedgePolicy, StopReason, Verdict};
 
 struct Flight {
@@ -22,7 +22,7 @@ pub(super) struct HedgedCall<'a> {
     now: Instant,
     flights: Vec<Flight>,
     /// Planned attempts and the instants at which their services are ready.
-    readying: Vec<(Instant, AttemptKind)>,
+    readying: Vec<(Instant, Planned)>,
     /// When a newer configuration that moved the key is available, and the failed attempt that
     /// requested it.
     moves: Vec<(Instant, CallContext)>,
@@ -102,10 +102,10 @@ impl<'a> HedgedCall<'a> {
     }
 
     fn plan(&mut self, policy: &HedgePolicy, script: &[Line]) {
-        while let Due::Plan(kind) = self.driver.machine.due(self.now, policy) {
+        while let Due::Plan(planned) = self.driver.machine.due(self.now, policy) {
             let number = self.driver.machine.next_number() + self.readying.len() as u32;
             let ready = self.now + find(script, number).ready_after;
-            self.readying.push((ready, kind));
+            self.readying.push((ready, planned));
         }
     }
 
@@ -161,16 +161,17 @@ impl<'a> HedgedCall<'a> {
             .iter()
             .position(|(at, _)| *at <= now || self.driver.machine.is_frozen())
         {
-            let (_, kind) = self.readying.remove(at);
+            let (_, planned) = self.readying.remove(at);
             let effects = self.call.effects(&self.context);
             let deadline = self.context.deadline();
             let permit = if self.call.replayable {
-                self.driver.permit(now, kind, deadline, effects.throttle())
+                self.driver
+                    .permit(now, planned, deadline, effects.throttle())
             } else {
                 Err(self.driver.withdrawn(StopReason::NotReplayable, deadline))
             };
             match permit {
-                Ok(number) => self.send(number, kind, script),
+                Ok(number) => self.send(number, planned.kind, script),
                 Err(refused) => {
                     effects.refused(refused);
                     match refused.then {
