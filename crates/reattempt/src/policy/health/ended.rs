@@ -47,8 +47,11 @@ impl Pool {
     #[inline]
     pub(super) fn answered(&self, member: &Member, took: u64) {
         member.over();
-        if !member.took(took) {
-            self.first_answer(took);
+        member.took(took);
+        let usual = &self.common.usual;
+        if usual.load(Relaxed) == 0 {
+            // The first answer of all.
+            usual.store(took.max(1), Relaxed);
         }
     }
 
@@ -60,17 +63,6 @@ impl Pool {
             member.hold(now.saturating_add(hold));
             self.common.plain_until.store(0, Relaxed);
         }
-    }
-
-    /// The first answer of a backend: those that have not answered are assumed to be like it, and
-    /// not faster than all others.
-    #[cold]
-    fn first_answer(&self, took: u64) {
-        let _ = self
-            .common
-            .usual
-            .compare_exchange(0, took.max(1), Relaxed, Relaxed);
-        self.members.iter().for_each(|member| member.assume(took));
     }
 
     #[cold]

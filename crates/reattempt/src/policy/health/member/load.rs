@@ -26,10 +26,12 @@ impl Load {
     }
 
     /// Waits that differ by less than a factor of two count as equal, because they would say more
-    /// of chance than of the backends.
+    /// of chance than of the backends. So do waits of which one is not known: a backend that never
+    /// answers would be the fastest.
     #[inline]
     pub(in crate::policy::health) const fn is_less_than(self, other: Self) -> bool {
-        if self.wait > 2 * other.wait || other.wait > 2 * self.wait {
+        let differ = self.wait > 2 * other.wait || other.wait > 2 * self.wait;
+        if differ && self.wait > UNKNOWN && other.wait > UNKNOWN {
             (self.queue + 1).saturating_mul(self.wait)
                 < (other.queue + 1).saturating_mul(other.wait)
         } else {
@@ -77,9 +79,9 @@ impl Member {
         }
     }
 
-    /// An answer took this long. False if it is the first that is known of this backend.
+    /// An answer took this long.
     #[inline]
-    pub(in crate::policy::health) fn took(&self, nanos: u64) -> bool {
+    pub(in crate::policy::health) fn took(&self, nanos: u64) {
         let nanos = nanos.clamp(UNKNOWN + 1, LONGEST);
         let old = self.latency.load(Relaxed);
         let new = if old == UNKNOWN {
@@ -92,7 +94,6 @@ impl Member {
         if self.answered.load(Relaxed) == 0 {
             self.answered.store(1, Relaxed);
         }
-        old != UNKNOWN
     }
 
     /// An attempt without an answer lasted this long: it can only raise the estimate.
@@ -102,16 +103,6 @@ impl Member {
         if nanos > old {
             self.latency.store(old + (nanos - old) / 4, Relaxed);
         }
-    }
-
-    /// What others take is assumed of it until it answers.
-    pub(in crate::policy::health) fn assume(&self, nanos: u64) {
-        let _ = self.latency.compare_exchange(
-            UNKNOWN,
-            nanos.clamp(UNKNOWN + 1, LONGEST),
-            Relaxed,
-            Relaxed,
-        );
     }
 
     /// An estimate that nothing renews goes half the way to the usual one, `ticks` times, so that

@@ -70,6 +70,46 @@ fn a_backend_that_has_not_answered_is_not_the_fastest() {
 }
 
 #[test]
+fn a_failure_before_the_first_answer_makes_no_other_the_fastest() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 2);
+    let fails = lab.send_to(0);
+    lab.pass(MS);
+    lab.pool.ended(fails, lab.now, Outcome::Failure, None);
+    let mut sent = Vec::new();
+    for _ in 0..100 {
+        let one = lab.send();
+        lab.pass(MS);
+        if one.at() == 1 {
+            sent.push(one);
+        } else {
+            lab.pool.ended(one, lab.now, Outcome::Success, None);
+        }
+    }
+    assert!(sent.len() <= 2, "{} attempts hang", sent.len());
+}
+
+#[test]
+fn one_that_joins_before_the_first_answer_is_not_the_fastest() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 1);
+    let first = lab.send();
+    let newer = lab.pool.changed(&[Some(0), None], lab.now);
+    let old = std::mem::replace(&mut lab.pool, newer);
+    lab.pass(MS);
+    old.ended(first, lab.now, Outcome::Success, None);
+    let mut sent = Vec::new();
+    for _ in 0..1000 {
+        let one = lab.send();
+        lab.pass(100 * MS);
+        if one.at() == 1 {
+            sent.push(one);
+        } else {
+            lab.pool.ended(one, lab.now, Outcome::Success, None);
+        }
+    }
+    assert!(sent.len() <= 2, "{} attempts hang", sent.len());
+}
+
+#[test]
 fn further_attempts_go_to_untried_ones_and_then_round_again() {
     let lab = Lab::new(HealthPolicy::standard(), 3);
     let mut tried = Vec::new();
