@@ -24,6 +24,13 @@ impl Trial {
         }
     }
 
+    /// Whether no other request became the trial meanwhile, because this one waited for too long,
+    /// and no hand opened the circuit.
+    pub(super) fn is_current(&self) -> bool {
+        let sent = self.sent.as_ref();
+        sent.is_some_and(|sent| self.breaker.is_trial(sent))
+    }
+
     /// Dropped from now on, it says nothing of the backend.
     pub(super) fn set_idle(&mut self) {
         self.is_idle = true;

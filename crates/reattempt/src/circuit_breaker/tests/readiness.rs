@@ -125,6 +125,22 @@ async fn opened_by_hand_a_waiting_trial_is_refused() {
     assert_eq!(breaker.state(clock::now()), CircuitState::HalfOpen);
 }
 
+/// It waited for the time of the opening, so that the next caller was the trial.
+#[tokio::test(start_paused = true)]
+async fn a_waiting_trial_is_refused_when_another_fails() {
+    let breaker = half_open().await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let mut service = layer(&breaker).layer(Slow(gate));
+    assert!(poll_once(&mut Box::pin(service.ready())).is_pending());
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let sent = breaker.admit(clock::now()).unwrap();
+    breaker.ended(sent, clock::now(), crate::health::Outcome::Failure);
+    let ready = poll_once(&mut Box::pin(service.ready())).map(|ready| ready.is_ok());
+    assert_eq!(ready, Poll::Ready(true), "it does not wait");
+    let refused = service.call(Call::new(())).await.unwrap_err().unwrap();
+    assert!(matches!(refused.state, CircuitState::Open(_)));
+}
+
 /// A task that waits until the service is ready, and then sends a call.
 fn waiting<S>(mut service: S) -> tokio::task::JoinHandle<Outcome>
 where

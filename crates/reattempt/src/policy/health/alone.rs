@@ -53,6 +53,12 @@ impl Pool {
         }
     }
 
+    /// Whether this is the trial in flight.
+    #[cfg(feature = "tokio")]
+    pub(super) fn is_trial(&self, sent: &Sent) -> bool {
+        sent.is_probe() && self.members[0].is_probed_since(sent.since)
+    }
+
     pub(super) fn is_ejected(&self) -> bool {
         self.members[0].is_ejected()
     }

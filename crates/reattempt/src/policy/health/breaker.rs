@@ -208,10 +208,10 @@ impl CircuitBreaker {
         }
     }
 
-    /// Whether it was opened by hand.
+    /// Whether this is the trial, and the circuit was not opened by hand.
     #[cfg(feature = "tokio")]
-    pub(crate) fn is_switched_off(&self) -> bool {
-        self.switch.load(Ordering::Relaxed) == OPEN
+    pub(crate) fn is_trial(&self, sent: &Sent) -> bool {
+        self.switch.load(Ordering::Relaxed) != OPEN && self.pool.is_trial(sent)
     }
 
     /// A caller that waits for the backend.
