@@ -110,7 +110,9 @@ where
         let Some(copy) = again(&self.template) else {
             return Poll::Ready(Ok(None));
         };
-        self.report(Stage::InFlight);
+        if let Some(reporter) = &self.reporter {
+            reporter.sent_again();
+        }
         Poll::Ready(Ok(Some(self.service.call(copy))))
     }
 

@@ -150,6 +150,14 @@ impl AttemptSlots {
         });
     }
 
+    /// Writes nothing if there is none.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn forget_pushback(&self, key: AttemptKey) {
+        if self.slot(key.slot).load(Ordering::Relaxed) & PUSHBACK != 0 {
+            self.change(key, |word| word & !(PUSHBACK | VALUE_MASK));
+        }
+    }
+
     pub(crate) fn pushback_unreadable(&self, key: AttemptKey) {
         self.change(key, |word| (word & !VALUE_MASK) | PUSHBACK);
     }
@@ -165,9 +173,9 @@ impl AttemptSlots {
         self.change(key, |word| (word & !flag.0) | bit);
     }
 
-    /// An earlier step of the attempt was refused, and this one is sent: what the refusal said of
-    /// the attempt no longer holds.
-    pub(crate) fn let_through(&self, key: AttemptKey) {
+    /// An earlier step of the attempt was not sent, and this one is: what was reported of that one
+    /// no longer holds.
+    pub(crate) fn sent_again(&self, key: AttemptKey) {
         let refusal = Flag::CIRCUIT_OPEN.0 | Flag::OWN_ANSWER.0 | STAGE;
         self.change(key, |word| word & !refusal);
     }

@@ -136,7 +136,7 @@ impl<S, C, M, B> Circuit<S, C, M, B> {
     /// What a request of any kind would meet now.
     fn decide(&mut self, breaker: &Arc<CircuitBreaker>) {
         if let Permit::Trial(trial) = &mut self.permit {
-            if !breaker.is_switched_off() {
+            if trial.is_current() {
                 return;
             }
             trial.set_idle();
@@ -245,18 +245,17 @@ where
         if let Some(context) = context {
             context.sent_on();
             let reporter = context.reporter();
-            reporter.circuit_open(admitted.is_err());
+            let report = context.report();
             if admitted.is_err() {
                 // A layer between sends one attempt in several steps: an earlier one went out.
-                if context
-                    .report()
-                    .stage
-                    .is_some_and(|at| at > Stage::Dispatch)
-                {
+                if report.stage.is_some_and(|at| at > Stage::Dispatch) {
                     reporter.in_doubt();
                 }
+                reporter.circuit_open();
                 reporter.stage(Stage::Dispatch);
                 reporter.own_answer();
+            } else if report.circuit_open {
+                reporter.sent_again();
             }
         }
         match admitted {

@@ -52,6 +52,23 @@ async fn an_open_circuit_is_unavailable_and_nothing_is_sent() {
     );
 }
 
+/// R16: the tries before it were not sent either.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_and_is_refused_by_a_breaker_was_not_sent() {
+    let wire = Wire::new(&[Fault(TransportFault::ConnectFailed)]);
+    let layer = GrpcClientLayer::new(retrying(2, "14"))
+        .wait_for_ready(waiting())
+        .circuit_breaker(breaker());
+    let mut request = message(5);
+    request.extensions_mut().insert(WaitForReady(true));
+    let ended = outcome(layer.layer(wire.channel()), Instant::now(), request).await;
+    assert_eq!((ended.code, ended.ended_ms), (Code::Unavailable, 500));
+    assert_eq!(wire.server.times().len(), 5);
+    let failure = ended.records[0].failure.unwrap();
+    assert_eq!(failure.reason.name(), "CIRCUIT_BREAKER_OPEN");
+    assert_eq!((failure.stage, failure.safe), (Stage::Dispatch, true));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_backend_that_is_down_is_ejected() {
     let down = Wire::new(&[Status(Code::Unavailable)]);

@@ -391,6 +391,40 @@ async fn pushback_keeps_load_away() {
     assert_eq!(servers[0].got.load(Ordering::Relaxed), 1);
 }
 
+/// As a layer that follows redirects sends it.
+#[tokio::test(start_paused = true)]
+async fn what_one_step_asks_for_is_not_held_against_the_next() {
+    let (balanced, servers) = three();
+    let set_failing = |fails: bool| {
+        let all = servers.iter();
+        all.for_each(|server| server.fails.store(fails, Ordering::Relaxed));
+    };
+    let asks = |outcome: Result<&usize, &&'static str>| {
+        let delay = Duration::from_secs(20);
+        outcome.is_err().then_some(ServerPushback::After(delay))
+    };
+    let balanced = balanced.pushback(asks);
+    let steps = crate::PushbackLayer::new(asks).layer(balanced.clone());
+    let two_steps = tower::service_fn(|call: Call<()>| {
+        let mut steps = steps.clone();
+        async move {
+            set_failing(true);
+            let first = steps.ready().await?.call(call.clone()).await;
+            assert!(first.is_err());
+            set_failing(false);
+            steps.ready().await?.call(call).await
+        }
+    });
+    let service = retrying().layer(two_steps);
+    assert!(service.oneshot(Call::new(())).await.is_ok());
+    take_counts(&servers);
+    for _ in 0..100 {
+        assert!(send(&balanced).await.0.is_ok());
+    }
+    let used = take_counts(&servers).map(|got| got > 0);
+    assert_eq!(used.iter().filter(|used| **used).count(), 2, "{used:?}");
+}
+
 /// Its clone panics.
 struct Fragile;
 

@@ -86,7 +86,7 @@ proptest! {
                     if is_open {
                         slots.set(key, Flag::CIRCUIT_OPEN);
                     } else {
-                        slots.let_through(key);
+                        slots.sent_again(key);
                         (found.own_answer, found.stage) = (false, None);
                     }
                     found.circuit_open = is_open;

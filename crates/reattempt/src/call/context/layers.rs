@@ -97,11 +97,13 @@ impl CallContext {
     }
 
     /// For layers that learn from the end of a response: the attempt is sent. If a layer above has
-    /// sent it before, to follow a redirect for example, no caller gets that step's response.
+    /// sent it before, to follow a redirect for example, no caller gets that step's response, and
+    /// the pushback in it was not meant for this step.
     #[cfg(feature = "tokio")]
     #[inline]
     pub(crate) fn sent_on(&self) {
         if let Some(state) = self.shared() {
+            state.slots.forget_pushback(self.attempt.marks.key());
             state.sent_on(self.attempt());
         }
     }

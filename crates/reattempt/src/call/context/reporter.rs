@@ -98,26 +98,23 @@ impl AttemptReporter {
         self.with(|state, key| state.slots.set(key, Flag::IN_DOUBT));
     }
 
-    /// Whether a circuit breaker refused the attempt, which was never sent then: whatever the
-    /// classifier says, its reason is [`CIRCUIT_BREAKER_OPEN`](crate::reason::CIRCUIT_BREAKER_OPEN)
-    /// in the stage [`Stage::Dispatch`]. Any request moves on to a backend that the call has not
-    /// tried, uncounted; without one the call ends. If an earlier step of the attempt may have
-    /// reached a server, it is [in doubt](Self::in_doubt) and does not move on.
+    /// A circuit breaker refused the attempt, which was never sent then: whatever the classifier
+    /// says, its reason is [`CIRCUIT_BREAKER_OPEN`](crate::reason::CIRCUIT_BREAKER_OPEN) in the
+    /// stage [`Stage::Dispatch`]. Any request moves on to a backend that the call has not tried,
+    /// uncounted; without one the call ends. If an earlier step of the attempt may have reached a
+    /// server, it is [in doubt](Self::in_doubt) and does not move on.
+    pub fn circuit_open(&self) {
+        self.with(|state, key| state.slots.set(key, Flag::CIRCUIT_OPEN));
+    }
+
+    /// The attempt was certainly not sent, because a circuit breaker refused it or no connection
+    /// could be made, and is sent now: the [stage](Self::stage) and the refusal that were reported
+    /// no longer hold.
     ///
-    /// The last report counts: a layer that sends an attempt to another service after a breaker's
-    /// refusal reports `false` first, which also takes back the stage of the refusal. A breaker
-    /// around that other service does so by itself.
-    pub fn circuit_open(&self, is_open: bool) {
-        self.with(|state, key| {
-            // Most attempts are let through, and write nothing.
-            if state.slots.read(key).circuit_open != is_open {
-                if is_open {
-                    state.slots.set(key, Flag::CIRCUIT_OPEN);
-                } else {
-                    state.slots.let_through(key);
-                }
-            }
-        });
+    /// For layers that wait and send an attempt again, or send it to another service. A circuit
+    /// breaker around that other service takes back the refusal of an earlier one by itself.
+    pub fn sent_again(&self) {
+        self.with(|state, key| state.slots.sent_again(key));
     }
 
     /// A newer configuration was requested: `waiter` resolves when it is known whether it moved the
