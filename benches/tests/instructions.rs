@@ -96,7 +96,7 @@ const PUSHBACK_PINS: [(&str, u64); 4] = [
 const BALANCE_PINS: [(&str, u64); 6] = [
     ("instant", 64),
     ("pick", 118),
-    ("pick+end", 223),
+    ("pick+end", 229),
     ("round-robin", 62),
     ("backends", 499),
     ("backends-streams", 1367),

@@ -47,11 +47,8 @@ impl Pool {
     #[inline]
     pub(super) fn answered(&self, member: &Member, took: u64) {
         member.over();
-        member.took(took);
-        let usual = &self.common.usual;
-        if usual.load(Relaxed) == 0 {
-            // The first answer of all.
-            usual.store(took.max(1), Relaxed);
+        if !member.took(took) {
+            self.common.is_usual_at_first(took);
         }
     }
 
@@ -96,6 +93,14 @@ impl Pool {
 }
 
 impl Common {
+    /// The first answer of all is the usual one, until the next tick knows more.
+    #[cold]
+    fn is_usual_at_first(&self, took: u64) {
+        let _ = self
+            .usual
+            .compare_exchange(0, took.max(1), Relaxed, Relaxed);
+    }
+
     /// Whether it counts as a failure: a drop does if the silence before it was long.
     #[cold]
     pub(super) fn unsuccessful(

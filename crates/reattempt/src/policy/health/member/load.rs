@@ -79,9 +79,9 @@ impl Member {
         }
     }
 
-    /// An answer took this long.
+    /// An answer took this long. False if nothing was known of this backend.
     #[inline]
-    pub(in crate::policy::health) fn took(&self, nanos: u64) {
+    pub(in crate::policy::health) fn took(&self, nanos: u64) -> bool {
         let nanos = nanos.clamp(UNKNOWN + 1, LONGEST);
         let old = self.latency.load(Relaxed);
         let new = if old == UNKNOWN {
@@ -94,6 +94,7 @@ impl Member {
         if self.answered.load(Relaxed) == 0 {
             self.answered.store(1, Relaxed);
         }
+        old != UNKNOWN
     }
 
     /// An attempt without an answer lasted this long: it can only raise the estimate.
