@@ -24,9 +24,9 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
     }
 
     fn may_force(&self) -> bool {
-        // Only requests that hyper never sent and h2's refused streams are retried beyond the
-        // maximum.
-        cfg!(any(feature = "hyper", feature = "h2"))
+        // Requests that were never sent, refused streams, and refusals of a circuit breaker are
+        // retried beyond the maximum.
+        true
     }
 }
 

@@ -481,6 +481,37 @@ async fn a_body_that_is_never_pending_ends_at_the_deadline_too() {
     assert!(body.is_end_stream() && body.frame().await.is_none());
 }
 
+/// Drops what it gets from a server that sends faster than it is read, until its task has to yield.
+struct Filters;
+
+impl Body for Filters {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        while std::pin::pin!(tokio::task::coop::consume_budget())
+            .poll(cx)
+            .is_ready()
+        {}
+        Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_uses_up_its_tasks_budget_ends_at_the_deadline() {
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_millis(50)))
+        .layer(DeadlineBodyLayer::new())
+        .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(Filters)) });
+    let mut body = service.oneshot(Request::new(())).await.unwrap().into_body();
+    let reading = tokio::spawn(async move { body.frame().await.unwrap().is_err() });
+    let ended = tokio::time::timeout(Duration::from_secs(30), reading).await;
+    assert!(ended.expect("the deadline").unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_late_reader_still_gets_a_body_of_one_frame() {
     let service = ServiceBuilder::new()

@@ -154,12 +154,16 @@ impl AttemptHeadersLayer {
             (_, 1) => {
                 headers.remove(RETRY_REASON);
             }
-            (AttemptKind::Hedge, _) => set_retry_reason(headers, HEDGE),
-            _ => {
+            (kind, _) => {
                 let info = context.info();
                 let failed = info.records().rev().find_map(|record| record.failure);
                 let reason = failed.map(|failure| failure.reason.to_string());
-                set_retry_reason(headers, reason.as_deref().unwrap_or_default());
+                let unknown = if kind == AttemptKind::Hedge {
+                    HEDGE
+                } else {
+                    ""
+                };
+                set_retry_reason(headers, reason.as_deref().unwrap_or(unknown));
             }
         }
         let left = |deadline: CallDeadline| deadline.left(Instant::now().into_std());
@@ -177,22 +181,23 @@ impl AttemptHeadersLayer {
             let mut said = AmzSdkRequest::new();
             said.ttl = left.and_then(|left| (self.wall_clock)().checked_add(left));
             said.attempt = Some(attempt);
-            said.max = most(context).or(self.max_attempts);
+            said.max = most(context, self.max_attempts);
             said.write(headers);
         }
     }
 }
 
-/// The maximum of attempts of the call, if its own strategy or that of its route knows it.
-fn most(context: &CallContext) -> Option<u32> {
+/// The maximum of attempts of the call's own strategy or that of its route; `otherwise` if neither
+/// has one.
+fn most(context: &CallContext, otherwise: Option<u32>) -> Option<u32> {
     if let Some(strategy) = context.strategy() {
         return strategy.max_attempts();
     }
-    match context.policy()?.recovery() {
-        Recovery::Retry(strategy) => strategy.max_attempts(),
-        Recovery::Hedge(hedge) => Some(hedge.max_attempts()),
-        Recovery::None => Some(1),
-        Recovery::Default => None,
+    match context.policy().map(|policy| policy.recovery()) {
+        Some(Recovery::Retry(strategy)) => strategy.max_attempts(),
+        Some(Recovery::Hedge(hedge)) => Some(hedge.max_attempts()),
+        Some(Recovery::None) => Some(1),
+        Some(Recovery::Default) | None => otherwise,
     }
 }
 

@@ -116,7 +116,7 @@ pub struct ServerHop<S> {
 
 impl<S, B, C> Service<Request<B>> for ServerHop<S>
 where
-    S: Service<Request<B>, Response = Response<C>>,
+    S: Service<Request<B>, Response = Response<C>> + Clone,
     C: Default,
 {
     type Response = S::Response;
@@ -139,6 +139,8 @@ where
         let grpc = is_grpc(request.headers());
         let deadline = hop.deadline();
         let inner = if deadline.is_some_and(|at| at <= now) {
+            // The service that got ready may hold a permit for this request.
+            self.inner = self.inner.clone();
             None
         } else {
             if let Some(at) = deadline {

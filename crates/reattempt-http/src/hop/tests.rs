@@ -152,6 +152,12 @@ async fn a_hedge_says_that_it_is_one() {
     let (_, _, seen) = call(hedge, AttemptHeadersLayer::new(), get(), |_| status(200)).await;
     let said: Vec<_> = seen.iter().map(retry_reason).collect();
     assert_eq!(said, [None, Some("HEDGE")]);
+    // One that a failure brings forward says which.
+    let hedge = HedgeLayer::new(HttpClassifier::new(), HedgePolicy::new(2, ms(10_000)));
+    let fails_first = |n| status(if n == 1 { 503 } else { 200 });
+    let (_, _, seen) = call(hedge, AttemptHeadersLayer::new(), get(), fails_first).await;
+    let said: Vec<_> = seen.iter().map(retry_reason).collect();
+    assert_eq!(said, [None, Some("HTTP_SERVICE_UNAVAILABLE")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,6 +214,12 @@ async fn each_attempt_reports_the_time_left_and_the_maximum() {
     );
     let (_, _, seen) = call(retries(), headers, get(), |_| status(200)).await;
     assert_eq!(text(&seen[0], "amz-sdk-request"), Some("attempt=1; max=9"));
+    // The call's own strategy has no maximum.
+    let mut request = get();
+    let patient = reattempt::strategy::BestEffort::new();
+    request.context_mut().set_strategy(Arc::new(patient));
+    let (_, _, seen) = call(retries(), headers, request, |_| status(200)).await;
+    assert_eq!(text(&seen[0], "amz-sdk-request"), Some("attempt=1"));
     for (reserve, left) in [(ms(15), ms(35)), (ms(60), ms(1))] {
         let stack = ServiceBuilder::new()
             .layer(DeadlineLayer::new(ms(50)))
@@ -406,6 +418,19 @@ async fn a_request_whose_time_is_over_is_refused_unseen() {
     let request = with(&[("amz-sdk-request", "ttl=20260131T115955Z")]);
     let (_, calls) = serve(patient, request, |_| ready(status(200))).await;
     assert_eq!(calls, 1);
+}
+
+/// The service is kept, as a server keeps one for each connection.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_refused_gives_its_permit_back() {
+    let permits = tower::limit::GlobalConcurrencyLimitLayer::new(1);
+    let works = permits.layer(tower::service_fn(|_: Request<()>| ready(status(200))));
+    let mut kept = ServerHopLayer::new().layer(works.clone());
+    let late = with(&[("amz-sdk-request", "ttl=20000101T000000Z")]);
+    let answer = kept.ready().await.unwrap().call(late).await.unwrap();
+    assert_eq!(answer.status(), 504);
+    let other = tokio::time::timeout(ms(10), works.oneshot(get())).await;
+    assert_eq!(other.expect("the permit").unwrap().status(), 200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use http::HeaderMap;
@@ -149,7 +149,8 @@ where
             let sleep = this
                 .sleep
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-            ready!(sleep.as_mut().poll(cx));
+            // The inner body may use up the task's budget at every poll.
+            ready!(pin!(tokio::task::unconstrained(sleep.as_mut())).poll(cx));
         }
         let Some(armed) = this.armed else {
             return Poll::Pending;
