@@ -239,7 +239,7 @@ impl<'a> Hedging<'a> {
         let asks = kind == AttemptKind::Hedge;
         let stopped = match permitted {
             Ok(()) if !asks || self.call.allows(after.as_ref()) => {
-                let number = self.machine.sent(kind);
+                let number = self.machine.sent(planned);
                 return match self.call.send(number, kind) {
                     Some(flight) => {
                         self.others.push(Other::Flight(flight));

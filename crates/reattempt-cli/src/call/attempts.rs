@@ -225,8 +225,8 @@ pub(crate) fn stopped(info: &RetryInfo, ending: Ending) -> Option<&'static str> 
 
 /// Whether the circuit breaker refused the last attempt.
 fn is_refused(info: &RetryInfo) -> bool {
-    let last = info.records().next_back();
-    let failure = last.and_then(|record| record.failure);
+    // Behind it the losers of a hedge, which have none.
+    let failure = info.records().rev().find_map(|record| record.failure);
     failure.is_some_and(|failure| failure.reason == CIRCUIT_BREAKER_OPEN)
 }
 

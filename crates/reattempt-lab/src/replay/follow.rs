@@ -148,8 +148,14 @@ impl<'a> Follower<'a> {
             AttemptOutcome::Cancelled if entry.stopped.is_none() => Some(AttemptEnd::Lost),
             AttemptOutcome::Cancelled => Some(AttemptEnd::Dropped),
         };
-        if let Some(end) = end.filter(|_| policy.learns()) {
-            let (number, now) = (u32::from(entry.number), self.clock.now());
+        let number = u32::from(entry.number);
+        let progress = self.calls[call].as_ref().map(|call| &call.progress);
+        let teaches = match progress {
+            Some(Progress::Hedge(driver)) => driver.machine.teaches(number),
+            _ => number == 1 || entry.kind == AttemptKind::Hedge,
+        };
+        if let Some(end) = end.filter(|_| teaches && policy.learns()) {
+            let now = self.clock.now();
             let attempt = EndedAttempt::new(number, now, entry.took, end);
             policy.delay().ended(&attempt);
         }

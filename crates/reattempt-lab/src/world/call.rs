@@ -53,6 +53,16 @@ pub(super) enum Progress {
     Hedge(Box<Hedging>),
 }
 
+impl Progress {
+    /// Whether a hedge delay learns from this attempt.
+    pub(super) fn teaches(&self, attempt: u32) -> bool {
+        match self {
+            Self::Retry { .. } => true,
+            Self::Hedge(hedging) => hedging.driver.machine.teaches(attempt),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Failing {
     pub(super) driver: RetryDriver,

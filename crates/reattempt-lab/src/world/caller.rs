@@ -152,10 +152,10 @@ impl World<'_> {
         }
         let verdict = table.verdict(outcome);
         let took = std::time::Duration::from_nanos(self.now - sent);
-        let feed = |end| {
-            if let Way::Hedge(policy) = &own.way {
-                feed(policy, number, now, took, end);
-            }
+        let teaches = call.progress.teaches(number);
+        let feed = |end| match &own.way {
+            Way::Hedge(policy) if teaches => feed(policy, number, now, took, end),
+            _ => {}
         };
         let throttle = own.throttle.as_deref();
         if verdict.failure().is_none() {

@@ -70,6 +70,9 @@ impl World<'_> {
         if let (Some(Way::Hedge(policy)), Some(attempt)) =
             (own.map(|(_, own)| &own.way), self.attempts.get(flight))
         {
+            if !call.progress.teaches(attempt.number) {
+                return;
+            }
             let took = std::time::Duration::from_nanos(self.now - attempt.sent);
             feed(policy, attempt.number, self.instant(self.now), took, end);
         }

@@ -28,7 +28,8 @@ impl Fault {
     /// The same fault of a document that stands inside another one, at this path.
     #[must_use]
     pub fn below(mut self, path: &str) -> Self {
-        self.path.replace_range(..1, path);
+        let own = self.path.strip_prefix('$').unwrap_or(&self.path);
+        self.path = format!("{path}{own}");
         self
     }
 
@@ -107,7 +108,7 @@ impl List {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.listed.is_empty()
+        self.listed.is_empty() && self.unlisted == 0
     }
 
     pub(super) fn add(&mut self, fault: impl FnOnce() -> Fault) {

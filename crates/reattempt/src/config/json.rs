@@ -122,13 +122,13 @@ impl<'t> Json<'t> {
         Some(items.into_iter().map(|item| self.part(item)).collect())
     }
 
-    /// This member of an object, without a check of the others; `None` also if it is no object.
+    /// This member of an object, without a check of the others; the last one of several. `None`
+    /// also if it is no object.
     #[must_use]
     pub fn get(self, name: &str) -> Option<Self> {
-        let mut members = self.members()?.ok()?.into_iter();
-        members
-            .find(|(known, _)| known == name)
-            .map(|(_, json)| json)
+        let members = self.members()?.ok()?.into_iter().rev();
+        let mut named = members.filter(|(known, _)| known == name);
+        named.next().map(|(_, json)| json)
     }
 
     /// The members of an object in the order of the text, with duplicates; `None` if it is none.

@@ -27,7 +27,11 @@ impl Path<'_> {
         let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let cut = name.char_indices().nth(LONGEST_NAME);
         let shown = cut.map_or(name.to_owned(), |(at, _)| format!("{}…", &name[..at]));
-        if !form.of_server && (!plain || name.is_empty() || cut.is_some()) {
+        if form.of_server {
+            // It may stand in a log: no line of its own, and no terminal's commands.
+            let shown = shown.replace(char::is_control, "\u{fffd}");
+            format!("{parent}.{shown}")
+        } else if !plain || name.is_empty() || cut.is_some() {
             format!("{parent}[{shown:?}]")
         } else {
             format!("{parent}.{shown}")
@@ -113,10 +117,17 @@ impl<'a> Place<'a> {
 
     /// Records the faults of a document that stands at this position and was read by itself.
     pub fn include(&mut self, refused: &Faults) {
+        let form = self.found.form;
+        let (list, consequence) = match self.skipped {
+            Some(consequence) => (&mut self.found.warnings, consequence),
+            None => (&mut self.found.faults, ""),
+        };
         for fault in refused.faults() {
-            let form = self.found.form;
-            let below = || fault.clone().below(&self.path.write(&form));
-            self.found.faults.add(below);
+            list.add(|| {
+                let mut below = fault.clone().below(&self.path.write(&form));
+                below.what.push_str(consequence);
+                below
+            });
         }
     }
 

@@ -39,6 +39,44 @@ fn a_slip_of_case_is_told_beside_the_fault_it_makes() {
     );
 }
 
+#[test]
+fn without_room_for_faults_one_refuses_the_document_too() {
+    let form = Form {
+        most_faults: 0,
+        ..FORM
+    };
+    let read = form.read("{}", |place, _| {
+        place.wrong("is wrong");
+        Some(())
+    });
+    let faults = read.unwrap_err();
+    assert_eq!(faults.listed(), "$: has 1 more faults than are listed");
+}
+
+#[test]
+fn a_servers_names_are_shown_without_control_characters() {
+    let form = Form {
+        of_server: true,
+        ..FORM
+    };
+    let text = r#"{"a\n\u001b[2Jb": 0}"#;
+    let read = form.read(text, |place, json| {
+        let members = Members::any(place, json)?;
+        let (name, _) = members.iter().next()?;
+        place.field(name).refuse::<()>("is wrong")
+    });
+    let faults = read.unwrap_err();
+    assert_eq!(faults.faults()[0].path, "$.a\u{fffd}\u{fffd}[2Jb");
+}
+
+#[test]
+fn of_members_of_one_name_the_last_is_got() {
+    let read = FORM.read(r#"{"a": 1, "b": 2, "a": 3}"#, |_, json| {
+        json.get("a")?.as_number().map(str::to_owned)
+    });
+    assert_eq!(read.unwrap().0, "3");
+}
+
 /// Two bytes per fault: without a limit they took a hundred times the memory of the text.
 #[test]
 fn only_the_first_faults_are_listed_and_the_others_counted() {

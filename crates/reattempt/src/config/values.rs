@@ -11,7 +11,8 @@ pub fn wrong<T>(place: &mut Place<'_>, must: &str, got: Json<'_>) -> Option<T> {
     place.refuse(format!("must be {must}, got {}", got.describe()))
 }
 
-/// A whole number from `least` to `most`; a larger one is a fault.
+/// A whole number from `least` to `most`; a larger one is a fault, unless `most` is `u64::MAX`,
+/// which stands for all larger ones then.
 pub fn integer(
     place: &mut Place<'_>,
     json: Json<'_>,

@@ -68,7 +68,7 @@ impl HedgeDriver {
             permitted = Err(StopReason::Throttled);
         }
         match permitted {
-            Ok(()) => Ok(self.machine.sent(kind)),
+            Ok(()) => Ok(self.machine.sent(planned)),
             Err(stopped) => Err(self.withdrawn(stopped, deadline)),
         }
     }

@@ -42,7 +42,9 @@ where
         if let Some(call) = self.call() {
             for (context, sent) in call.hedging.flights() {
                 let number = context.attempt();
-                dropping.run(|| fed(call.policy, number, Some(sent), AttemptEnd::Dropped));
+                if call.hedging.driver.machine.teaches(number) {
+                    dropping.run(|| fed(call.policy, number, Some(sent), AttemptEnd::Dropped));
+                }
                 dropping.run(|| settings.effects(context).cancelled(Some(stopped)));
             }
         }

@@ -78,7 +78,8 @@ where
         let Some(mut failed) = FailedAttempt::new(&facts, &verdict) else {
             return ControlFlow::Break(outcome);
         };
-        if let Some(end) = failed.learned() {
+        let teaches = hedging.driver.machine.teaches(facts.attempt);
+        if let Some(end) = failed.learned().filter(|_| teaches) {
             fed(call.policy, facts.attempt, sent, end);
         }
         match effects.one_failed(&mut hedging.driver, &mut failed, call.policy) {
@@ -108,8 +109,11 @@ where
 
     /// As [`fed`], while the call goes on.
     fn feed(self: Pin<&mut Self>, context: &CallContext, sent: Option<Instant>, end: AttemptEnd) {
+        let number = context.attempt();
         if let Some(call) = self.call() {
-            fed(call.policy, context.attempt(), sent, end);
+            if call.hedging.driver.machine.teaches(number) {
+                fed(call.policy, number, sent, end);
+            }
         }
     }
 

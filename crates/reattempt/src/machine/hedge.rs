@@ -90,6 +90,8 @@ pub struct HedgeMachine {
     /// The hedge delay held back a hedge.
     held_back: bool,
     forced: u32,
+    /// The attempts that were sent after the hedge delay, one bit each; those numbered below 32.
+    after_delay: u32,
     transparent: TransparentRetries,
 }
 
@@ -118,6 +120,7 @@ impl HedgeMachine {
             throttled: false,
             held_back: false,
             forced: 0,
+            after_delay: 0,
             transparent: TransparentRetries::default(),
         }
     }
@@ -152,12 +155,24 @@ impl HedgeMachine {
     }
 
     /// A planned attempt is sent. Returns its number.
-    pub fn sent(&mut self, kind: AttemptKind) -> u32 {
+    pub fn sent(&mut self, planned: Planned) -> u32 {
         self.readying = self.readying.saturating_sub(1);
         self.in_flight += 1;
         self.sent += 1;
-        self.throttled &= kind != AttemptKind::Hedge;
+        if planned.kind == AttemptKind::Hedge {
+            self.throttled = false;
+            if planned.after.is_none() {
+                self.after_delay |= 1_u32.checked_shl(self.sent).unwrap_or(0);
+            }
+        }
         self.sent
+    }
+
+    /// Whether a hedge delay learns from this attempt: the first, and those that were sent after
+    /// the delay. One that follows a failure says nothing about hedging.
+    #[must_use]
+    pub const fn teaches(&self, attempt: u32) -> bool {
+        attempt == 1 || (attempt < u32::BITS && self.after_delay >> attempt & 1 == 1)
     }
 
     /// The number of the next attempt.

@@ -150,6 +150,11 @@ impl Observer for LogObserver {
 
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         let last = info.records().next_back();
+        // Behind it the losers of a hedge, which were cancelled without a failure of their own.
+        let failure = info
+            .records()
+            .rev()
+            .find_map(|record| record.failure.as_ref());
         let failed = info.reasons().next().is_some() || info.transparent > 0;
         let (level, said) = match info.stopped() {
             Some(StopReason::Success | StopReason::Committed) if failed => {
@@ -160,10 +165,7 @@ impl Observer for LogObserver {
                 (Level::INFO, "call was dropped after a failure")
             }
             Some(StopReason::Cancelled) => (Level::DEBUG, "call was dropped"),
-            Some(StopReason::Fatal)
-                if last
-                    .is_some_and(|last| last.failure.as_ref().is_some_and(Failure::is_answer)) =>
-            {
+            Some(StopReason::Fatal) if failure.is_some_and(Failure::is_answer) => {
                 if failed {
                     (
                         Level::INFO,
@@ -187,7 +189,7 @@ impl Observer for LogObserver {
         let end = End {
             took: context.took(until),
             stopped: info.stopped(),
-            failure: last.and_then(|last| last.failure.as_ref()),
+            failure,
         };
         end.log(level, said, context, info);
     }

@@ -107,10 +107,11 @@ impl Settings {
         let at_head = at_head.and_then(ServiceAnswer::error).cloned();
         let status = received.head.as_ref().map(|(status, _)| *status);
         let good = status.is_some_and(|status| status.is_success());
+        // Not the losers of a hedge, which are recorded last.
         let failed = || {
-            info.records()
-                .next_back()
-                .is_some_and(|r| r.failure.is_some())
+            let ended = |record: &&AttemptRecord| record.outcome != AttemptOutcome::Cancelled;
+            let last = info.records().rev().find(ended);
+            last.is_some_and(|record| record.failure.is_some())
         };
         let is_at_head = at_head.is_some();
         let error = match (at_head, status) {

@@ -65,12 +65,18 @@ async fn the_winner_and_the_losers_are_fed_once_each() {
 async fn attempts_that_fail_are_fed_once_each_if_they_were_sent() {
     let fails = |number| attempt(number).fails(KV_LOCKED).after(ms(4));
     let all = probe([fails(1), fails(2), fails(3)]);
-    let ends = [(1, 4, Failed), (2, 4, Failed), (3, 4, Failed)];
-    assert_eq!(fed(all.request(), &all).await, ends);
+    assert_eq!(
+        fed(all.request(), &all).await,
+        [(1, 4, Failed)],
+        "the others follow a failure"
+    );
+    let both = probe([attempt(1).hangs(), fails(2), attempt(3)]);
+    let ends = [(1, 14, Lost), (2, 4, Failed)];
+    assert_eq!(fed(both.request(), &both).await, ends);
     let refused = Verdict::Retry(Failure::new(KV_LOCKED, Stage::Dispatch));
     let unsent = |number| attempt(number).comes_to(refused).after(ms(4));
     let first = probe([unsent(1), unsent(2), fails(3)]);
-    assert_eq!(fed(first.request(), &first).await, [(3, 4, Failed)]);
+    assert_eq!(fed(first.request(), &first).await, []);
     let last = probe([attempt(1).hangs(), attempt(2).fails_for_good(KV_LOCKED)]);
     let ends = [(1, 10, Lost), (2, 0, Failed)];
     assert_eq!(fed(last.request(), &last).await, ends);

@@ -90,8 +90,10 @@ fn the_last_attempt_and_one_beside_no_other_may_not_lose() {
     let start = start();
     let hedge = |machine: &mut HedgeMachine, at: u64| {
         let due = machine.due(start + ms(at), &policy);
-        assert!(matches!(due, Due::Plan(_)), "{due:?}");
-        machine.sent(AttemptKind::Hedge);
+        let Due::Plan(planned) = due else {
+            panic!("{due:?}")
+        };
+        machine.sent(planned);
         machine.may_lose()
     };
     let mut beside = machine();

@@ -113,8 +113,9 @@ pub trait HedgeDelay: fmt::Debug + Send + Sync {
         false
     }
 
-    /// An attempt of a call ended. Called once for every attempt that left the client, and only if
-    /// it [`learns`](Self::learns).
+    /// An attempt of a call ended. Called once for each first attempt and each that was sent after
+    /// the delay, if it left the client; only if it [`learns`](Self::learns). An attempt that
+    /// follows a failure says nothing about hedging.
     fn ended(&self, attempt: &EndedAttempt) {
         let _ = attempt;
     }

@@ -203,6 +203,19 @@ async fn a_servers_final_answer_is_logged_at_debug_only() {
     is_one(&call, Level::INFO, &["attempts=2 ", "stopped=\"fatal\" "]);
 }
 
+/// The loser is recorded behind the answer.
+#[tokio::test(start_paused = true)]
+async fn a_final_answer_to_a_hedge_is_logged_at_debug_only() {
+    let probe = probe([
+        attempt(1).hangs(),
+        attempt(2).fails_for_good(UNKNOWN).code(404),
+    ]);
+    let policy = HedgePolicy::new(2, ms(10)).hedge_non_idempotent();
+    let hedge = HedgeLayer::new(classify as Verdicts, policy);
+    let (of_call, _) = events(hedge, &probe, 100).await;
+    is_one(&of_call, Level::DEBUG, &["code=404 ", "failure=UNKNOWN "]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_is_one_warning_more() {
     let probe = probe([attempt(1).commits()]);

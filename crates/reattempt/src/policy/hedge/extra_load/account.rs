@@ -6,6 +6,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// less effort it is less, by the square of the effort.
 const AHEAD: f32 = 4096.0;
 
+/// Fine enough for what a few hundred calls earn with the least effort.
+const MILLIONTHS: f64 = 1e6;
+
 /// Each call earns a part of a hedge, and each hedge costs one.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -14,7 +17,7 @@ pub(super) struct Account {
     rate: AtomicU32,
     /// Hedges.
     spent: AtomicU64,
-    /// What was earned up to `at` calls, in thousandths of a hedge.
+    /// What was earned up to `at` calls, in millionths of a hedge.
     earned: AtomicU64,
     at: AtomicU64,
 }
@@ -41,7 +44,7 @@ impl Account {
         let rate = self.rate();
         let since = calls.saturating_sub(self.at.load(Ordering::Relaxed));
         let spent = self.spent.load(Ordering::Relaxed) as f64;
-        let earned = self.earned.load(Ordering::Relaxed) as f64 / 1000.0;
+        let earned = self.earned.load(Ordering::Relaxed) as f64 / MILLIONTHS;
         (earned - spent) as f32 + since as f32 * rate
     }
 
@@ -70,7 +73,7 @@ impl Account {
         let spent = self.spent.load(Ordering::Relaxed) as f64;
         let earned = (spent + f64::from(saved)).max(0.0);
         self.earned
-            .store((earned * 1000.0) as u64, Ordering::Relaxed);
+            .store((earned * MILLIONTHS).round() as u64, Ordering::Relaxed);
         self.at.store(calls, Ordering::Relaxed);
         self.rate.store(rate.to_bits(), Ordering::Relaxed);
         saved
