@@ -29,8 +29,15 @@ impl Path<'_> {
         let shown = cut.map_or(name.to_owned(), |(at, _)| format!("{}…", &name[..at]));
         if form.of_server {
             // It may stand in a log: no line of its own, and no terminal's commands.
-            let shown = shown.replace(char::is_control, "\u{fffd}");
-            format!("{parent}.{shown}")
+            let mut path = format!("{parent}.");
+            for char in shown.chars() {
+                if char.is_control() {
+                    path.extend(char.escape_default());
+                } else {
+                    path.push(char);
+                }
+            }
+            path
         } else if !plain || name.is_empty() || cut.is_some() {
             format!("{parent}[{shown:?}]")
         } else {

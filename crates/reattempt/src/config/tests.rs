@@ -54,7 +54,7 @@ fn without_room_for_faults_one_refuses_the_document_too() {
 }
 
 #[test]
-fn a_servers_names_are_shown_without_control_characters() {
+fn control_characters_of_a_servers_names_are_escaped() {
     let form = Form {
         of_server: true,
         ..FORM
@@ -66,7 +66,7 @@ fn a_servers_names_are_shown_without_control_characters() {
         place.field(name).refuse::<()>("is wrong")
     });
     let faults = read.unwrap_err();
-    assert_eq!(faults.faults()[0].path, "$.a\u{fffd}\u{fffd}[2Jb");
+    assert_eq!(faults.faults()[0].path, r"$.a\n\u{1b}[2Jb");
 }
 
 #[test]

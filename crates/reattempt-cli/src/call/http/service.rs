@@ -109,8 +109,8 @@ impl Settings {
         let good = status.is_some_and(|status| status.is_success());
         // Not the losers of a hedge, which are recorded last.
         let failed = || {
-            let ended = |record: &&AttemptRecord| record.outcome != AttemptOutcome::Cancelled;
-            let last = info.records().rev().find(ended);
+            let mut ended = info.records().rev();
+            let last = ended.find(|record| record.outcome != AttemptOutcome::Cancelled);
             last.is_some_and(|record| record.failure.is_some())
         };
         let is_at_head = at_head.is_some();
