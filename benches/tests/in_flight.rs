@@ -13,7 +13,7 @@ const PINS: [(&str, u64, u64); 12] = [
     ("retried, attempt out", TIMER + 3201, 10),
     ("retried, in back-off", 2 * TIMER + 4161, 15),
     ("hedged, 1 attempt out", 2 * TIMER + 3201, 11),
-    ("hedged, 3 attempts out", TIMER + 4273, 17),
+    ("hedged, 3 attempts out", TIMER + 4281, 17),
     ("inline: no policy", TIMER + 2229, 7),
     ("inline: retried", TIMER + 2229, 7),
     ("inline: in back-off", 2 * TIMER + 3189, 12),
