@@ -153,8 +153,9 @@ impl AttemptSlots {
     /// Writes nothing if there is none.
     #[cfg(feature = "tokio")]
     pub(crate) fn forget_pushback(&self, key: AttemptKey) {
-        if self.slot(key.slot).load(Ordering::Relaxed) & PUSHBACK != 0 {
-            self.change(key, |word| word & !(PUSHBACK | VALUE_MASK));
+        let report = self.read(key);
+        if report.pushback.is_some() || report.pushback_unreadable {
+            self.change(key, |word| word & !PUSHBACK);
         }
     }
 

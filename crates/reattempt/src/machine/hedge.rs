@@ -162,7 +162,7 @@ impl HedgeMachine {
         if planned.kind == AttemptKind::Hedge {
             self.throttled = false;
             if planned.after.is_none() {
-                self.after_delay |= 1_u32.checked_shl(self.sent).unwrap_or(0);
+                self.after_delay += 1_u32.checked_shl(self.sent).unwrap_or(0);
             }
         }
         self.sent
@@ -172,7 +172,7 @@ impl HedgeMachine {
     /// the delay. One that follows a failure says nothing about hedging.
     #[must_use]
     pub const fn teaches(&self, attempt: u32) -> bool {
-        attempt == 1 || (attempt < u32::BITS && self.after_delay >> attempt & 1 == 1)
+        attempt == 1 || matches!(self.after_delay.checked_shr(attempt), Some(bits) if bits & 1 == 1)
     }
 
     /// The number of the next attempt.

@@ -140,6 +140,24 @@ fn only_attempts_that_were_sent_may_have_left() {
     }
 }
 
+#[cfg(feature = "tokio")]
+#[test]
+fn a_pushback_is_forgotten_and_nothing_else() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    slots.stage(one, Stage::InFlight);
+    slots.set(one, Flag::FORBIDDEN);
+    let before = slots.read(one);
+    slots.forget_pushback(one);
+    assert_eq!(slots.read(one), before);
+    slots.pushback(one, ServerPushback::Stop);
+    slots.forget_pushback(one);
+    assert_eq!(slots.read(one), before);
+    slots.pushback_unreadable(one);
+    slots.forget_pushback(one);
+    assert_eq!(slots.read(one), before);
+}
+
 #[test]
 fn an_attempt_that_ends_twice_is_over() {
     let slots = AttemptSlots::default();
