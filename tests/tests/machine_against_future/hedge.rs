@@ -174,15 +174,15 @@ impl<'a> Hedging<'a> {
             }
         }
         self.moves.retain(|(at, _)| *at > self.call.now);
-        let mut some = false;
+        let mut any_planned = false;
         while let Due::Plan(planned) = self.machine.due(now, &self.policy) {
             self.others.push(Other::GettingReady {
                 planned,
                 ready: None,
             });
-            some = true;
+            any_planned = true;
         }
-        some
+        any_planned
     }
 
     fn settle(&mut self, flight: &Flight<'_>) -> Option<Told> {

@@ -117,6 +117,10 @@ impl<'a> Follower<'a> {
     fn entry(&mut self, call: usize, at: usize) {
         let timed = &self.recording.entries[at];
         self.clock.set(timed.at);
+        if timed.entry.what == What::Attempt {
+            // Before the end of the call is known, as the layer does.
+            self.feed(call, &timed.entry);
+        }
         match (timed.entry.what, timed.entry.outcome) {
             (What::Refused, _) => self.refused(call, at),
             (What::Ended, _) => self.ended(call),
@@ -125,9 +129,6 @@ impl<'a> Follower<'a> {
                 self.failed(call, at);
             }
             (What::Attempt, outcome) => self.over(call, &timed.entry, outcome),
-        }
-        if timed.entry.what == What::Attempt {
-            self.feed(call, &timed.entry);
         }
     }
 

@@ -41,10 +41,8 @@ where
         }
         if let Some(call) = self.call() {
             for (context, sent) in call.hedging.flights() {
-                let number = context.attempt();
-                if call.hedging.driver.machine.teaches(number) {
-                    dropping.run(|| fed(call.policy, number, Some(sent), AttemptEnd::Dropped));
-                }
+                let (number, end) = (context.attempt(), AttemptEnd::Dropped);
+                dropping.run(|| call.hedging.feed(call.policy, number, Some(sent), end));
                 dropping.run(|| settings.effects(context).cancelled(Some(stopped)));
             }
         }

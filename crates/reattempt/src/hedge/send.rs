@@ -45,7 +45,7 @@ where
                 }
             }
         }
-        let mut some = false;
+        let mut any_planned = false;
         while let Some(at) = hedging.driver.machine.wake() {
             let now = clock::now();
             if at > now && !hedging.poll_sleep(at, self.owner, cx) {
@@ -60,7 +60,7 @@ where
                         service: service.clone(),
                         planned,
                     });
-                    some = true;
+                    any_planned = true;
                 }
                 // The request moved with the first attempt, because it could not be copied. That is
                 // recorded when the first hedge is missed.
@@ -79,7 +79,7 @@ where
                 (Due::Nothing, _) => break,
             }
         }
-        some
+        any_planned
     }
 }
 

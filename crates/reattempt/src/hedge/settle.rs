@@ -10,7 +10,7 @@ use crate::{AttemptKind, CallContext, Classify, HasCallContext, Replay, StopReas
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
-use super::hedging::{Beside, Other};
+use super::hedging::{Beside, Hedging, Other};
 use crate::clock;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
 use crate::recovery::Source;
@@ -27,6 +27,21 @@ pub(super) fn fed(policy: &HedgePolicy, number: u32, sent: Option<Instant>, end:
             }
         };
         policy.delay().ended(&attempt);
+    }
+}
+
+impl<S: Service<Req>, Req> Hedging<S, Req> {
+    /// As [`fed`], if the delay learns from this attempt.
+    pub(super) fn feed(
+        &self,
+        policy: &HedgePolicy,
+        number: u32,
+        sent: Option<Instant>,
+        end: AttemptEnd,
+    ) {
+        if self.driver.machine.teaches(number) {
+            fed(policy, number, sent, end);
+        }
     }
 }
 
@@ -78,9 +93,8 @@ where
         let Some(mut failed) = FailedAttempt::new(&facts, &verdict) else {
             return ControlFlow::Break(outcome);
         };
-        let teaches = hedging.driver.machine.teaches(facts.attempt);
-        if let Some(end) = failed.learned().filter(|_| teaches) {
-            fed(call.policy, facts.attempt, sent, end);
+        if let Some(end) = failed.learned() {
+            hedging.feed(call.policy, facts.attempt, sent, end);
         }
         match effects.one_failed(&mut hedging.driver, &mut failed, call.policy) {
             HedgeAction::Go if facts.cut_off => {
@@ -107,13 +121,10 @@ where
         ControlFlow::Continue(())
     }
 
-    /// As [`fed`], while the call goes on.
+    /// As [`Hedging::feed`], while the call goes on.
     fn feed(self: Pin<&mut Self>, context: &CallContext, sent: Option<Instant>, end: AttemptEnd) {
-        let number = context.attempt();
         if let Some(call) = self.call() {
-            if call.hedging.driver.machine.teaches(number) {
-                fed(call.policy, number, sent, end);
-            }
+            call.hedging.feed(call.policy, context.attempt(), sent, end);
         }
     }
 
