@@ -67,15 +67,18 @@ fn request(chance: &mut SmallRng) -> Request<Bytes> {
     request.body(Bytes::new()).unwrap()
 }
 
-async fn is_the_same(name: &str, policy: Value) {
-    let wire = Wire {
+fn wire(policy: &Value) -> Wire<Request<Bytes>, Response<Bytes>> {
+    Wire {
         form: Form::HttpPolicy,
         policy: policy.to_string(),
         stack,
         request,
         never: PolicyText::HttpPolicy(r#"{"default": {}}"#.to_owned()),
-    };
-    wire.is_replayed_as_it_was(name).await;
+    }
+}
+
+async fn is_the_same(name: &str, policy: Value) {
+    wire(&policy).is_replayed_as_it_was(name).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,6 +102,17 @@ async fn hedges_with_a_budget_are_replayed_as_they_were() {
             "timeout": "0.5s"}}),
     )
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn learned_hedge_delays_are_replayed_nearly_as_they_were() {
+    let policy = json!({
+        "routes": [{"match": {"methods": ["GET"]}, "hedge": {"maxAttempts": 3, "extraLoadPercent": 8},
+            "timeout": "0.5s"}],
+        "default": {"hedge": {"delay": {"percentile": 90}, "budgetPercent": 10}, "timeout": "0.5s"}
+    });
+    // A delay that holds hedges back is asked at instants that are not recorded.
+    wire(&policy).is_replayed("learned", 0.95).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::{
-    CallContext, Decision, Failure, Recovery, RetryStrategy, RetryThrottle, RetryView, RoutePolicy,
-    ServerPushback, Stage, Verdict, reason,
+    CallContext, Decision, Failure, HedgePolicy, Recovery, RetryStrategy, RetryThrottle, RetryView,
+    RoutePolicy, ServerPushback, Stage, Verdict, reason,
 };
 use serde_json::Value;
 
@@ -96,12 +96,17 @@ impl<'a> Probe<'a> {
         self.strategies().into_iter().map(of).collect()
     }
 
-    /// The first delay of a hedge, if there are hedges.
-    pub(super) fn hedge(&self) -> Option<Duration> {
+    /// What sends hedges.
+    pub(super) fn hedge(&self) -> Option<&HedgePolicy> {
         match self.policy().recovery() {
-            Recovery::Hedge(hedge) if hedge.max_attempts() > 1 => hedge.delay().fixed(),
+            Recovery::Hedge(hedge) if hedge.max_attempts() > 1 => Some(hedge),
             _ => None,
         }
+    }
+
+    /// Whether the policy sends more than one attempt of a call.
+    pub(super) fn repeats(&self) -> bool {
+        self.retries().is_some() || self.hedge().is_some()
     }
 
     pub(super) fn is_throttled(&self) -> bool {

@@ -78,7 +78,7 @@ fn timeout(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Option<Duration> {
 fn attempt_limit(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     let each = probe.policy().attempt_timeout()?;
     let whole = timeout(probe, scenario)?;
-    if each < whole || (probe.retries().is_none() && probe.hedge().is_none()) {
+    if each < whole || !probe.repeats() {
         return None;
     }
     found(
@@ -114,7 +114,7 @@ fn never_fits(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
 }
 
 fn hedge_below_median(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
-    let delay = probe.hedge()?;
+    let delay = probe.hedge()?.delay().fixed()?;
     let Some(scenario) = scenario else {
         if delay.is_zero() {
             return found(
@@ -185,7 +185,7 @@ fn no_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     if probe.hedge().is_some() {
         return found(
             probe.member(),
-            "no throttle or budget holds the hedges back when all servers are slow",
+            "no throttle or budget holds the hedges back when all servers are slow or fail",
         );
     }
     let most = probe.retries()?;
@@ -221,7 +221,9 @@ fn no_jitter(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
 }
 
 fn not_idempotent(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
-    probe.retries().or(probe.hedge().map(|_| 2))?;
+    if !probe.repeats() {
+        return None;
+    }
     // Codes that do not say that the request was not carried out.
     let (codes, place): (Vec<i32>, _) = match probe.protocol {
         Protocol::Http => (vec![408, 500, 502, 503, 504], ".retry.safeStatuses"),

@@ -120,7 +120,9 @@ pub(super) fn request_fed_budget(probe: &Probe<'_>, _: Option<&Scenario>) -> Fou
 }
 
 pub(super) fn tiny_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
-    probe.retries().or(probe.hedge().map(|_| 2))?;
+    if !probe.repeats() {
+        return None;
+    }
     let throttle = probe.throttle().filter(|_| probe.budget.is_none())?;
     if !throttle.closes_at_once {
         return None;
@@ -137,7 +139,9 @@ pub(super) fn tiny_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
 }
 
 pub(super) fn unearned_budget(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
-    probe.retries().or(probe.hedge().map(|_| 2))?;
+    if !probe.repeats() {
+        return None;
+    }
     let throttle = probe.throttle()?;
     let most = scenario.map_or(MANY, |scenario| {
         let highest = scenario

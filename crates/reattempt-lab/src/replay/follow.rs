@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::driver::{HedgeDriver, RetryDriver, count_success, count_unsuccessful};
-use reattempt::machine::{Action, FailedAttempt};
-use reattempt::policy::{AttemptEnd, EndedAttempt};
+use reattempt::machine::{Action, FailedAttempt, Wait};
+use reattempt::policy::EndedAttempt;
 use reattempt::record::{Entry, Recording, What};
-use reattempt::{
-    AttemptKind, AttemptOutcome, Failure, HedgePolicy, Idempotency, RetryThrottle, StopReason,
-};
+use reattempt::{AttemptOutcome, Failure, HedgePolicy, Idempotency, RetryThrottle, StopReason};
 
 use super::facts::{deadline, facts, same_delay, says, verdict};
 use super::fitting::{Fitting, Roll};
@@ -36,8 +34,8 @@ pub(super) enum RouteWay {
 pub(super) enum Progress {
     Retry {
         driver: RetryDriver,
-        /// What the next attempt is, while it is waited for.
-        next: Option<AttemptKind>,
+        /// What is waited for.
+        next: Option<Wait>,
     },
     Hedge(HedgeDriver),
     /// The call decided otherwise, or is over.
@@ -47,18 +45,20 @@ pub(super) enum Progress {
 pub(super) struct Call {
     pub(super) progress: Progress,
     pub(super) paid: Option<Failure>,
+    /// Attempts that lost, which a hedge delay has not learned yet.
+    pub(super) lost: Vec<EndedAttempt>,
 }
 
 /// One follower of a recording.
 pub(super) struct Follower<'a> {
     pub(super) recording: &'a Recording,
     pub(super) traffic: &'a Traffic,
-    routes: Vec<Route>,
+    pub(super) routes: Vec<Route>,
     pub(super) clock: Clock,
     /// The policy is the recorded one: a service that was not ready may have made a hedge late.
     pub(super) own: bool,
     on_deadline: reattempt::OnDeadline,
-    calls: Vec<Option<Box<Call>>>,
+    pub(super) calls: Vec<Option<Box<Call>>>,
     decisions: Decisions,
 }
 
@@ -106,9 +106,11 @@ impl<'a> Follower<'a> {
     pub(super) fn run(mut self) -> Decisions {
         let traffic = self.traffic;
         for (call, happened) in &traffic.events {
+            let call = *call as usize;
             match *happened {
-                Happened::Sent(at) => self.sent(*call as usize, at as usize),
-                Happened::Entry(at) => self.entry(*call as usize, at as usize),
+                Happened::Arrived => self.arrived(call),
+                Happened::Sent(at) => self.sent(call, at as usize),
+                Happened::Entry(at) => self.entry(call, at as usize),
             }
         }
         self.decisions
@@ -119,7 +121,7 @@ impl<'a> Follower<'a> {
         self.clock.set(timed.at);
         if timed.entry.what == What::Attempt {
             // Before the end of the call is known, as the layer does.
-            self.feed(call, &timed.entry);
+            self.learn(call, &timed.entry);
         }
         match (timed.entry.what, timed.entry.outcome) {
             (What::Refused, _) => self.refused(call, at),
@@ -129,36 +131,6 @@ impl<'a> Follower<'a> {
                 self.failed(call, at);
             }
             (What::Attempt, outcome) => self.over(call, &timed.entry, outcome),
-        }
-    }
-
-    /// An attempt ended: a hedge delay may learn from it.
-    fn feed(&self, call: usize, entry: &Entry) {
-        let route = &self.routes[usize::from(self.traffic.calls[call].route)];
-        let RouteWay::Hedge(policy) = &route.way else {
-            return;
-        };
-        let end = match entry.outcome {
-            AttemptOutcome::Success | AttemptOutcome::Committed => Some(AttemptEnd::Succeeded),
-            AttemptOutcome::Fatal | AttemptOutcome::Retry => {
-                let verdict = verdict(entry, &self.recording.reasons);
-                let failed = FailedAttempt::new(&facts(entry, self.clock.now(), None), &verdict);
-                failed.and_then(|failed| failed.learned())
-            }
-            // The end of the call has its reason in the records that it cut.
-            AttemptOutcome::Cancelled if entry.stopped.is_none() => Some(AttemptEnd::Lost),
-            AttemptOutcome::Cancelled => Some(AttemptEnd::Dropped),
-        };
-        let number = u32::from(entry.number);
-        let progress = self.calls[call].as_ref().map(|call| &call.progress);
-        let teaches = match progress {
-            Some(Progress::Hedge(driver)) => driver.machine.teaches(number),
-            _ => number == 1 || entry.kind == AttemptKind::Hedge,
-        };
-        if let Some(end) = end.filter(|_| teaches && policy.learns()) {
-            let now = self.clock.now();
-            let attempt = EndedAttempt::new(number, now, entry.took, end);
-            policy.delay().ended(&attempt);
         }
     }
 
@@ -240,7 +212,7 @@ impl<'a> Follower<'a> {
                     (None, _) => Duration::ZERO,
                 });
                 *next = match driver.failed(&mut failed, strategy, throttle, &()) {
-                    Action::Wait(wait) => Some(wait.kind),
+                    Action::Wait(wait) => Some(wait),
                     Action::Ask(_) => return self.decided(call, at, Err("nothing yet".into())),
                     _ => None,
                 };
@@ -296,5 +268,6 @@ fn begin(recorded: &Recorded, route: &Route, clock: &Clock) -> Call {
     Call {
         progress,
         paid: None,
+        lost: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@
 mod facts;
 mod fitting;
 mod follow;
+mod learned;
 mod past;
 mod sending;
 mod traffic;

@@ -195,6 +195,9 @@ pub(super) fn recorded(recording: &Recording, traffic: &Traffic) -> Outcome {
     }
     for call in &calls {
         let mut ended = None;
+        // Where a hedge was refused, the attempt that failed last has the same reason.
+        let mut refused = traffic.entries(recording, call);
+        let hedged = refused.any(|timed| timed.entry.what == What::Refused);
         for Timed { at, entry } in traffic.entries(recording, call) {
             let at = *at;
             if entry.what == What::Attempt {
@@ -204,7 +207,11 @@ pub(super) fn recorded(recording: &Recording, traffic: &Traffic) -> Outcome {
                 entry.outcome,
                 AttemptOutcome::Success | AttemptOutcome::Committed
             );
-            let was_due = entry.what == What::Refused || entry.outcome == AttemptOutcome::Retry;
+            let was_due = if hedged {
+                entry.what == What::Refused
+            } else {
+                entry.outcome == AttemptOutcome::Retry
+            };
             if was_due && entry.stopped == Some(StopReason::Throttled) {
                 counts.held_back(Gate::Throttled);
             }

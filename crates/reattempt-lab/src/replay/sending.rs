@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reattempt::driver::HedgeDriver;
-use reattempt::machine::{Due, Planned, Resume};
+use reattempt::machine::{Due, Planned, Resume, Wait};
 use reattempt::{HedgePolicy, StopReason};
 
 use super::facts::{deadline, says_refused};
@@ -12,6 +12,8 @@ use super::traffic::nanos;
 
 /// A hedge that is sent this much later than planned is still the planned one.
 const LATE: Duration = Duration::from_millis(10);
+
+const HELD_BACK: &str = "the hedge delay holds it back";
 
 impl Follower<'_> {
     /// An attempt after the first was sent.
@@ -26,10 +28,13 @@ impl Follower<'_> {
         let throttle = route.throttle.as_deref();
         let tested = match (&mut of.progress, &route.way) {
             (Progress::Retry { driver, next }, _) => {
-                let kind = next.take();
-                if kind != Some(entry.kind) {
+                let next = next.take().filter(|next| next.kind == entry.kind);
+                // A retry at once is not held against the deadline again.
+                let in_time =
+                    |next: &Wait| next.until.is_none() || Resume::at(now, deadline) == Resume::Send;
+                if next.is_none() {
                     Err(format!("no {} is sent", entry.kind.name()))
-                } else if Resume::at(now, deadline) == Resume::Send {
+                } else if next.is_some_and(|next| in_time(&next)) {
                     driver.sent();
                     Ok(())
                 } else {
@@ -40,10 +45,11 @@ impl Follower<'_> {
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
                 match due(driver, now, policy, own) {
                     Err(tested) => Err(tested),
-                    Ok(planned) if planned.kind != entry.kind => {
+                    Ok(None) => Err(HELD_BACK.to_owned()),
+                    Ok(Some(planned)) if planned.kind != entry.kind => {
                         Err(format!("{} is due", planned.kind.name()))
                     }
-                    Ok(planned) => match driver.permit(now, planned, deadline, throttle) {
+                    Ok(Some(planned)) => match driver.permit(now, planned, deadline, throttle) {
                         Ok(_) => Ok(()),
                         Err(refused) => Err(says_refused(Some(refused.stopped))),
                     },
@@ -68,7 +74,10 @@ impl Follower<'_> {
                     // What is planned while an attempt at the same instant ends the plan.
                     Err(_) if driver.machine.is_frozen() => Ok(()),
                     Err(tested) => Err(tested),
-                    Ok(planned) => {
+                    // Only the first of a call is recorded, as the throttle's doing.
+                    Ok(None) if stopped == Some(StopReason::Throttled) => Ok(()),
+                    Ok(None) => Err(HELD_BACK.to_owned()),
+                    Ok(Some(planned)) => {
                         let refused = match stopped {
                             // The transport's and the request's doing.
                             Some(by @ (StopReason::NotReplayable | StopReason::Fatal)) => {
@@ -93,25 +102,31 @@ impl Follower<'_> {
     }
 }
 
-/// What the machine has planned at this instant.
+/// What the machine has planned at this instant; `None` if the hedge delay holds back the call's
+/// first hedge.
 fn due(
     driver: &mut HedgeDriver,
     now: std::time::Instant,
     policy: &HedgePolicy,
     own: bool,
-) -> Result<Planned, String> {
-    let Some(at) = driver.machine.wake() else {
-        return Err("no hedge is planned".to_owned());
-    };
-    if at > now {
-        return Err(format!("a hedge follows {:?} later", at - now));
-    }
-    if !own && now - at > LATE {
-        return Err(format!("a hedge follows {:?} earlier", now - at));
-    }
-    match driver.machine.due(now, policy) {
-        Due::Plan(planned) => Ok(planned),
-        Due::HeldBack { .. } => Err("the hedge delay holds it back".to_owned()),
-        Due::Nothing => Err("no hedge is due".to_owned()),
+) -> Result<Option<Planned>, String> {
+    loop {
+        let Some(at) = driver.machine.wake() else {
+            return Err("no hedge is planned".to_owned());
+        };
+        if at > now {
+            return Err(format!("a hedge follows {:?} later", at - now));
+        }
+        // As the layer, which asks when its timer ends.
+        match driver.machine.due(at, policy) {
+            Due::Plan(_) if !own && now - at > LATE => {
+                return Err(format!("a hedge follows {:?} earlier", now - at));
+            }
+            Due::Plan(planned) => return Ok(Some(planned)),
+            Due::HeldBack { first: true } => return Ok(None),
+            // Asked again after a while.
+            Due::HeldBack { first: false } => {}
+            Due::Nothing => return Err("no hedge is due".to_owned()),
+        }
     }
 }

@@ -8,7 +8,9 @@ use reattempt::record::{Recording, Timed, What};
 /// What happened to a call, in the order in which it happened to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
-    /// The attempt of this entry was sent; first attempts have no such event.
+    /// The first attempt was sent.
+    Arrived,
+    /// The attempt of this entry, a later one, was sent.
     Sent(u32),
     /// What this entry says.
     Entry(u32),
@@ -81,6 +83,9 @@ impl Traffic {
             }
             let timed = &entries[*initial as usize];
             let arrived = timed.at.saturating_sub(nanos(timed.entry.took));
+            // A record has no place in the order for it, but a time.
+            let before = entries.partition_point(|timed| timed.at < arrived);
+            events.push((2 * before as u64, arrived, place, Happened::Arrived));
             let deadline = |limit| arrived.saturating_add(nanos(limit));
             traffic.calls.push(Recorded {
                 arrived,

@@ -10,8 +10,6 @@ use crate::random::{Words, below};
 
 /// Attempts that are drawn from: this many before an instant, and as many after it.
 const NEAR: usize = 64;
-/// Draws for an attempt that has to take longer than it was seen to.
-const DRAWS: usize = 16;
 
 /// One call, as it arrives again.
 #[derive(Clone, Debug)]
@@ -55,9 +53,42 @@ impl Past {
         let place = self.samples.partition_point(|(sent, ..)| *sent < now);
         let from = place.saturating_sub(NEAR);
         let near = &self.samples[from..(place + NEAR).min(self.samples.len())];
-        let mut words = Words::of(word, 5);
-        let mut draws = (0..DRAWS).filter_map(|_| near.get(below(words.next(), near.len())));
-        let drawn = draws.find(|(_, took, _)| *took >= longer)?;
-        Some((drawn.2, drawn.1))
+        // One that was dropped took at least as long as it was seen to.
+        let possible = || near.iter().filter(|(_, took, _)| *took >= longer);
+        let drawn = below(Words::of(word, 5).next(), possible().count());
+        let (_, took, came) = possible().nth(drawn)?;
+        Some((*came, *took))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One call, whose attempt was dropped after this time, beside 100 of which five took 50 ns.
+    fn dropped_after(longer: u64) -> Past {
+        Past {
+            calls: vec![Call {
+                arrived: 0,
+                kind: 0,
+                timeout: u64::MAX,
+                leaves: None,
+                attempts: 0..1,
+            }],
+            attempts: vec![(1, longer, None)],
+            samples: (0..100)
+                .map(|at| (at, if at % 20 == 0 { 50 } else { 2 }, 7))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_dropped_attempt_takes_longer_than_it_was_seen_to() {
+        let past = dropped_after(3);
+        for word in 0..1000_u64 {
+            let word = word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            assert_eq!(past.came(0, 1, 50, word), Some((7, 50)));
+        }
+        assert_eq!(dropped_after(51).came(0, 1, 50, 1), None);
     }
 }

@@ -122,6 +122,25 @@ fn routes_that_share_a_throttle_are_asked_of_a_full_one() {
 }
 
 #[test]
+fn hedges_with_a_learned_delay_are_hedges() {
+    let found = |hedge: &str| {
+        let policy = format!(r#"{{"default": {{"hedge": {{{hedge}}}}}}}"#);
+        rules(&PolicyText::HttpPolicy(policy).checked().unwrap())
+    };
+    let percentile = r#""delay": {"percentile": 95}"#;
+    assert_eq!(found(percentile), ["no-throttle $.default.hedge"]);
+    assert_eq!(
+        found(&format!(r#"{percentile}, "budgetPercent": 50"#)),
+        ["request-fed-budget $.default.hedge"]
+    );
+    // Its share bounds no hedge that a failure causes.
+    assert_eq!(
+        found(r#""extraLoadPercent": 5"#),
+        ["no-throttle $.default.hedge"]
+    );
+}
+
+#[test]
 fn findings_of_each_form_have_their_paths() {
     let grpc = r#"{"methodConfig": [{"name": [{"service": "a.B"}], "timeout": "1s"}, {"name": [{"service": "a.C"}],
         "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
