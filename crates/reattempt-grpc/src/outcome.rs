@@ -56,7 +56,7 @@ pub struct GrpcOutcomeLayer<R = ByKnownError> {
 }
 
 impl GrpcOutcomeLayer {
-    /// UNAVAILABLE counts as a failure for calls whose policy names no codes.
+    /// UNAVAILABLE counts as a failure for calls without a service config.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -76,8 +76,8 @@ impl<R> GrpcOutcomeLayer<R> {
         }
     }
 
-    /// Sets the codes that count as failures for calls whose policy names none. Use the same set as
-    /// for the classifier.
+    /// Sets the codes that count as failures for calls without a service config. Use the same set
+    /// as for the classifier.
     #[must_use]
     pub fn retryable(mut self, codes: CodeSet) -> Self {
         self.retryable = codes;

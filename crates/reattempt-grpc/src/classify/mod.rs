@@ -66,7 +66,7 @@ pub struct GrpcClassifier {
 }
 
 impl GrpcClassifier {
-    /// UNAVAILABLE is retryable for calls whose policy names no codes.
+    /// UNAVAILABLE is retryable for calls without a service config.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -75,7 +75,8 @@ impl GrpcClassifier {
         }
     }
 
-    /// Sets the retryable codes for calls whose policy names none.
+    /// Sets the retryable codes for calls without a service config: in that only its codes are
+    /// retryable, also if it names none.
     #[must_use]
     pub const fn retryable(mut self, codes: CodeSet) -> Self {
         self.retryable = codes;

@@ -8,9 +8,9 @@ use reattempt::policy::MOST_HEDGED_ATTEMPTS;
 
 use crate::CodeSet;
 
+use super::Options;
 use super::retry_policy::max_attempts;
 use super::values;
-use super::{LearnedDelay, Options};
 
 /// A6, Validation of hedgingPolicy. `throttled`: the config has `retryThrottling`.
 pub(super) fn read(
@@ -34,10 +34,9 @@ pub(super) fn read(
             "can amplify load: without a hedgingDelay all {attempts} attempts of every call go out at once"
         ));
     }
-    let bounded = matches!(options.hedge_delay, Some(LearnedDelay::ExtraLoad(_)));
-    if !throttled && !bounded {
+    if !throttled {
         place.advise(format!(
-            "can amplify load: a slow server gets up to {attempts} times its calls, and no retryThrottling holds them back"
+            "can amplify load: a slow or failing server gets up to {attempts} times its calls, and no retryThrottling holds them back"
         ));
     }
     let policy = HedgePolicy::new(attempts, delay).hedge_non_idempotent();

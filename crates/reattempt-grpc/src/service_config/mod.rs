@@ -121,7 +121,8 @@ impl ServiceConfig {
 
 impl<B> Route<http::Request<B>> for ServiceConfig {
     /// Never `None`: a call without an entry is neither retried nor hedged (A6, Configuration
-    /// Language), but counts in the throttle.
+    /// Language). Its successes count in the throttle, and of its failures those with a pushback
+    /// that says stop.
     fn route(&self, request: &http::Request<B>) -> Option<Arc<RoutePolicy>> {
         Some(Arc::clone(&self.method(request.uri().path()).policy))
     }

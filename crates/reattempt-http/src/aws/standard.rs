@@ -57,7 +57,8 @@ impl AwsStandard {
         self
     }
 
-    /// Sets the first back-off; the one after a throttling error does not change.
+    /// Sets the first back-off. With 2.1 the one after a throttling error stays 1 s; with 2.0 it is
+    /// this one too.
     #[must_use]
     pub const fn initial(mut self, initial: Duration) -> Self {
         self.usual.initial = initial;

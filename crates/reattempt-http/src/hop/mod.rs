@@ -27,8 +27,9 @@
 //!   and forbids another one if the response says so.
 //!
 //! A service connects its hop with the calls that it makes by [`Hop::pass_on`] (with tonic by
-//! [`Hop::pass_on_in`]), which also sets the deadline; a gateway that forwards the request itself
-//! needs no call. A call made without it follows its own rules.
+//! [`Hop::pass_on_in`]), which also passes the deadline on, if one of the headers above has it
+//! (`grpc-timeout` is not read); a gateway that forwards the request itself needs no call. A call
+//! made without it follows its own rules.
 //!
 //! **Given up** means: stopped by the throttle, by the deadline, by an `AdmissionLayer` or by the
 //! response of the next service, or failed after at least one retry. A failure that was not retried

@@ -103,10 +103,11 @@
 //! # Presets
 //!
 //! `"aws-standard-2.0"` and `"aws-standard-2.1"` are the [parameters of the AWS SDKs](crate::aws):
-//! attempts, back-off, statuses (429, 500, 502, 503, 504), and for 2.1 `x-amz-retry-after`; a
-//! `retryAfter` of the route adds the usual headers. Other members of `retry` override the preset
-//! (for DynamoDB: `"maxAttempts": 4, "backoff": {"initial": "0.025s"}`). The route has its own
-//! quota; to share one between routes, define it as a throttle:
+//! attempts, back-off, statuses (429, 500, 502, 503, 504), and for 2.1 `x-amz-retry-after` instead
+//! of the usual headers; a `retryAfter` of the route adds those. With 2.1 a delay that the server
+//! asks for is at least the back-off and at most 5 s more. Other members of `retry` override the
+//! preset (for DynamoDB: `"maxAttempts": 4, "backoff": {"initial": "0.025s"}`). The route has its
+//! own quota; to share one between routes, define it as a throttle:
 //!
 //! ```
 //! use reattempt_http::HttpPolicies;
@@ -132,12 +133,12 @@
 //!
 //! # The stack
 //!
-//! `HttpClientLayer::policies`, or by hand: `RouteLayer` outermost, then
-//! `IdempotencyKeyLayer`, `DeadlineLayer::no_timeout()`, `DeadlineBodyLayer`, `ReplayBodyLayer`,
-//! `RetryLayer` and `HedgeLayer` (each route uses one of them),
-//! `AttemptDeadlineLayer::by_policy()`, and `PushbackLayer` with
-//! [`HttpPushback`](crate::HttpPushback). A policy's throttle and budget replace the bucket of a
-//! `ThrottleLayer`.
+//! `HttpClientLayer::policies`, or by hand: `RouteLayer` outermost, then `IdempotencyKeyLayer`,
+//! `DeadlineLayer::no_timeout()`, `DeadlineBodyLayer`, `ThrottleLayer` (for routes without a
+//! throttle of their own), `ReplayBodyLayer`, `RetryLayer` and `HedgeLayer` (each route uses one of
+//! them), `AttemptDeadlineLayer::by_policy()`, `PushbackLayer` with
+//! [`HttpPushback`](crate::HttpPushback), and `ClientErrorLayer` above the transport. A policy's
+//! throttle and budget replace the bucket of a `ThrottleLayer`.
 
 #[cfg(feature = "serde")]
 mod deserialize;

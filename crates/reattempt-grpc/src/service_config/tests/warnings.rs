@@ -32,7 +32,7 @@ fn policies_that_can_amplify_load_are_warned_of() {
     assert_eq!(
         entry(hedges, ""),
         [
-            "$.methodConfig[0].hedgingPolicy: can amplify load: a slow server gets up to 3 times its calls, and no \
+            "$.methodConfig[0].hedgingPolicy: can amplify load: a slow or failing server gets up to 3 times its calls, and no \
              retryThrottling holds them back"
         ]
     );
