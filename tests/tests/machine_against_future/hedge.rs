@@ -229,18 +229,17 @@ impl<'a> Hedging<'a> {
     }
 
     fn ready(&mut self, planned: Planned, breaks: bool) -> Turn {
-        let Planned { kind, after } = planned;
         let (now, deadline) = (self.call.instant(), self.call.deadline());
         let permitted = if breaks {
             Err(StopReason::Fatal)
         } else {
             self.machine.permit(now, deadline)
         };
-        let asks = kind == AttemptKind::Hedge;
+        let asks = planned.kind() == AttemptKind::Hedge;
         let stopped = match permitted {
-            Ok(()) if !asks || self.call.allows(after.as_ref()) => {
+            Ok(()) if !asks || self.call.allows(planned.after()) => {
                 let number = self.machine.sent(planned);
-                return match self.call.send(number, kind) {
+                return match self.call.send(number, planned.kind()) {
                     Some(flight) => {
                         self.others.push(Other::Flight(flight));
                         Turn::Wait

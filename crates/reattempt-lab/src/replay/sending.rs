@@ -46,8 +46,8 @@ impl Follower<'_> {
                 match due(driver, now, policy, own) {
                     Err(tested) => Err(tested),
                     Ok(None) => Err(HELD_BACK.to_owned()),
-                    Ok(Some(planned)) if planned.kind != entry.kind => {
-                        Err(format!("{} is due", planned.kind.name()))
+                    Ok(Some(planned)) if planned.kind() != entry.kind => {
+                        Err(format!("{} is due", planned.kind().name()))
                     }
                     Ok(Some(planned)) => match driver.permit(now, planned, deadline, throttle) {
                         Ok(_) => Ok(()),

@@ -60,7 +60,7 @@ impl World<'_> {
                     return;
                 };
                 let Err(refused) = hedging.driver.permit(now, planned, deadline, throttle) else {
-                    self.send(id, planned.kind);
+                    self.send(id, planned.kind());
                     continue;
                 };
                 let throttled = refused.stopped == StopReason::Throttled;

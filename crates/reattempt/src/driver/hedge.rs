@@ -58,9 +58,8 @@ impl HedgeDriver {
         deadline: Option<CallDeadline>,
         throttle: Option<&dyn RetryThrottle>,
     ) -> Result<u32, Refused> {
-        let Planned { kind, after } = planned;
-        let after = after.as_ref();
-        let asked = throttle.filter(|_| kind == AttemptKind::Hedge);
+        let after = planned.after();
+        let asked = throttle.filter(|_| planned.kind() == AttemptKind::Hedge);
         let mut permitted = self.machine.permit(now, deadline);
         if permitted.is_ok()
             && asked.is_some_and(|asked| !(asked.allows(after) && asked.spend(after)))

@@ -107,12 +107,12 @@ where
         else {
             return ControlFlow::Continue(());
         };
-        let kind = planned.kind;
+        let kind = planned.kind();
         let number = hedging.driver.machine.next_number();
         let next = NextAttempt {
             number,
             kind,
-            after: planned.after.as_ref(),
+            after: planned.after(),
         };
         let copy = match (&ready, &*source) {
             (Ok(()), Source::Template { request, .. }) if request.can_replay(&next) => {

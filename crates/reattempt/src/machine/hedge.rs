@@ -12,11 +12,38 @@ use plan::{Next, Replacement};
 
 /// An attempt to be sent once a service is ready for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub enum Planned {
+    /// A hedge after its delay.
+    Hedge,
+    /// A hedge that this failure caused.
+    HedgeAfter(Failure),
+    /// A retry that this failure demands, whatever the policy says.
+    Retry(Failure),
+    /// A transparent retry of this failure.
+    Transparent(Failure),
+}
+
+impl Planned {
     /// Why it is sent.
-    pub kind: AttemptKind,
+    #[must_use]
+    pub const fn kind(&self) -> AttemptKind {
+        match self {
+            Self::Hedge | Self::HedgeAfter(_) => AttemptKind::Hedge,
+            Self::Retry(_) => AttemptKind::Retry,
+            Self::Transparent(_) => AttemptKind::Transparent,
+        }
+    }
+
     /// The failure that caused it; `None` for a hedge after its delay.
-    pub after: Option<Failure>,
+    #[must_use]
+    pub const fn after(&self) -> Option<&Failure> {
+        match self {
+            Self::Hedge => None,
+            Self::HedgeAfter(failure) | Self::Retry(failure) | Self::Transparent(failure) => {
+                Some(failure)
+            }
+        }
+    }
 }
 
 /// What is due now.
@@ -159,11 +186,11 @@ impl HedgeMachine {
         self.readying = self.readying.saturating_sub(1);
         self.in_flight += 1;
         self.sent += 1;
-        if planned.kind == AttemptKind::Hedge {
+        if planned.kind() == AttemptKind::Hedge {
             self.throttled = false;
-            if planned.after.is_none() {
-                self.after_delay += 1_u32.checked_shl(self.sent).unwrap_or(0);
-            }
+        }
+        if planned == Planned::Hedge {
+            self.after_delay += 1_u32.checked_shl(self.sent).unwrap_or(0);
         }
         self.sent
     }

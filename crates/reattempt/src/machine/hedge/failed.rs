@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::super::failed_attempt::FailedAttempt;
 use super::plan::Planner;
-use super::{HedgeAction, HedgeMachine};
+use super::{HedgeAction, HedgeMachine, Planned};
 use crate::policy::HedgePolicy;
 use crate::policy::backoff::Backoff;
-use crate::{AttemptKind, OnDeadline, StopReason};
+use crate::{OnDeadline, StopReason};
 
 impl HedgeMachine {
     /// An attempt failed.
@@ -25,10 +25,8 @@ impl HedgeMachine {
     /// What follows the failed attempt, whose record is complete then.
     pub fn decide(&mut self, failed: &mut FailedAttempt, policy: &HedgePolicy) -> HedgeAction {
         let facts = &failed.facts;
-        if facts.cut_off || !facts.replayable {
-            self.freeze(StopReason::NotReplayable);
-        }
         if facts.cut_off {
+            self.freeze(StopReason::NotReplayable);
             // The server said nothing: neither counted nor the call's failure.
             return self.after_failure(failed, policy);
         }
@@ -46,12 +44,12 @@ impl HedgeMachine {
         }
         let asked = failed.pushback_delay();
         if let Some(delay) = failed.transparent {
-            self.replace(delay, AttemptKind::Transparent, failed);
+            self.replace(delay, Planned::Transparent(failed.failure), failed);
         } else if failed.is_forced() {
             let own = Backoff::controlled().delay(self.forced, None);
             // Neither the maximum of attempts nor the throttle bounds it: the back-off has to.
             let delay = asked.map_or(own, |asked| asked.max(own));
-            self.replace(delay, AttemptKind::Retry, failed);
+            self.replace(delay, Planned::Retry(failed.failure), failed);
             self.forced = self.forced.saturating_add(1);
         } else if self.alone && !failed.failure.safe {
             self.freeze(StopReason::NotIdempotent);
@@ -64,6 +62,10 @@ impl HedgeMachine {
             if self.has_another() {
                 self.plan(facts.now, delay, by);
             }
+        }
+        // The last gate before the deadline, as of a retry.
+        if !failed.facts.replayable && self.wake().is_some() {
+            self.freeze(StopReason::NotReplayable);
         }
         self.after_failure(failed, policy)
     }

@@ -36,15 +36,6 @@ pub(super) enum Planner {
     Pushback(Failure),
 }
 
-impl Planner {
-    const fn failure(self) -> Option<Failure> {
-        match self {
-            Self::Delay => None,
-            Self::Failure(failure) | Self::Pushback(failure) => Some(failure),
-        }
-    }
-}
-
 impl HedgeMachine {
     /// The first attempt is in flight and pending: its delay runs from here. Without effect once
     /// that attempt failed, because the failure plans the next one.
@@ -107,16 +98,14 @@ impl HedgeMachine {
     /// that is due no later (another failure may have asked for it just now) or a server asked for
     /// it. A transparent retry of a transparent retry leaves the plan alone: a backend that is
     /// never reached delays no hedge.
-    pub(super) fn replace(&mut self, delay: Duration, kind: AttemptKind, failed: &FailedAttempt) {
+    pub(super) fn replace(&mut self, delay: Duration, planned: Planned, failed: &FailedAttempt) {
         if self.frozen.is_none() {
             let at = later(failed.facts.now, delay);
-            let again = failed.facts.kind == kind && kind == AttemptKind::Transparent;
+            let again = matches!(planned, Planned::Transparent(_))
+                && failed.facts.kind == AttemptKind::Transparent;
             self.replacements.push(Replacement {
                 at,
-                planned: Planned {
-                    kind,
-                    after: Some(failed.failure),
-                },
+                planned,
                 of: failed.facts.attempt,
                 nudge: failed.may_nudge(delay) && self.forced < MOST_NUDGED,
             });
@@ -192,9 +181,11 @@ impl HedgeMachine {
             self.used += 1;
             self.readying += 1;
             self.plan_beside(on, policy);
-            return Due::Plan(Planned {
-                kind: AttemptKind::Hedge,
-                after: next.by.failure(),
+            return Due::Plan(match next.by {
+                Planner::Delay => Planned::Hedge,
+                Planner::Failure(failure) | Planner::Pushback(failure) => {
+                    Planned::HedgeAfter(failure)
+                }
             });
         }
         Due::Nothing

@@ -70,10 +70,6 @@ fn hedging(policy: &HedgePolicy) -> HedgeDriver {
     HedgeDriver::new(policy, Idempotency::Idempotent)
 }
 
-fn planned(kind: AttemptKind, after: Option<Failure>) -> Due {
-    Due::Plan(Planned { kind, after })
-}
-
 fn failure() -> Failure {
     Failure::new(UNKNOWN, Stage::Response)
 }
@@ -148,8 +144,8 @@ fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
         assert_eq!(machine.machine.wake(), wake);
         if unseen == Transparent::Once {
             let due = machine.machine.due(start(), &policy);
-            let after = verdict.failure().copied();
-            assert_eq!(due, planned(AttemptKind::Transparent, after));
+            let after = *verdict.failure().unwrap();
+            assert_eq!(due, Due::Plan(Planned::Transparent(after)));
             assert_eq!(machine.machine.wake(), Some(start() + ms(200)));
         }
     }
@@ -164,7 +160,7 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     machine.machine.pending(start(), &policy);
     let first = start() + ms(200);
     let due = machine.machine.due(first, &policy);
-    assert_eq!(due, planned(AttemptKind::Hedge, None));
+    assert_eq!(due, Due::Plan(Planned::Hedge));
     let refused = machine.withdrawn(StopReason::Fatal, None);
     env.refused(refused);
     assert_eq!(refused.then, Withdrawn::OthersGoOn);
@@ -179,7 +175,7 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     );
     assert_eq!(action, HedgeAction::Go);
     let due = machine.machine.due(first, &policy);
-    assert_eq!(due, planned(AttemptKind::Hedge, Some(failure())));
+    assert_eq!(due, Due::Plan(Planned::HedgeAfter(failure())));
     let refused = machine.withdrawn(StopReason::Fatal, None);
     env.refused(refused);
     let over = Withdrawn::Over {

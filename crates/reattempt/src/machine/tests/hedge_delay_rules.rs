@@ -7,7 +7,7 @@ use super::script::ms;
 use super::simulator::start;
 use crate::driver::HedgeDriver;
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
-use crate::machine::{Due, Facts, FailedAttempt, HedgeMachine, Withdrawn};
+use crate::machine::{Due, Facts, FailedAttempt, HedgeMachine, Planned, Withdrawn};
 use crate::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use crate::{AttemptKind, Failure, HedgePolicy, Idempotency, Stage, StopReason, Verdict};
 
@@ -57,8 +57,7 @@ fn run(answers: Vec<HedgeAdmission>, until: u64) -> (Arc<Script>, u32, Vec<u64>)
         loop {
             match driver.machine.due(now, &policy) {
                 Due::Plan(planned) => {
-                    assert_eq!(planned.kind, AttemptKind::Hedge);
-                    assert_eq!(planned.after, None);
+                    assert_eq!(planned, Planned::Hedge);
                     let permit = driver.permit(now, planned, None, None);
                     assert!(permit.is_ok(), "{permit:?}");
                     sent.push(at);

@@ -445,6 +445,32 @@ fn a_request_that_cannot_be_copied_is_not_hedged_on_failure() {
     assert_eq!(story.info.stopped(), Some(StopReason::NotReplayable));
 }
 
+/// R51 R52
+#[test]
+fn gates_before_the_copy_say_why_no_hedge_follows() {
+    let once = HedgePolicy::new(1, ms(200));
+    let stop = attempt(1).fails(UNKNOWN).do_not_come_back();
+    let cases = [
+        (call(), four(), stop, StopReason::Pushback),
+        (
+            call(),
+            once,
+            attempt(1).fails(UNKNOWN),
+            StopReason::Attempts,
+        ),
+        (
+            call().not_idempotent(),
+            four(),
+            attempt(1).fails(UNKNOWN),
+            StopReason::NotIdempotent,
+        ),
+    ];
+    for (call, policy, line, stopped) in cases {
+        let story = call.not_replayable().hedged(&policy, &[line]);
+        assert_eq!(story.info.stopped(), Some(stopped));
+    }
+}
+
 /// R21 R51
 #[test]
 fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {

@@ -171,7 +171,7 @@ impl<'a> HedgedCall<'a> {
                 Err(self.driver.withdrawn(StopReason::NotReplayable, deadline))
             };
             match permit {
-                Ok(number) => self.send(number, planned.kind, script),
+                Ok(number) => self.send(number, planned.kind(), script),
                 Err(refused) => {
                     effects.refused(refused);
                     match refused.then {
