@@ -24,7 +24,8 @@ pub trait Classify<Res, Err> {
 
     /// True (the default) if a verdict of this classifier can force a further attempt past the
     /// strategy's maximum: an always-retry reason or a transparent failure. With `false`, the last
-    /// attempt moves the request instead of copying it.
+    /// attempt moves the request instead of copying it; above several backends with circuit
+    /// breakers of their own leave it `true`, because a refused request moves on to the next one.
     fn may_force(&self) -> bool {
         true
     }

@@ -34,15 +34,15 @@ where
         let mut dropping = InDrop::default();
         let state = self.as_mut().project().state.project();
         if let StateProj::First { policy, beside, .. } = &state {
-            dropping.run(|| fed(policy, 1, beside.began(), AttemptEnd::Dropped));
+            dropping.run(|| fed(policy, &context, beside.began(), AttemptEnd::Dropped));
         }
         if matches!(state, StateProj::First { .. } | StateProj::Passed { .. }) {
             dropping.run(|| effects.cancelled(Some(stopped)));
         }
         if let Some(call) = self.call() {
             for (context, sent) in call.hedging.flights() {
-                let (number, end) = (context.attempt(), AttemptEnd::Dropped);
-                dropping.run(|| call.hedging.feed(call.policy, number, Some(sent), end));
+                let end = AttemptEnd::Dropped;
+                dropping.run(|| call.hedging.feed(call.policy, context, Some(sent), end));
                 dropping.run(|| settings.effects(context).cancelled(Some(stopped)));
             }
         }

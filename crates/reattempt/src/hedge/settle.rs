@@ -6,7 +6,9 @@ use std::task::Context;
 use std::time::Instant;
 
 use crate::machine::{Facts, FailedAttempt, HedgeAction};
-use crate::{AttemptKind, CallContext, Classify, HasCallContext, Replay, StopReason, Verdict};
+use crate::{
+    AttemptKind, CallContext, Classify, HasCallContext, Replay, Stage, StopReason, Verdict,
+};
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
@@ -17,8 +19,19 @@ use crate::recovery::Source;
 
 /// An attempt ended: a hedge delay that learns is fed. `sent`: when, unless it is the first and
 /// ended at once.
-pub(super) fn fed(policy: &HedgePolicy, number: u32, sent: Option<Instant>, end: AttemptEnd) {
-    if policy.learns() {
+pub(super) fn fed(
+    policy: &HedgePolicy,
+    context: &CallContext,
+    sent: Option<Instant>,
+    end: AttemptEnd,
+) {
+    // Of an attempt that failed the verdict says it.
+    let has_left = || match end {
+        AttemptEnd::Lost | AttemptEnd::Dropped => context.report().stage != Some(Stage::Dispatch),
+        AttemptEnd::Succeeded | AttemptEnd::Failed => true,
+    };
+    if policy.learns() && has_left() {
+        let number = context.attempt();
         let attempt = match sent {
             None => EndedAttempt::at_once(end),
             Some(sent) => {
@@ -35,12 +48,12 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     pub(super) fn feed(
         &self,
         policy: &HedgePolicy,
-        number: u32,
+        context: &CallContext,
         sent: Option<Instant>,
         end: AttemptEnd,
     ) {
-        if self.driver.machine.teaches(number) {
-            fed(policy, number, sent, end);
+        if self.driver.machine.teaches(context.attempt()) {
+            fed(policy, context, sent, end);
         }
     }
 }
@@ -94,7 +107,7 @@ where
             return ControlFlow::Break(outcome);
         };
         if let Some(end) = failed.learned() {
-            hedging.feed(call.policy, facts.attempt, sent, end);
+            hedging.feed(call.policy, context, sent, end);
         }
         match effects.one_failed(&mut hedging.driver, &mut failed, call.policy) {
             HedgeAction::Go if facts.cut_off => {
@@ -124,7 +137,7 @@ where
     /// As [`Hedging::feed`], while the call goes on.
     fn feed(self: Pin<&mut Self>, context: &CallContext, sent: Option<Instant>, end: AttemptEnd) {
         if let Some(call) = self.call() {
-            call.hedging.feed(call.policy, context.attempt(), sent, end);
+            call.hedging.feed(call.policy, context, sent, end);
         }
     }
 

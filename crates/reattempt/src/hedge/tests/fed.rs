@@ -83,10 +83,15 @@ async fn attempts_that_fail_are_fed_once_each_if_they_were_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_that_are_dropped_with_the_call_are_fed_once_each() {
+async fn attempts_that_were_sent_are_fed_once_when_they_are_dropped() {
     let silent = probe([attempt(1).hangs(), attempt(2).hangs(), attempt(3).hangs()]);
     let ends = [(1, 200, Dropped), (2, 190, Dropped), (3, 180, Dropped)];
     assert_eq!(fed(silent.request(), &silent).await, ends);
+    let unsent = |number| attempt(number).reaches(Stage::Dispatch).hangs();
+    let waits = probe([unsent(1), unsent(2), attempt(3).hangs()]);
+    assert_eq!(fed(waits.request(), &waits).await, [(3, 180, Dropped)]);
+    let lost = probe([unsent(1), attempt(2)]);
+    assert_eq!(fed(lost.request(), &lost).await, [(2, 0, Succeeded)]);
     let alone = probe([attempt(1).after(ms(100)), attempt(2).hangs()]);
     let mut request = Scarce::new(&alone, 2);
     request.stalled = &[2];
@@ -97,12 +102,18 @@ async fn attempts_that_are_dropped_with_the_call_are_fed_once_each() {
 /// No hedge was due.
 #[tokio::test(start_paused = true)]
 async fn a_first_attempt_that_is_dropped_alone_is_fed_once() {
-    let (feed, silent) = (Arc::new(Feed::default()), probe([attempt(1).hangs()]));
-    let policy = HedgePolicy::with_delay(3, feed.clone());
-    let layer = HedgeLayer::new(verdict as Verdicts, policy);
-    let call = layer.layer(silent.inner()).oneshot(silent.request());
-    assert!(tokio::time::timeout(ms(6), call).await.is_err());
-    assert_eq!(feed.0.lock().unwrap()[..], [(1, 6, Dropped)]);
+    let unsent = attempt(1).reaches(Stage::Dispatch).hangs();
+    for (silent, fed) in [
+        (attempt(1).hangs(), vec![(1, 6, Dropped)]),
+        (unsent, Vec::new()),
+    ] {
+        let (feed, silent) = (Arc::new(Feed::default()), probe([silent]));
+        let policy = HedgePolicy::with_delay(3, feed.clone());
+        let layer = HedgeLayer::new(verdict as Verdicts, policy);
+        let call = layer.layer(silent.inner()).oneshot(silent.request());
+        assert!(tokio::time::timeout(ms(6), call).await.is_err());
+        assert_eq!(feed.0.lock().unwrap()[..], fed);
+    }
 }
 
 /// Keeps what it was asked for: route and backend, attempts so far, and the time.

@@ -160,8 +160,9 @@ impl HedgeMachine {
             return Due::Plan(planned);
         }
         if let Some(next) = self.next.filter(|next| next.at <= now) {
-            // Beside nothing in flight it is no hedge, and there is a failure to go on from.
-            let beside = self.in_flight + self.readying > 0;
+            // Beside nothing, not even a planned retry, it is no hedge: there is a failure to go on
+            // from.
+            let beside = self.in_flight + self.readying > 0 || !self.replacements.is_empty();
             if beside && next.by == Planner::Delay {
                 let view = self.view(on);
                 match policy.delay().admit(&view) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::script::ms;
 use super::simulator::start;
 use crate::driver::HedgeDriver;
-use crate::failure::reason::KV_TEMPORARY_FAILURE;
+use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
 use crate::machine::{Due, Facts, FailedAttempt, HedgeMachine, Planned, Withdrawn};
 use crate::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use crate::{AttemptKind, Failure, HedgePolicy, Idempotency, Stage, StopReason, Verdict};
@@ -150,4 +150,34 @@ fn beside_nothing_in_flight_the_delay_is_not_asked() {
     let third = driver.machine.due(start() + ms(10), &policy);
     assert!(matches!(third, Due::Plan(_)), "{third:?}");
     assert_eq!(script.due.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn beside_a_planned_retry_the_delay_is_asked() {
+    let script = Arc::new(Script {
+        answers: Mutex::new(vec![HedgeAdmission::Never]),
+        ..Script::default()
+    });
+    let policy = HedgePolicy::with_delay(2, script.clone());
+    let mut driver = HedgeDriver::new(&policy, Idempotency::Idempotent);
+    driver.machine.pending(start(), &policy);
+    let moved = Failure::new(KV_NOT_MY_VBUCKET, Stage::Response);
+    let fails = |driver: &mut HedgeDriver, at: u64, attempt, kind| {
+        let facts = Facts::new(start() + ms(at), attempt, kind);
+        let mut failed = FailedAttempt::new(&facts, &Verdict::Retry(moved)).unwrap();
+        driver.failed(&mut failed, &policy, None);
+        driver.machine.wake().unwrap()
+    };
+    let again = fails(&mut driver, 2, 1, AttemptKind::Initial);
+    let due = driver.machine.due(again, &policy);
+    let Due::Plan(retry) = due else {
+        panic!("{due:?}")
+    };
+    assert!(driver.permit(again, retry, None, None).is_ok());
+    // The next retry is due later than the hedge.
+    let hedge = fails(&mut driver, 4, 2, AttemptKind::Retry);
+    assert_eq!(hedge, again + ms(10));
+    let due = driver.machine.due(hedge, &policy);
+    assert_eq!(due, Due::HeldBack { first: true });
+    assert!(driver.machine.wake() > Some(hedge), "the retry is planned");
 }

@@ -58,7 +58,9 @@ impl Pool {
         if let Some(hold) = hold {
             let hold = nanos(hold.min(LONGEST_HOLD));
             member.hold(now.saturating_add(hold));
-            self.common.plain_until.store(0, Relaxed);
+            // After a tick that has not seen it.
+            let common = &self.common;
+            common.with_ledger(|_| common.plain_until.store(0, Relaxed));
         }
     }
 

@@ -7,6 +7,7 @@ use loom::thread;
 
 use super::{Attempted, CircuitBreaker, CircuitState, HealthPolicy, Outcome, Pool, Sent};
 use crate::policy::backoff::Randomness;
+use crate::sync::Ordering;
 
 fn pool(now: Instant, backends: usize) -> Arc<Pool> {
     let policy = HealthPolicy::standard()
@@ -77,6 +78,24 @@ fn two_hedges_do_not_probe_one_backend_at_once() {
             pool.ended(sent, later, Outcome::Success, None);
         }
         assert_eq!(ejected(&pool, later), 0);
+    });
+}
+
+#[test]
+fn a_tick_does_not_forget_what_a_server_asked_for() {
+    model(|| {
+        let now = Instant::now();
+        let pool = pool(now, 2);
+        let sent = send_to(&pool, now, 0);
+        let later = now + Duration::from_secs(2);
+        let own = Arc::clone(&pool);
+        let hold = Some(Duration::from_secs(10));
+        let other = thread::spawn(move || own.ended(sent, later, Outcome::Success, hold));
+        let ticks = send_to(&pool, later, 1);
+        other.join().unwrap();
+        let plain_until = pool.common.plain_until.load(Ordering::Relaxed);
+        assert_eq!(plain_until, 0, "one of them is held");
+        pool.ended(ticks, later, Outcome::Success, None);
     });
 }
 

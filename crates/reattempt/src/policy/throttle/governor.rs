@@ -232,11 +232,16 @@ impl RetryThrottle for Governor {
 
     fn spend(&self, failure: Option<&Failure>) -> bool {
         let price = attempt_price(failure);
-        self.update(|word| word.pay(price))
-            || (failure.is_some()
-                && self.load().pay_lone().is_some()
-                && self.take_permit()
-                && self.update(Word::pay_lone))
+        if self.update(|word| word.pay(price)) {
+            return true;
+        }
+        let lone = failure.is_some() && self.load().pay_lone().is_some() && self.take_permit();
+        let paid = lone && self.update(Word::pay_lone);
+        if lone && !paid {
+            // Another attempt has taken its price meanwhile.
+            self.lone.fetch_or(1, Ordering::Relaxed);
+        }
+        paid
     }
 
     fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {

@@ -5,9 +5,10 @@ use loom::thread;
 
 use super::*;
 use crate::Stage;
-use crate::failure::reason::UNKNOWN;
+use crate::failure::reason::{KV_TEMPORARY_FAILURE, UNKNOWN};
 
 const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
+const OVERLOAD: Failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
 
 fn governor(burst: u32, ratio: u32) -> Governor {
     Governor::new(burst, ratio).unwrap()
@@ -75,5 +76,23 @@ fn a_permit_is_used_once() {
         };
         let own = spent(&governor, Some(&FAILURE));
         assert_eq!(own + other.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_permit_is_kept_if_its_price_was_spent() {
+    loom::model(|| {
+        let governor = Arc::new(governor(2, 1));
+        governor.first_failed();
+        assert!(governor.spend(None));
+        let other = {
+            let governor = Arc::clone(&governor);
+            thread::spawn(move || spent(&governor, None))
+        };
+        // Too dear for the budget, so that only the permit allows it.
+        let own = spent(&governor, Some(&OVERLOAD));
+        let other = other.join().unwrap();
+        assert_eq!(own + other, 1);
+        assert_eq!(governor.lone.load(Ordering::Relaxed) & 1 == 1, own == 0);
     });
 }
