@@ -5,7 +5,7 @@ use crate::{Failure, Stage, StopReason};
 
 /// Whether a server accepted a call that ended like this: it succeeded, or its last failure is the
 /// server's own and of another class than [`ReasonClass::Overload`]. `None` if that is not known:
-/// its caller dropped it, or no attempt was `sent`.
+/// its caller dropped it, or its deadline passed before an attempt was `sent`.
 #[must_use]
 pub fn was_accepted(
     stopped: StopReason,

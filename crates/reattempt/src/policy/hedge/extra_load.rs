@@ -46,8 +46,8 @@ const SLOW: f32 = 0.05;
 ///   and only a throttle bounds it. Over some thousands of calls no more than the share is sent,
 ///   and in a second no more than the share and 1.5 percent of the calls (below some 50 calls a
 ///   second for each percent: or what chance adds, by one standard deviation). The limit of a
-///   second never refuses four. As a second fills up, a call has to wait longer, up to some twice the
-///   delay, so that what is left is for the slowest.
+///   second never refuses four. As a second fills up, a call has to wait longer, up to some twice
+///   the delay, so that what is left is for the slowest.
 /// - **Backs off** where hedges win much less often than against independent servers, and where
 ///   slow attempts come in bursts of which none is much slower than the others: they wait for each
 ///   other in a queue, which a hedge makes longer. Then the share goes down to a 1,024th. It comes
