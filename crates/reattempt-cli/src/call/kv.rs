@@ -304,11 +304,8 @@ impl Caller for KvCaller {
                 None => (Ending::Failure, None, Some(error.to_string())),
             },
         };
-        let info = story.info();
-        let last_failure = info
-            .records()
-            .filter_map(|record| record.failure?.code)
-            .next_back();
+        let failures = story.failures();
+        let last_failure = failures.iter().rev().find_map(|failure| failure.code);
         let answered = outcome.and_then(Result::ok);
         let status = answered
             .as_ref()

@@ -20,15 +20,14 @@ pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<KvStrategy> 
     }
     let members = Members::of(place, json, &["constant_ms", "max_attempts"])?;
     let delay = members.required(place, "constant_ms", "milliseconds", |place, json| {
-        let must = "milliseconds from 0 to 1000000000";
-        integer(place, json, must, 0, 1_000_000_000)
+        crate::scenario::millis_as_nanos(place, json)
     });
     let max = members.required(place, "max_attempts", "a number", |place, json| {
-        let must = "a whole number from 1 to 1000000";
-        integer(place, json, must, 1, 1_000_000)
+        let must = "a whole number from 1 to 4294967295";
+        integer(place, json, must, 1, u32::MAX.into())
     });
     Some(KvStrategy::Constant {
-        delay: std::time::Duration::from_millis(delay?),
+        delay: std::time::Duration::from_nanos(delay?),
         max_attempts: u32::try_from(max?).ok()?.try_into().ok()?,
     })
 }
@@ -40,7 +39,12 @@ pub(super) fn document(strategy: KvStrategy) -> Value {
         max_attempts,
     } = strategy
     {
-        return json!({"constant_ms": delay.as_millis() as u64, "max_attempts": max_attempts});
+        let ms = delay.as_secs_f64() * 1e3;
+        let ms = match ms.fract() == 0.0 {
+            true => json!(ms as u64),
+            false => json!(ms),
+        };
+        return json!({"constant_ms": ms, "max_attempts": max_attempts});
     }
     let mut named = KvStrategy::NAMED.iter();
     let known = named.find(|(_, known)| *known == strategy);

@@ -25,6 +25,8 @@ pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<Recovere
     let faults = || {
         scenario
             .troubles()
+            // A later one meets the calls that are left.
+            .filter(|trouble| trouble.from < scenario.duration)
             .map(|trouble| (trouble.from, trouble.to))
     };
     let all = || faults().chain(scenario.higher_rates());

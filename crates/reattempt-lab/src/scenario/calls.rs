@@ -85,11 +85,14 @@ fn call(place: &mut Place<'_>, json: Json<'_>) -> Option<CallKind> {
     let timeout = members.optional(place, "timeout_ms", millis_as_nanos);
     let share = members.optional(place, "weight", weight);
     match (method, path) {
-        (Some(method), None) if method.starts_with('/') => kind.path = method,
+        (Some(method), path) if method.starts_with('/') => {
+            if path.is_some() {
+                place.wrong("has a gRPC method both in method and in path: only one may be set");
+            }
+            kind.path = method;
+        }
         (method, path) => {
-            kind.method = method
-                .filter(|method| !method.starts_with('/'))
-                .unwrap_or(kind.method);
+            kind.method = method.unwrap_or(kind.method);
             kind.path = path.unwrap_or(kind.path);
         }
     }

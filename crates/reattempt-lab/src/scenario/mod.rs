@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use reattempt::config::{Fault, Faults};
 
 pub use latency::Latency;
+pub(crate) use number::millis_as_nanos;
 
 use crate::load::{Answer, CallKind};
 use crate::policy::Stack;
@@ -117,6 +118,8 @@ impl Scenario {
     pub const MOST_KINDS: usize = 100;
     /// The most policies.
     pub const MOST_POLICIES: usize = 1000;
+    /// The most counted seconds of all policies together: each has a row in the result.
+    pub const MOST_ROWS: u64 = 2_000_000;
     /// The most faults of one backend.
     pub const MOST_FAULTS: usize = 1000;
     /// The most parts of one mix of latencies.
@@ -160,10 +163,14 @@ impl Scenario {
     /// When the arrivals are above the first rate for the last time, and when for the first time.
     pub(crate) fn higher_rates(&self) -> Option<(u64, u64)> {
         let first = self.arrivals.first()?.1;
-        let higher = |at: usize| self.arrivals[at].1 > first;
-        let begins = (0..self.arrivals.len()).find(|at| higher(*at))?;
-        let last = (0..self.arrivals.len()).rfind(|at| higher(*at))?;
-        let ends = self.arrivals.get(last + 1);
+        // Calls arrive up to the duration only.
+        let count = self
+            .arrivals
+            .partition_point(|(from, _)| *from < self.duration);
+        let higher = |at: &usize| self.arrivals[*at].1 > first;
+        let begins = (0..count).find(higher)?;
+        let last = (0..count).rfind(higher)?;
+        let ends = self.arrivals[..count].get(last + 1);
         let ends = ends.map_or(self.duration, |(from, _)| *from);
         Some((self.arrivals[begins].0, ends))
     }

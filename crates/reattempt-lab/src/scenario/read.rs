@@ -48,19 +48,7 @@ const KNOWN: [&str; 13] = [
 fn scenario(place: &mut Place<'_>, json: Json<'_>) -> Option<Scenario> {
     let members = Members::of(place, json, &KNOWN)?;
     let mut answers = Vec::new();
-    let seed = members.optional(place, "seed", |place, json| {
-        const MUST: &str = "a whole number from 0 to 2^64-1";
-        let seed = integer(place, json, MUST, 0, u64::MAX)?;
-        // A larger number is read as the largest.
-        let is_exact = || {
-            json.as_number()
-                .is_some_and(|text| text.parse() == Ok(seed))
-        };
-        if seed == u64::MAX && !is_exact() {
-            return wrong(place, MUST, json);
-        }
-        Some(seed)
-    });
+    let seed = members.optional(place, "seed", seed);
     let duration = members.required(place, "duration_s", "seconds", |place, json| {
         let must = "seconds above 0, up to 1e6";
         let seconds = number(place, json, must, 1e-6, Scenario::MOST_SECONDS)?;
@@ -142,6 +130,9 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>) -> Option<Scenario> {
     if !place.has_faults() {
         codes(place, &scenario);
         processes(&mut place.field("clients"), &scenario);
+    }
+    if !place.has_faults() {
+        rows(&mut place.field("duration_s"), &scenario);
     }
     Some(scenario)
 }
@@ -225,13 +216,41 @@ fn tiers(
     Some(tiers)
 }
 
+/// Any number: a whole one within 64 bits is itself, and of another its bits are the seed.
+fn seed(place: &mut Place<'_>, json: Json<'_>) -> Option<u64> {
+    const END: f64 = (1_u128 << 64) as f64;
+    let of_other = |number: f64| match number.fract() == 0.0 && (0.0..END).contains(&number) {
+        true => number as u64,
+        false => number.to_bits(),
+    };
+    let seed = json.as_number().and_then(|text| {
+        let finite = || text.parse().ok().filter(|number: &f64| number.is_finite());
+        text.parse().ok().or_else(|| finite().map(of_other))
+    });
+    seed.or_else(|| wrong(place, "a number", json))
+}
+
+/// All rows of the result are kept until it is written.
+fn rows(place: &mut Place<'_>, scenario: &Scenario) {
+    let seconds = (scenario.duration - scenario.warmup).div_ceil(1_000_000_000);
+    let most = Scenario::MOST_ROWS / scenario.policies.len().max(1) as u64;
+    if seconds > most {
+        place.wrong(format_args!(
+            "must be at most {most} s after the warm-up with {} policies, got {seconds} s",
+            scenario.policies.len()
+        ));
+    }
+}
+
 /// The most bytes of policy text that all processes may have, each with its own copy.
 const MOST_POLICY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Each process reads its policy for itself, because throttles and budgets are its own.
 fn processes(place: &mut Place<'_>, scenario: &Scenario) {
     let servers = scenario.tiers.iter().map(|tier| tier.backends.len());
-    let count = scenario.clients as usize + servers.sum::<usize>();
+    // The last tier calls no other.
+    let callers = servers.rev().skip(1).sum::<usize>();
+    let count = scenario.clients as usize + callers;
     let named = scenario.policies.iter().map(|(_, policy)| policy);
     let of_tiers = scenario
         .tiers

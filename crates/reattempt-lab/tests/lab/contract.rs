@@ -90,7 +90,8 @@ fn the_result_has_the_members_of_the_contract() {
 fn every_fault_is_reported_with_its_path() {
     let scenario = json!({
         "duration_s": 0, "warmup_s": "x", "clients": 0, "arrivals": [{"per_s": 1}, {"from_s": 0, "per_s": -1}],
-        "call": [{"method": "G T", "path": "x", "timeout_ms": -1}, {"method": "get"}], "rtt_ms": true, "pick": "best",
+        "call": [{"method": "G T", "path": "x", "timeout_ms": -1}, {"method": "get"},
+            {"method": "/a.B/C", "path": "/"}], "rtt_ms": true, "pick": "best",
         "cancelled_work": 3, "overload": {"code": 1.5, "what": 1}, "colour": "red",
         "backends": [{"servers": -1, "queue": "x", "latency": {"fixed_ms": 1, "exponential_ms": 1},
             "faults": [{"kind": "slow"}, {"kind": "fire"}, {"from_s": 2, "to_s": 1, "kind": "refuse", "share": 1}]}],
@@ -107,6 +108,7 @@ fn every_fault_is_reported_with_its_path() {
         "$.call[0].path:",
         "$.call[0].timeout_ms:",
         "$.call[1].method:",
+        "$.call[2]: has a gRPC method both in method and in path",
         "$.rtt_ms:",
         "$.pick:",
         "$.cancelled_work:",
@@ -147,7 +149,7 @@ fn a_fault_of_a_policy_is_the_only_one() {
 }
 
 #[test]
-fn a_seed_that_does_not_fit_is_refused() {
+fn a_seed_is_any_number() {
     let faults = |seed: &str| {
         let scenario = world(1.0, 1.0, 1, json!({"fixed_ms": 1}), json!([]));
         let mut scenario = scenario;
@@ -163,13 +165,17 @@ fn a_seed_that_does_not_fit_is_refused() {
         "1e19",
         "18446744073709551614",
         "18446744073709551615",
+        "18446744073709551616",
+        "1e30",
+        "-1",
+        "0.5",
     ] {
         assert_eq!(faults(seed), [], "{seed}");
     }
-    for seed in ["18446744073709551616", "1e30", "-1", "0.5"] {
+    for seed in ["1e400", "\"1\""] {
         let faults = faults(seed);
         assert_eq!(faults.len(), 1, "{seed}");
-        let expected = "$.seed: must be a whole number from 0 to 2^64-1";
+        let expected = "$.seed: must be a number, got";
         assert!(faults[0].to_string().starts_with(expected), "{faults:?}");
     }
 }

@@ -174,6 +174,25 @@ fn limits_are_kept() {
 }
 
 #[test]
+fn a_result_has_a_bounded_number_of_rows() {
+    let read = |policies: usize, duration: f64| {
+        let policy = json!({"http_policy": {"default": {}}});
+        let policies = (0..policies).map(|at| (at.to_string(), policy.clone()));
+        let document = json!({
+            "duration_s": duration, "warmup_s": 1, "arrivals": [{"per_s": 0}],
+            "backends": [{"servers": 1, "latency": {"fixed_ms": 1}}],
+            "policies": policies.collect::<serde_json::Map<_, _>>(),
+        });
+        Scenario::parse(&document.to_string())
+    };
+    assert!(read(2, 1e6).is_ok() && read(1000, 2001.0).is_ok());
+    assert_eq!(
+        read(1000, 2002.0).unwrap_err().faults()[0].to_string(),
+        "$.duration_s: must be at most 2000 s after the warm-up with 1000 policies, got 2001 s"
+    );
+}
+
+#[test]
 fn lists_that_every_event_searches_are_bounded() {
     let faults = |latency: Value, faults: usize| {
         let faults: Vec<Value> = (0..faults)

@@ -307,6 +307,13 @@ fn recovery_is_ten_good_seconds_after_the_trouble() {
         "nothing was before it"
     );
     assert_eq!(recovered(json!([])), None, "there was no trouble");
+    // No call arrives in what comes after the duration.
+    let later = json!([error(10, 15), error(40, 60)]);
+    assert_eq!(recovered(later), Some(0.0));
+    let rates = json!([{"per_s": 200}, {"from_s": 10, "per_s": 250}, {"from_s": 15, "per_s": 200}, {"from_s": 60, "per_s": 900}]);
+    let mut scenario = world(40.0, 200.0, 100, fixed(5.0), json!([]));
+    scenario["arrivals"] = rates;
+    assert_eq!(outcome(scenario, once()).recovered_s, Some(0.0));
 }
 
 #[test]
@@ -474,7 +481,7 @@ fn a_retry_budget_counts_in_virtual_time() {
 fn a_constant_delay_of_key_value_calls_waits_for_the_deadline() {
     let mut scenario = world(5.0, 20.0, 100, fixed(5.0), json!([{"kind": "error"}]));
     scenario["call"] = json!({"timeout_ms": 100});
-    let tested = json!({"kv": {"constant_ms": 500, "max_attempts": 3}});
+    let tested = json!({"kv": {"constant_ms": 499.5, "max_attempts": 3}});
     let outcome = outcome(scenario, tested);
     assert_eq!(outcome.ended["deadline"], outcome.calls);
     assert!(outcome.latency_ms.p50.is_none());
