@@ -229,6 +229,8 @@ impl MongoClassifier {
         let reason = row.map_or(MONGODB_SERVER_ERROR, |row| row.reason);
         let mut failure = unless_sent(Failure::new(reason, stage));
         failure.code = code.and_then(|code| i32::try_from(code).ok());
+        // InternalError and UnknownError.
+        failure.server_failed = row.is_none() && matches!(code, Some(1 | 8));
         if row.is_some() {
             Verdict::Retry(failure)
         } else {

@@ -17,12 +17,13 @@
 //! # What the driver does not report
 //!
 //! An I/O error does not show whether the command was written. The driver labels errors of
-//! connecting and of `hello` (since 3.6); these count as never sent. Any other I/O error counts as
-//! sent, including one during authentication: if a retry fails with it, the second error is raised
-//! instead of the original. So does the error of a cleared pool: a server whose monitor timed out
-//! interrupts commands in flight with it. A server's error reply to `hello` counts as one to the
-//! command. The driver parses a server's `code` itself, and treats a reply without one as no reply.
-//! Only its event handlers learn which server failed.
+//! connecting by TCP and TLS and of `hello` (since 3.6); these count as never sent. Any other I/O
+//! error counts as sent, including one during authentication, of a Unix socket, of a name lookup or
+//! of a connection through a SOCKS5 proxy: if a retry fails with it, the second error is raised
+//! instead of the original. A proxy's refusal is final. So does the error of a cleared pool: a
+//! server whose monitor timed out interrupts commands in flight with it. A server's error reply to
+//! `hello` counts as one to the command. The driver parses a server's `code` itself, and treats a
+//! reply without one as no reply. Only its event handlers learn which server failed.
 
 use std::time::Duration;
 

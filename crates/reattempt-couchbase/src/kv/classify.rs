@@ -85,7 +85,10 @@ impl KvClassifier {
         let code = i32::from(status.0);
         match reason {
             Some(reason) => Verdict::Retry(Failure::new(reason, Stage::Response).code(code)),
-            None => Verdict::Fatal(Failure::new(UNKNOWN, Stage::Response).code(code)),
+            None => {
+                let failure = Failure::new(UNKNOWN, Stage::Response).code(code);
+                Verdict::Fatal(failure.server_failed(status.is_servers_failure()))
+            }
         }
     }
 }

@@ -163,6 +163,16 @@ impl Status {
         self.attributes(map).close_connection()
     }
 
+    /// True if the node failed, rather than answered the request: out of memory, an internal error,
+    /// not initialized, or a durable write of which nobody knows what became of it.
+    #[must_use]
+    pub const fn is_servers_failure(self) -> bool {
+        matches!(
+            self,
+            Self::ENOMEM | Self::EINTERNAL | Self::NOT_INITIALIZED | Self::SYNC_WRITE_AMBIGUOUS
+        )
+    }
+
     /// The map's attributes of an unknown status; none for a known one.
     #[must_use]
     pub fn attributes(self, map: Option<&ErrorMap>) -> Attributes {

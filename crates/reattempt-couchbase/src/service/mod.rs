@@ -201,6 +201,7 @@ impl HttpService {
         };
         let mut failure = Failure::new(reason.unwrap_or(UNKNOWN), Stage::Response);
         failure.code = code;
+        failure.server_failed = reason.is_none() && status.is_server_error();
         let refused = failure.reason == QUERY_PREPARED_STATEMENT_FAILURE;
         if answer.rows && !refused {
             // A statement that returned rows was executed, and may have changed something.

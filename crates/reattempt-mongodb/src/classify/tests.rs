@@ -106,6 +106,15 @@ fn everything_else_is_final() {
     }));
 }
 
+#[test]
+fn an_internal_error_is_no_answer() {
+    let is_answer = |code| {
+        let verdict = classify(FailureKind::command(Some(code)), &CallContext::default());
+        verdict.failure().unwrap().is_answer()
+    };
+    assert!(is_answer(26) && !is_answer(1) && !is_answer(8));
+}
+
 /// M13
 #[test]
 fn a_failed_selection_is_final() {

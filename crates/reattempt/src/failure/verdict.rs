@@ -37,6 +37,9 @@ pub struct Failure {
     pub transparent: Transparent,
     /// True if even a non-idempotent request may be sent again.
     pub safe: bool,
+    /// True if the server failed although the reason is one of answers
+    /// ([`RetryReason::is_answer`]): an internal error that has no reason of its own.
+    pub server_failed: bool,
     /// What the protocol adds: its classifier writes it, its strategies read it, and nothing else
     /// looks at it. 0 if there is nothing.
     pub extension: u32,
@@ -53,6 +56,7 @@ impl Failure {
             code: None,
             transparent: Transparent::No,
             safe: reason.allows_non_idempotent_retry(),
+            server_failed: false,
             extension: 0,
         }
     }
@@ -70,7 +74,7 @@ impl Failure {
     /// The server answered the request (not found, invalid argument), and not that it failed.
     #[must_use]
     pub const fn is_answer(&self) -> bool {
-        matches!(self.stage, Stage::Response) && self.reason.is_answer()
+        matches!(self.stage, Stage::Response) && self.reason.is_answer() && !self.server_failed
     }
 
     /// Sets the protocol's own code.
@@ -91,6 +95,13 @@ impl Failure {
     #[must_use]
     pub const fn transparent(mut self, transparent: Transparent) -> Self {
         self.transparent = transparent;
+        self
+    }
+
+    /// Sets whether the server failed, which is otherwise the reason's to say.
+    #[must_use]
+    pub const fn server_failed(mut self, failed: bool) -> Self {
+        self.server_failed = failed;
         self
     }
 
@@ -146,6 +157,16 @@ mod tests {
         assert_eq!(class(busy, Stage::Dispatch), ReasonClass::Unsent);
         let gone = NODE_NOT_AVAILABLE;
         assert_eq!(class(gone, Stage::Response), ReasonClass::Unsent);
+    }
+
+    #[test]
+    fn a_server_that_failed_gave_no_answer() {
+        use crate::failure::reason::UNKNOWN;
+
+        let answer = Failure::new(UNKNOWN, Stage::Response);
+        assert!(answer.is_answer());
+        assert!(!answer.server_failed(true).is_answer());
+        assert!(!Failure::new(UNKNOWN, Stage::InFlight).is_answer());
     }
 
     /// Every failed attempt copies it.

@@ -21,18 +21,23 @@ pub(super) fn map(place: &mut Place<'_>, json: Json<'_>) -> Option<ErrorMap> {
         let mut place = place.field(name);
         let Some(json) = root.get(name) else {
             place.warn(format!("is missing; {missing} is assumed"));
-            return Some(missing);
+            return missing;
         };
-        let number = integer(json);
-        number.or_else(|| place.refuse("must be an integer that is not negative"))
+        // Nothing but a newer map is chosen by it.
+        integer(json).unwrap_or_else(|| {
+            place.warn(format!(
+                "must be an integer that is not negative; {missing} is assumed"
+            ));
+            missing
+        })
     };
     let (version, revision) = (number("version", 1), number("revision", 0));
     let mut place = place.field("errors");
     let Some(errors) = root.get("errors").filter(|errors| errors.is_object()) else {
         return place.refuse("must be an object of statuses");
     };
-    let mut place = place.skipping("; the entry is skipped");
     let errors = Members::any(&mut place, errors)?;
+    let mut place = place.skipping("; the entry is skipped");
     let mut entries = BTreeMap::new();
     for (name, json) in errors.iter() {
         let mut place = place.field(name);
@@ -46,8 +51,8 @@ pub(super) fn map(place: &mut Place<'_>, json: Json<'_>) -> Option<ErrorMap> {
     }
     let (statuses, entries): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
     Some(ErrorMap {
-        version: version?,
-        revision: revision?,
+        version,
+        revision,
         statuses: statuses.into(),
         entries: entries.into(),
         faults: Vec::new(),

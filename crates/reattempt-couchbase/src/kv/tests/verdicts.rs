@@ -50,6 +50,16 @@ fn of_all_known_statuses_six_are_sent_again() {
     );
 }
 
+#[test]
+fn of_all_final_statuses_four_are_the_nodes_failures() {
+    let failed = Status::KNOWN.iter().filter(|status| {
+        let verdict = verdict(DEFAULT, &Answer::of(status.0));
+        matches!(verdict, Verdict::Fatal(failure) if !failure.is_answer())
+    });
+    let failed: Vec<_> = failed.map(|status| status.0).collect();
+    assert_eq!(failed, [0x25, 0x82, 0x84, 0xa3]);
+}
+
 /// C33 C36: also with the codes that current clients handle.
 #[test]
 fn the_option_adds_four_statuses() {

@@ -63,6 +63,21 @@ fn an_answer_that_nobody_looked_into_is_judged_by_its_status() {
     );
 }
 
+#[test]
+fn a_server_error_without_a_reason_is_no_answer() {
+    let is_answer = |service: HttpService, status: u16| {
+        let response = Response::builder().status(status).body(()).unwrap();
+        let classifier = ServiceClassifier::new(service, transport);
+        let verdict = classifier.classify(Ok(&response), &CallContext::default());
+        verdict.failure().map(Failure::is_answer)
+    };
+    for service in [HttpService::query(), HttpService::management()] {
+        assert_eq!(is_answer(service, 404), Some(true));
+        assert_eq!(is_answer(service, 500), Some(false));
+        assert_eq!(is_answer(service, 503), Some(false));
+    }
+}
+
 /// C6: only the view engine has a reason that always retries.
 #[test]
 fn only_views_can_force_a_retry() {
