@@ -164,7 +164,7 @@ impl Status {
     }
 
     /// True if the node failed, rather than answered the request: out of memory, an internal error,
-    /// not initialized, or a durable write of which nobody knows what became of it.
+    /// not initialized, or a durable write whose outcome is unknown.
     #[must_use]
     pub const fn is_servers_failure(self) -> bool {
         matches!(
