@@ -50,6 +50,13 @@ impl Common {
         });
     }
 
+    /// A backend is held: after a tick that has not seen it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn one_is_held(&self) {
+        self.with_ledger(|_| self.plain_until.store(0, Relaxed));
+    }
+
     /// The usual latency is the lower median of those whose last attempt was answered. An estimate
     /// that nothing renews comes nearer to it.
     pub(super) fn measure(&self, ledger: &Ledger, ticks: u64) {

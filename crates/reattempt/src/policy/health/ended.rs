@@ -58,9 +58,7 @@ impl Pool {
         if let Some(hold) = hold {
             let hold = nanos(hold.min(LONGEST_HOLD));
             member.hold(now.saturating_add(hold));
-            // After a tick that has not seen it.
-            let common = &self.common;
-            common.with_ledger(|_| common.plain_until.store(0, Relaxed));
+            self.common.one_is_held();
         }
     }
 
