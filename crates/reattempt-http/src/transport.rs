@@ -53,8 +53,8 @@ pub enum TransportFault {
     Protocol,
     /// The request cannot be sent: it is invalid, or its own body failed.
     RequestFailed,
-    /// Another attempt had already read more of a body that exceeded its buffer. On HTTP/2 also any
-    /// other request whose own body failed: hyper does not distinguish them.
+    /// Another attempt had already read more of a body that exceeded its buffer. On HTTP/2 also a
+    /// request whose own body failed with an error that has HTTP/2's CANCEL among its sources.
     Abandoned,
     /// An unknown error.
     Unknown,
@@ -96,8 +96,9 @@ impl TransportFault {
             if let (None, Read::Fault(found)) = (fault, Read::of(error)) {
                 fault = Some(match found {
                     // Of an established connection: a firewall that rejects its packets is reported
-                    // as the refusal of a connection, after retransmissions.
-                    Self::ConnectFailed if of_connection => Self::ConnectionReset,
+                    // as the refusal of a connection, and a peer that is gone as a timeout, after
+                    // retransmissions.
+                    Self::ConnectFailed | Self::Timeout if of_connection => Self::ConnectionReset,
                     found => found,
                 });
             }

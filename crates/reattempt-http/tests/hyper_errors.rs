@@ -4,7 +4,9 @@
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -12,9 +14,9 @@ use http_body::{Body, Frame};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use reattempt::{Stage, Transparent, Verdict};
-use reattempt_http::TransportFault;
+use reattempt_http::{ReplayBodyError, TransportFault};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::JoinHandle;
 
@@ -217,9 +219,9 @@ async fn an_answer_whose_head_is_too_large_is_no_refused_stream() {
     may_have_been_processed(fault(answer).await);
 }
 
-/// A connection whose end is the error of a refused one: Linux keeps the error of a firewall that
-/// rejects packets, and returns it when its retransmissions run out.
-struct Rejected(DuplexStream);
+/// A connection that ends with an error of connecting. Linux keeps the error of a firewall that
+/// rejects packets, or a timeout, and returns it when its retransmissions run out.
+struct Rejected(DuplexStream, io::ErrorKind);
 
 impl AsyncRead for Rejected {
     fn poll_read(
@@ -231,7 +233,7 @@ impl AsyncRead for Rejected {
         let polled = Pin::new(&mut self.0).poll_read(cx, buffer);
         match polled {
             Poll::Ready(Ok(())) if buffer.filled().len() == before => {
-                Poll::Ready(Err(io::ErrorKind::ConnectionRefused.into()))
+                Poll::Ready(Err(self.1.into()))
             }
             polled => polled,
         }
@@ -258,9 +260,15 @@ impl AsyncWrite for Rejected {
 
 #[tokio::test]
 async fn a_refused_connection_that_had_the_request_is_in_flight() {
-    for http2 in [false, true] {
+    use io::ErrorKind::{ConnectionRefused, TimedOut};
+    for (http2, kind) in [
+        (false, ConnectionRefused),
+        (true, ConnectionRefused),
+        (false, TimedOut),
+        (true, TimedOut),
+    ] {
         let (client, mut peer) = tokio::io::duplex(1 << 16);
-        let io = TokioIo::new(Rejected(client));
+        let io = TokioIo::new(Rejected(client, kind));
         let answer = if http2 {
             let (mut sender, connection) =
                 http2::handshake(TokioExecutor::new(), io).await.unwrap();
@@ -279,6 +287,61 @@ async fn a_refused_connection_that_had_the_request_is_in_flight() {
         let fault = fault(answer).await;
         assert_eq!(fault, TransportFault::ConnectionReset, "http2: {http2}");
         may_have_been_processed(fault);
+    }
+}
+
+/// gRPC, Keepalive: an expired ping ends all calls of its connection.
+#[tokio::test(start_paused = true)]
+async fn a_connection_whose_ping_nobody_answers_is_broken() {
+    let (client, _peer) = tokio::io::duplex(1 << 16);
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Duration::from_secs(10))
+        .keep_alive_timeout(Duration::from_secs(20))
+        .handshake(TokioIo::new(client))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let answer = tokio::spawn(async move { sender.send_request(order()).await });
+    let fault = fault(answer).await;
+    assert_eq!(fault, TransportFault::ConnectionReset);
+    may_have_been_processed(fault);
+}
+
+/// A body that fails when it is polled.
+struct Fails(Option<ReplayBodyError>);
+
+impl Body for Fails {
+    type Data = Bytes;
+    type Error = ReplayBodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.0.take().map(Err))
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_fails_is_not_one_that_was_cut_off() {
+    let own = io::Error::other("the message is too large");
+    let cases = [
+        (
+            ReplayBodyError::Body(Arc::new(own)),
+            TransportFault::RequestFailed,
+        ),
+        (ReplayBodyError::Abandoned, TransportFault::Abandoned),
+    ];
+    for (error, expected) in cases {
+        let (client, _peer) = tokio::io::duplex(1 << 16);
+        let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let request = Request::put("http://h/").body(Fails(Some(error)));
+        let error = sender.send_request(request.unwrap()).await.unwrap_err();
+        assert_eq!(TransportFault::of(&error), expected);
     }
 }
 

@@ -6,11 +6,11 @@
 #[cfg(not(all(test, reattempt_loom)))]
 pub(crate) use std::sync::{
     Mutex,
-    atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(all(test, reattempt_loom))]
 pub(crate) use loom::sync::{
     Mutex,
-    atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence},
 };

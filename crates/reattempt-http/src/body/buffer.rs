@@ -116,9 +116,12 @@ impl<B> Buffer<B> {
     }
 
     pub(super) fn poll_cut_off(&mut self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
-        let is_it =
-            |cursor: &Cursor| cursor.attempt == attempt && cursor.standing == Standing::CutOff;
-        if self.cursors.iter().any(is_it) {
+        // One that keeps a copy beside the one that it sends goes on with that.
+        let has = |standing| {
+            let is_it = |cursor: &Cursor| (cursor.attempt, cursor.standing) == (attempt, standing);
+            self.cursors.iter().any(is_it)
+        };
+        if has(Standing::CutOff) && !has(Standing::Live) {
             return Poll::Ready(());
         }
         self.waits = true;

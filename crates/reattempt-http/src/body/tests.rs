@@ -233,6 +233,8 @@ async fn on_overflow_the_sender_of_the_copies_is_woken() {
     let template = ReplayBody::with_limits(body, 4, None);
     let (one, two) = (NextAttempt { number: 1, ..NEXT }, NEXT);
     let mut ahead = template.replay(&one).unwrap();
+    // As a layer keeps one that may send the attempt again while it waits for a connection.
+    let _kept = template.replay(&one).unwrap();
     let _stalled = template.replay(&two).unwrap();
     let woken = Arc::new(Woken::default());
     let waker = std::task::Waker::from(Arc::clone(&woken));

@@ -163,7 +163,8 @@ fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
     } else if error.is_incomplete_message() {
         Some(TransportFault::ConnectionClosed)
     } else if error.is_timeout() {
-        Some(TransportFault::Timeout)
+        // Only of HTTP/2's keep-alive: nobody has answered its ping, and the connection is closed.
+        Some(TransportFault::ConnectionReset)
     } else if error.is_parse() {
         Some(TransportFault::Protocol)
     } else if is_dispatch_gone(error) {
@@ -197,10 +198,13 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
             TransportFault::Protocol
         });
     }
-    // hyper resets a stream if the request's own body fails, and reports nothing more. In that case
-    // no further attempt follows: the body cannot be replayed any more.
+    // hyper resets a stream if the request's own body fails, and reports nothing but the code that
+    // it found among the body's errors: CANCEL is that of a body which was cut off.
     if error.is_reset() && !error.is_remote() && !error.is_library() {
-        return Some(TransportFault::Abandoned);
+        return Some(match error.reason() {
+            Some(h2::Reason::CANCEL) => TransportFault::Abandoned,
+            _ => TransportFault::RequestFailed,
+        });
     }
     match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) => Some(TransportFault::StreamRefused),

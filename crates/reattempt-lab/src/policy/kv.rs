@@ -39,10 +39,9 @@ pub(super) fn document(strategy: KvStrategy) -> Value {
         max_attempts,
     } = strategy
     {
-        let ms = delay.as_secs_f64() * 1e3;
-        let ms = match ms.fract() == 0.0 {
-            true => json!(ms as u64),
-            false => json!(ms),
+        let ms = match delay.subsec_nanos() % 1_000_000 {
+            0 => json!(delay.as_millis() as u64),
+            _ => json!(delay.as_nanos() as f64 / 1e6),
         };
         return json!({"constant_ms": ms, "max_attempts": max_attempts});
     }

@@ -48,7 +48,8 @@ pub(super) fn verdict(entry: &Entry, reasons: &[RetryReason]) -> Verdict {
     };
     let mut failure = Failure::new(*reason, stage)
         .transparent(entry.transparent)
-        .safe(entry.safe);
+        .safe(entry.safe)
+        .server_failed(entry.server_failed);
     failure.code = entry.code;
     if entry.outcome == AttemptOutcome::Retry {
         Verdict::Retry(failure)

@@ -45,6 +45,8 @@ pub(super) enum Progress {
 pub(super) struct Call {
     pub(super) progress: Progress,
     pub(super) paid: Option<Failure>,
+    /// An attempt failed for good: those that lose are recorded after it.
+    pub(super) failed: bool,
     /// Attempts that lost, which a hedge delay has not learned yet.
     pub(super) lost: Vec<EndedAttempt>,
 }
@@ -268,6 +270,7 @@ fn begin(recorded: &Recorded, route: &Route, clock: &Clock) -> Call {
     Call {
         progress,
         paid: None,
+        failed: false,
         lost: Vec::new(),
     }
 }

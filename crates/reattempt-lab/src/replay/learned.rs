@@ -20,7 +20,7 @@ impl Follower<'_> {
     }
 
     /// An attempt ended: a hedge delay may learn from it. From those that lost it learns after the
-    /// one that ended the call, which is recorded last.
+    /// one that ended the call: a success is recorded last, and a failure before them.
     pub(super) fn learn(&mut self, call: usize, entry: &Entry) {
         let route = &self.routes[usize::from(self.traffic.calls[call].route)];
         let RouteWay::Hedge(policy) = &route.way else {
@@ -50,8 +50,13 @@ impl Follower<'_> {
         let attempt = end.filter(|_| teaches);
         let attempt = attempt.map(|end| EndedAttempt::new(number, now, entry.took, end));
         let lost = match &mut of {
-            Some(of) if end == Some(AttemptEnd::Lost) => return of.lost.extend(attempt),
-            Some(of) => std::mem::take(&mut of.lost),
+            Some(of) if end == Some(AttemptEnd::Lost) && !of.failed => {
+                return of.lost.extend(attempt);
+            }
+            Some(of) => {
+                of.failed |= entry.outcome == AttemptOutcome::Fatal;
+                std::mem::take(&mut of.lost)
+            }
             None => Vec::new(),
         };
         for attempt in attempt.into_iter().chain(lost) {

@@ -27,7 +27,10 @@ pub(super) fn fed(
 ) {
     // Of an attempt that failed the verdict says it.
     let has_left = || match end {
-        AttemptEnd::Lost | AttemptEnd::Dropped => context.report().stage != Some(Stage::Dispatch),
+        AttemptEnd::Lost | AttemptEnd::Dropped => {
+            let report = context.report();
+            report.in_doubt || report.stage != Some(Stage::Dispatch)
+        }
         AttemptEnd::Succeeded | AttemptEnd::Failed => true,
     };
     if policy.learns() && has_left() {

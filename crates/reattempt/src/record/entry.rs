@@ -57,6 +57,8 @@ pub struct Entry {
     pub route: u16,
     /// Even a request that is not idempotent may be sent again after this failure.
     pub safe: bool,
+    /// The server failed, although the reason is one of answers.
+    pub server_failed: bool,
     /// The request may take effect twice.
     pub idempotent: bool,
     /// A layer enforces the deadline.
@@ -129,6 +131,7 @@ impl Entry {
             reason: 0,
             route: 0,
             safe: false,
+            server_failed: false,
             idempotent: false,
             enforced: false,
             unreadable: false,
@@ -170,6 +173,7 @@ impl Entry {
             self.enforced,
             self.unreadable,
             self.cut_off,
+            self.server_failed,
         ];
         for flag in flags {
             bits.put(flag.into(), 1);
@@ -241,6 +245,7 @@ impl Entry {
             reason,
             route,
             safe: flags[1],
+            server_failed: flags[6],
             idempotent: flags[2],
             enforced: flags[3],
             unreadable: flags[4],

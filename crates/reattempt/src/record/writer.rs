@@ -194,7 +194,7 @@ impl Writer {
             };
             entry.reason = reason;
             (entry.code, entry.transparent) = (failure.code, failure.transparent);
-            entry.safe = failure.safe;
+            (entry.safe, entry.server_failed) = (failure.safe, failure.server_failed);
         }
         self.push(ended, entry);
     }

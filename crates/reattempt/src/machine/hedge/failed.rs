@@ -64,7 +64,7 @@ impl HedgeMachine {
             }
         }
         // The last gate before the deadline, as of a retry.
-        if !failed.facts.replayable && self.wake().is_some() {
+        if !failed.facts.replayable && (self.readying > 0 || self.wake().is_some()) {
             self.freeze(StopReason::NotReplayable);
         }
         self.after_failure(failed, policy)

@@ -471,6 +471,19 @@ fn gates_before_the_copy_say_why_no_hedge_follows() {
     }
 }
 
+/// R51 R52
+#[test]
+fn no_service_is_waited_for_that_could_send_no_copy() {
+    let two = HedgePolicy::new(2, ms(200));
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(300)),
+        attempt(2).ready_after(ms(10_000)),
+    ];
+    let story = call().not_replayable().hedged(&two, &script);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
+    assert_eq!(story.info.stopped(), Some(StopReason::NotReplayable));
+}
+
 /// R21 R51
 #[test]
 fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {

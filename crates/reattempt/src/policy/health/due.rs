@@ -7,7 +7,7 @@ use super::ledger::{Common, Ledger, TICK, nanos};
 use super::member::Member;
 use super::options::{FailurePercentageEjection, HealthPolicy};
 use super::sweep;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 
 use Ordering::Relaxed;
 
@@ -41,20 +41,26 @@ impl Common {
             let sweep_at = ledger.swept_at.saturating_add(interval);
             let next = now.saturating_add(tick).min(sweep_at);
             self.tick_at.store(next, Relaxed);
+            let is_held = |member: &Arc<Member>| member.held_for(now) > 0;
             let is_plain = |member: &Arc<Member>| {
-                !member.is_ejected() && member.held_for(now) == 0 && member.joined_at().is_none()
+                !member.is_ejected() && !is_held(member) && member.joined_at().is_none()
             };
             let plain = ledger.members.iter().all(is_plain);
             self.plain_until
                 .store(if plain { next } else { 0 }, Relaxed);
+            // One that was held meanwhile is seen now, or `one_is_held` stores after this tick.
+            fence(Ordering::SeqCst);
+            if plain && ledger.members.iter().any(is_held) {
+                self.plain_until.store(0, Relaxed);
+            }
         });
     }
 
-    /// A backend is held: after a tick that has not seen it.
+    /// A backend is held from now on.
     #[cold]
-    #[inline(never)]
     pub(super) fn one_is_held(&self) {
-        self.with_ledger(|_| self.plain_until.store(0, Relaxed));
+        fence(Ordering::SeqCst);
+        self.plain_until.store(0, Relaxed);
     }
 
     /// The usual latency is the lower median of those whose last attempt was answered. An estimate
