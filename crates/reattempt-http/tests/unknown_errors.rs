@@ -2,11 +2,14 @@
 
 use std::error::Error;
 use std::future::ready;
+use std::time::Duration;
 
 use http::{Request, Response};
 use reattempt::strategy::RetryOnce;
 use reattempt::test_util::listen;
-use reattempt::{HedgeLayer, HedgePolicy, RetryLayer};
+use reattempt::{
+    AttemptDeadlineLayer, ClientError, ClientErrorLayer, HedgeLayer, HedgePolicy, RetryLayer,
+};
 use reattempt_http::{AnyTransportError, HttpClassifier, TransportError, TransportFault};
 use tower::{BoxError, Layer, ServiceExt};
 
@@ -80,6 +83,31 @@ async fn known_errors_are_not_logged() {
     for kind in kinds {
         assert_eq!(heard(kind).await, [""; 0]);
     }
+}
+
+/// As in the presets, which have a layer for it above the transport.
+#[tokio::test(start_paused = true)]
+async fn an_error_below_a_deadline_is_named_as_without() {
+    let heard_of = heard(|| ClientError::Transport(BoxError::from(login_failed(None)))).await;
+    assert!(heard_of[0].contains("(`LoginFailed`)"), "{heard_of:?}");
+    let known = || {
+        let known = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+        ClientError::Transport(BoxError::from(known))
+    };
+    assert_eq!(heard(known).await, [""; 0]);
+}
+
+/// tower's `Buffer` boxes it.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_took_too_long_is_one_in_a_box_too() {
+    let hangs = |_: Request<()>| std::future::pending::<Result<Response<()>, std::io::Error>>();
+    let service = tower::ServiceBuilder::new()
+        .layer(AttemptDeadlineLayer::new(Duration::from_millis(50)))
+        .layer(ClientErrorLayer)
+        .service_fn(hangs);
+    let late = service.oneshot(Request::new(())).await.unwrap_err();
+    assert_eq!(late.fault(), TransportFault::Timeout);
+    assert_eq!(BoxError::from(late).fault(), TransportFault::Timeout);
 }
 
 #[tokio::test(start_paused = true)]

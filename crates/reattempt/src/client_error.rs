@@ -52,13 +52,13 @@ pub enum ClientError<E> {
     #[error("{0}")]
     Transport(#[source] E),
     /// The deadline of the call or of its last attempt passed.
-    #[error(transparent)]
+    #[error("{0}")]
     Elapsed(#[from] Elapsed),
     /// An `AdmissionLayer` refused the call: nothing was sent.
-    #[error(transparent)]
+    #[error("{0}")]
     Refused(#[from] Refused),
     /// A `CircuitBreakerLayer` refused the last attempt: it was not sent.
-    #[error(transparent)]
+    #[error("{0}")]
     CircuitOpen(#[from] CircuitOpen),
 }
 

@@ -14,8 +14,8 @@ use reattempt::RetryInfo;
 use reattempt::strategy::{MaxAttempts, RetryOnce};
 use reattempt::throttle::Settled;
 use reattempt::{
-    AttemptKind, CallContext, DeadlineLayer, Failure, HasCallContext, NextAttempt, Replay,
-    RetryLayer, RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason,
+    AttemptKind, CallContext, DeadlineLayer, Failure, HasCallContext, HedgeLayer, HedgePolicy,
+    NextAttempt, Replay, RetryLayer, RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason,
 };
 use tokio::sync::mpsc;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -593,4 +593,31 @@ async fn an_empty_answer_counts_without_being_read() {
         });
     drop(service.oneshot(Request::new(())).await);
     assert_eq!(bucket.milli_tokens(), Some(9_500));
+}
+
+/// A server that answers early explains itself while it still reads the request.
+#[tokio::test(start_paused = true)]
+async fn the_request_of_the_returned_response_is_sent_to_its_end() {
+    for hedged in [false, true] {
+        let (feed, body) = fed();
+        let early = |request: Request<ReplayBody<Fed>>| async move {
+            // The transport goes on sending.
+            let response = Response::builder().status(403).body(request.into_body());
+            Ok::<_, BoxError>(response.unwrap())
+        };
+        let service = ServiceBuilder::new()
+            .layer(ReplayBodyLayer::new())
+            .option_layer((!hedged).then(|| RetryLayer::new(HttpClassifier::new(), RetryOnce)))
+            .map_err(BoxError::from)
+            .option_layer(hedged.then(|| {
+                let policy = HedgePolicy::new(2, Duration::from_secs(1));
+                HedgeLayer::new(HttpClassifier::new(), policy)
+            }))
+            .map_err(BoxError::from)
+            .service_fn(early);
+        let request = Request::put("http://h/").body(body).unwrap();
+        let mut sent = service.oneshot(request).await.unwrap().into_body();
+        give(&feed, "the rest");
+        assert_eq!(text(&mut sent).await, "the rest", "hedged: {hedged}");
+    }
 }

@@ -144,4 +144,8 @@ impl<E: TransportError> TransportError for ClientError<E> {
             Self::Refused(_) | Self::CircuitOpen(_) => TransportFault::Shed,
         }
     }
+
+    fn unknown_type(&self) -> Option<String> {
+        self.transport().and_then(E::unknown_type)
+    }
 }

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 
 use reattempt::Elapsed;
+use reattempt::circuit_breaker::CircuitOpen;
+use reattempt::policy::admission::Refused;
 
 use super::{AnyTransportError, TransportFault};
 use crate::ReplayBodyError;
@@ -31,6 +33,9 @@ impl Read {
         }
         if error.is::<Elapsed>() {
             return Self::Fault(TransportFault::Timeout);
+        }
+        if error.is::<Refused>() || error.is::<CircuitOpen>() {
+            return Self::Fault(TransportFault::Shed);
         }
         if error.is::<AnyTransportError>() || error.is::<ReplayBodyError>() {
             return Self::Nothing;

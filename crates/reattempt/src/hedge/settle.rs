@@ -103,16 +103,21 @@ where
             Some(failure),
             outcome.is_err(),
         );
-        if let Source::Template { request, .. } = &*call.source {
-            request.attempt_over(facts.attempt);
-        }
         let Some(mut failed) = FailedAttempt::new(&facts, &verdict) else {
             return ControlFlow::Break(outcome);
         };
         if let Some(end) = failed.learned() {
             hedging.feed(call.policy, context, sent, end);
         }
-        match effects.one_failed(&mut hedging.driver, &mut failed, call.policy) {
+        let action = effects.one_failed(&mut hedging.driver, &mut failed, call.policy);
+        // The response to the caller may need the rest of its request: a server that answers early
+        // explains itself while it still reads.
+        if let (HedgeAction::Go | HedgeAction::Expire, Source::Template { request, .. }) =
+            (&action, &*call.source)
+        {
+            request.attempt_over(facts.attempt);
+        }
+        match action {
             HedgeAction::Go if facts.cut_off => {
                 hedging.last.get_or_insert(outcome);
             }
