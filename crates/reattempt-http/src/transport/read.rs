@@ -168,7 +168,7 @@ fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
     } else if error.is_incomplete_message() {
         Some(TransportFault::ConnectionClosed)
     } else if error.is_timeout() {
-        // Only of HTTP/2's keep-alive: nobody has answered its ping, and the connection is closed.
+        // Only of HTTP/2's keep-alive: its ping had no answer, and the connection is closed.
         Some(TransportFault::ConnectionReset)
     } else if error.is_parse() {
         Some(TransportFault::Protocol)

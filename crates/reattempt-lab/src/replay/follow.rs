@@ -45,7 +45,7 @@ pub(super) enum Progress {
 pub(super) struct Call {
     pub(super) progress: Progress,
     pub(super) paid: Option<Failure>,
-    /// An attempt failed for good: those that lose are recorded after it.
+    /// A final failure ended the call: those that lose are recorded after it.
     pub(super) failed: bool,
     /// Attempts that lost, which a hedge delay has not learned yet.
     pub(super) lost: Vec<EndedAttempt>,

@@ -72,6 +72,8 @@ where
                 }
                 (Due::HeldBack { first }, source) => {
                     if first {
+                        // The log of a refusal has the call's number.
+                        source.describe(self.config.settings.service);
                         let effects = self.config.settings.effects(source.context_mut());
                         effects.hedge_refused(StopReason::Throttled);
                     }

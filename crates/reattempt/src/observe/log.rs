@@ -151,10 +151,10 @@ impl Observer for LogObserver {
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         let last = info.records().next_back();
         // Behind it the losers of a hedge, which were cancelled without a failure of their own.
-        let failure = info
-            .records()
-            .rev()
-            .find_map(|record| record.failure.as_ref());
+        let failed_last = info.records().rev().find(|record| record.failure.is_some());
+        // Not if the service broke before it could be asked again.
+        let is_final = failed_last.is_some_and(|record| record.outcome == AttemptOutcome::Fatal);
+        let failure = failed_last.and_then(|record| record.failure.as_ref());
         let failed = info.reasons().next().is_some() || info.transparent > 0;
         let (level, said) = match info.stopped() {
             Some(StopReason::Success | StopReason::Committed) if failed => {
@@ -165,7 +165,7 @@ impl Observer for LogObserver {
                 (Level::INFO, "call was dropped after a failure")
             }
             Some(StopReason::Cancelled) => (Level::DEBUG, "call was dropped"),
-            Some(StopReason::Fatal) if failure.is_some_and(Failure::is_answer) => {
+            Some(StopReason::Fatal) if is_final && failure.is_some_and(Failure::is_answer) => {
                 if failed {
                     (
                         Level::INFO,

@@ -56,8 +56,9 @@ pub trait Observer: Debug + Send + Sync {
         }
     }
 
-    /// A planned hedge was refused at the time it was due, and is used up; others may still be in
-    /// flight. No attempt was made, so there is no record of it: [`RetryInfo::refused`] counts it.
+    /// A planned hedge (or another attempt of a hedged call that waited for its service) was
+    /// refused at the time it was due, and is used up; others may still be in flight. No attempt
+    /// was made, so there is no record of it: [`RetryInfo::refused`] counts it.
     fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
         let _ = (context, stopped);
     }

@@ -30,7 +30,7 @@
 //! | number of items, at most 256 | 2 |
 //! | length of the items | 4 |
 //! | nanoseconds since the start of the recording: the base of the entries' times | 8 |
-//! | attempts lost so far | 8 |
+//! | events lost so far | 8 |
 //! | checksum of the block without this field (FNV-1a, 32 bits) | 4 |
 //! | the items | n |
 //!

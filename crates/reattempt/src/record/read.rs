@@ -33,7 +33,7 @@ pub struct Recording {
     pub reasons: Vec<RetryReason>,
     /// In the order in which they were written.
     pub entries: Vec<Timed>,
-    /// Attempts that were not recorded.
+    /// Events that were not recorded: attempts that were sent, and ends of attempts and calls.
     pub lost: u64,
 }
 

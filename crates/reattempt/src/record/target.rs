@@ -13,7 +13,7 @@ pub(super) struct Target {
     most_bytes: u64,
     files: u32,
     header: Header,
-    file: File,
+    pub(super) file: File,
     length: u64,
     /// Of entries alone.
     bytes: u64,
@@ -88,8 +88,9 @@ impl Target {
 
     /// Only entries make a file full: each file has the header and all names again.
     pub(super) fn write_entries(&mut self, block: &[u8]) -> io::Result<()> {
+        self.write(block)?;
         self.bytes += block.len() as u64;
-        self.write(block)
+        Ok(())
     }
 }
 

@@ -37,18 +37,20 @@ pub(super) struct Writer {
     counters: Arc<Counters>,
     calls: HashMap<usize, Call>,
     next_call: u32,
-    /// By name; each file has its own numbers.
+    /// By name.
     routes: HashMap<String, u16>,
     reasons: Vec<RetryReason>,
-    names: (usize, Vec<u8>),
+    /// All names as items, and how many of them the file has: a new one begins without.
+    names: Vec<Vec<u8>>,
+    named: usize,
     items: Vec<u8>,
     count: usize,
     base: u64,
     /// Entries of all files.
     entries: u64,
     failed: bool,
-    /// The file lacks names that were not written.
-    unnamed: bool,
+    /// The losses that the files know of.
+    told: u64,
 }
 
 impl Writer {
@@ -61,13 +63,14 @@ impl Writer {
             next_call: 0,
             routes: HashMap::new(),
             reasons: Vec::new(),
-            names: (0, Vec::new()),
+            names: Vec::new(),
+            named: 0,
             items: Vec::new(),
             count: 0,
             base: 0,
             entries: 0,
             failed: false,
-            unnamed: false,
+            told: 0,
         }
     }
 
@@ -209,7 +212,7 @@ impl Writer {
             return None;
         }
         self.routes.insert(name.to_owned(), next);
-        self.name(&route_name(next, name));
+        self.name(route_name(next, name));
         Some(next)
     }
 
@@ -220,15 +223,13 @@ impl Writer {
         }
         let next = u8::try_from(self.reasons.len()).ok()?;
         self.reasons.push(reason);
-        self.name(&reason_name(next, reason));
+        self.name(reason_name(next, reason));
         Some(next)
     }
 
-    fn name(&mut self, item: &[u8]) {
-        let (count, out) = &mut self.names;
-        out.extend(item);
-        *count += 1;
-        if *count == MOST_ITEMS {
+    fn name(&mut self, item: Vec<u8>) {
+        self.names.push(item);
+        if self.names.len() - self.named == MOST_ITEMS {
             self.flush();
         }
     }
@@ -254,17 +255,14 @@ impl Writer {
 
     /// Writes what there is, names first.
     fn flush(&mut self) {
-        let lost = self.counters.lost.load(Ordering::Relaxed);
-        let (names, text) = std::mem::take(&mut self.names);
         let (count, items) = (
             std::mem::take(&mut self.count),
             std::mem::take(&mut self.items),
         );
-        let done = self.try_flush(lost, names, &text, count, &items);
+        let done = self.try_flush(count, &items);
         let counter = match done {
             Ok(()) => &self.counters.written,
             Err(error) => {
-                self.unnamed = true;
                 if !std::mem::replace(&mut self.failed, true) {
                     tracing::warn!(target: "reattempt", "the recording cannot be written: {error}");
                 }
@@ -274,41 +272,22 @@ impl Writer {
         counter.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    fn try_flush(
-        &mut self,
-        lost: u64,
-        names: usize,
-        text: &[u8],
-        count: usize,
-        items: &[u8],
-    ) -> io::Result<()> {
+    fn try_flush(&mut self, count: usize, items: &[u8]) -> io::Result<()> {
+        let lost = self.counters.lost.load(Ordering::Relaxed);
         // Before anything is written: if it fails, the full file does not grow.
-        if self.target.rotate()? || self.unnamed {
-            self.write_all_names(lost)?;
-            self.unnamed = false;
-        } else if names > 0 {
-            self.target.write(&block(NAMES, names, 0, lost, text))?;
+        if self.target.rotate()? {
+            self.named = 0;
         }
-        if count > 0 {
-            let block = block(ENTRIES, count, self.base, lost, items);
-            self.target.write_entries(&block)?;
-        }
-        Ok(())
-    }
-
-    /// A new file has all names that are known, in blocks of their own.
-    fn write_all_names(&mut self, lost: u64) -> io::Result<()> {
-        let mut routes: Vec<(&String, &u16)> = self.routes.iter().collect();
-        routes.sort_by_key(|(_, number)| **number);
-        let routes = routes
-            .into_iter()
-            .map(|(name, number)| route_name(*number, name));
-        let reasons = (0..).zip(&self.reasons);
-        let reasons = reasons.map(|(number, reason)| reason_name(number, *reason));
-        let all: Vec<Vec<u8>> = routes.chain(reasons).collect();
-        for names in all.chunks(MOST_ITEMS) {
+        for names in self.names[self.named..].chunks(MOST_ITEMS) {
             let block = block(NAMES, names.len(), 0, lost, &names.concat());
             self.target.write(&block)?;
+            self.named += names.len();
+        }
+        // A block without entries says what was lost after the last.
+        if count > 0 || lost > self.told {
+            let block = block(ENTRIES, count, self.base, lost, items);
+            self.target.write_entries(&block)?;
+            self.told = lost;
         }
         Ok(())
     }
@@ -334,4 +313,40 @@ fn name_item(kind: u8, flags: u8, number: u16, text: &str) -> Vec<u8> {
     item.push(end as u8);
     item.extend(&text.as_bytes()[..end]);
     item
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+    use crate::record::Recording;
+
+    #[test]
+    fn after_a_write_that_failed_the_file_can_be_read() {
+        let path = std::env::temp_dir().join(format!("reattempt-fails-{}", std::process::id()));
+        let target = Target::create(path.clone(), 1 << 20, 1, None).unwrap();
+        let mut writer = Writer::new(target, Instant::now(), Arc::default());
+        let mut entry = |writer: &mut Writer, route: &str| {
+            let mut entry = Entry::new(What::Ended, 1, 0);
+            entry.route = writer.route(route).unwrap();
+            writer.push(Instant::now(), entry);
+            writer.flush();
+        };
+        entry(&mut writer, "first");
+        let read_only = File::open(&path).unwrap();
+        let file = std::mem::replace(&mut writer.target.file, read_only);
+        entry(&mut writer, "second");
+        writer.target.file = file;
+        entry(&mut writer, "third");
+        // Lost after the last entry.
+        writer.counters.lost.fetch_add(1, Ordering::Relaxed);
+        writer.flush();
+        let read = Recording::read(&[fs::read(&path).unwrap()], &[]);
+        fs::remove_file(&path).unwrap();
+        let read = read.unwrap_or_else(|damages| panic!("{damages:?}"));
+        assert_eq!(read.routes, ["first", "second", "third"]);
+        let routes: Vec<_> = read.entries.iter().map(|timed| timed.entry.route).collect();
+        assert_eq!((routes, read.lost), (vec![0, 2], 2));
+    }
 }

@@ -10,6 +10,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::policy::throttle::Settled;
+use crate::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use crate::test_util::{Answer, Fault, attempt, ms, probe, verdict};
 use crate::{
     DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket,
@@ -144,6 +145,36 @@ async fn a_refused_hedge_logs_at_info_with_its_gate() {
     for part in ["stopped=\"throttled\" ", "tokens=1 "] {
         assert!(held_back.contains(part), "{held_back}");
     }
+}
+
+/// Ten milliseconds; never more than one attempt.
+#[derive(Debug)]
+struct HoldsBack;
+
+impl HedgeDelay for HoldsBack {
+    fn delay(&self, _: &HedgeView<'_>) -> Option<std::time::Duration> {
+        Some(ms(10))
+    }
+
+    fn admit(&self, _: &HedgeView<'_>) -> HedgeAdmission {
+        HedgeAdmission::Never
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_its_delay_holds_back_logs_the_calls_number() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let probe = probe([attempt(1).after(ms(15))]);
+    let policy = HedgePolicy::with_delay(2, Arc::new(HoldsBack)).hedge_non_idempotent();
+    let layer = HedgeLayer::new(classify, policy);
+    let call = layer.layer(probe.inner()).oneshot(probe.request());
+    assert!(call.await.is_ok());
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].2.contains("call="), "its number: {heard:?}");
 }
 
 /// C10

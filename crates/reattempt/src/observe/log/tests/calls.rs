@@ -58,6 +58,15 @@ fn is_one(events: &Events, level: Level, parts: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_whose_service_broke_between_attempts_failed() {
+    let broken = [crate::test_util::readiness(2).breaks()];
+    let busy = Failure::new(UNKNOWN, Stage::Response).safe(true);
+    let answer = attempt(1).comes_to(crate::Verdict::Retry(busy)).as_answer();
+    let (calls, _) = events(retry(), &probe([answer]).ready(broken), 1000).await;
+    is_one(&calls, Level::WARN, &["call failed", "stopped=\"fatal\""]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_admitted_failed() {
     use crate::admission::{Admission, Criticality};
     use crate::backoff::Randomness;
