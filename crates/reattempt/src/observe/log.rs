@@ -229,6 +229,18 @@ pub(crate) fn deadline_alone(call: &CallHandle, elapsed: &Elapsed) {
     }
 }
 
+/// A deadline passed while the response was read. The call's other events say what came before.
+#[cold]
+pub(crate) fn response_elapsed(call: &CallHandle) {
+    tracing::warn!(
+        target: "reattempt::call",
+        call = call.id(),
+        stopped = StopReason::Deadline.name(),
+        route = call.route(),
+        "call failed after its response had begun"
+    );
+}
+
 /// What is logged of a call's end besides its history.
 struct End<'a> {
     took: Duration,

@@ -327,7 +327,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("reattempt-fails-{}", std::process::id()));
         let target = Target::create(path.clone(), 1 << 20, 1, None).unwrap();
         let mut writer = Writer::new(target, Instant::now(), Arc::default());
-        let mut entry = |writer: &mut Writer, route: &str| {
+        let entry = |writer: &mut Writer, route: &str| {
             let mut entry = Entry::new(What::Ended, 1, 0);
             entry.route = writer.route(route).unwrap();
             writer.push(Instant::now(), entry);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use reattempt::{CallContext, CallHandle, DeadlineScope, Elapsed, StopReason};
+use reattempt::{CallContext, CallHandle, DeadlineScope, Elapsed};
 
 use crate::HttpRoute;
 
@@ -86,7 +86,7 @@ pub(super) struct Armed {
 impl Armed {
     pub(super) fn elapsed(&self) -> Elapsed {
         if self.scope == DeadlineScope::Call {
-            self.handle.stop(StopReason::Deadline);
+            self.handle.response_elapsed();
         }
         Elapsed {
             scope: self.scope,

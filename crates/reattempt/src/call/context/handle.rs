@@ -68,6 +68,20 @@ impl CallHandle {
         }
     }
 
+    /// The deadline passed while the response was read: that is why the call ended. The log has it
+    /// as a failed call.
+    #[cfg(feature = "tokio")]
+    pub fn response_elapsed(&self) {
+        self.stop(StopReason::Deadline);
+        crate::observe::log::response_elapsed(self);
+    }
+
+    /// The call's number in the log.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn id(&self) -> Option<u64> {
+        self.0.call().and_then(CallState::id)
+    }
+
     /// Whether the server accepted the call. `None` while it is in progress, and if no recovery
     /// layer acts on it; also if a layer follows its response and that has not ended: then this
     /// learns from the end.

@@ -66,6 +66,21 @@ async fn a_call_whose_service_broke_between_attempts_failed() {
     is_one(&calls, Level::WARN, &["call failed", "stopped=\"fatal\""]);
 }
 
+#[test]
+fn a_call_whose_response_took_too_long_failed() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
+    let mut context = crate::CallContext::default();
+    let handle = context.begin();
+    handle.response_elapsed();
+    assert_eq!(handle.info().stopped(), Some(StopReason::Deadline));
+    let heard = heard.0.lock().unwrap();
+    let parts = ["after its response had begun", "stopped=\"deadline\""];
+    is_one(&heard, Level::WARN, &parts);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_admitted_failed() {
     use crate::admission::{Admission, Criticality};
