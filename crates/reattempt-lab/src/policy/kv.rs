@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reattempt::config::{Json, Members, Place, integer, one_of};
+use reattempt::config::{Json, Members, Place, integer, one_of, wrong};
 use reattempt::{OnDeadline, RetryStrategy};
 use reattempt_couchbase::{ErrorMapStrategy, ErrorMaps, KvStrategy};
 use serde_json::{Value, json};
@@ -20,7 +20,11 @@ pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<KvStrategy> 
     }
     let members = Members::of(place, json, &["constant_ms", "max_attempts"])?;
     let delay = members.required(place, "constant_ms", "milliseconds", |place, json| {
-        crate::scenario::millis_as_nanos(place, json)
+        let ms = json.as_number().and_then(|text| text.parse::<f64>().ok());
+        match ms.filter(|ms| (0.0..=1e9).contains(ms)) {
+            Some(ms) => Some((ms * 1e6).round() as u64),
+            None => wrong(place, "milliseconds from 0 to 1e9", json),
+        }
     });
     let max = members.required(place, "max_attempts", "a number", |place, json| {
         let must = "a whole number from 1 to 4294967295";

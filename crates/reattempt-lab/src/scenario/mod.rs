@@ -11,7 +11,6 @@ use std::sync::OnceLock;
 use reattempt::config::{Fault, Faults};
 
 pub use latency::Latency;
-pub(crate) use number::millis_as_nanos;
 
 use crate::load::{Answer, CallKind};
 use crate::policy::Stack;

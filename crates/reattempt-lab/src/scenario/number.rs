@@ -30,7 +30,7 @@ pub(super) fn millis(place: &mut Place<'_>, json: Json<'_>) -> Option<f64> {
     number(place, json, "milliseconds from 0 to 1e9", 0.0, 1e9)
 }
 
-pub(crate) fn millis_as_nanos(place: &mut Place<'_>, json: Json<'_>) -> Option<u64> {
+pub(super) fn millis_as_nanos(place: &mut Place<'_>, json: Json<'_>) -> Option<u64> {
     millis(place, json).map(nanos)
 }
 

@@ -1,6 +1,8 @@
 //! The end of a response that was committed before.
 
 use crate::{AttemptReporter, Failure};
+#[cfg(feature = "tokio")]
+use crate::{CallHandle, StopReason};
 
 impl AttemptReporter {
     /// A response that is [followed](Self::follow) ended: with `Err` if it failed. Counted once: in
@@ -15,5 +17,15 @@ impl AttemptReporter {
         }
         #[cfg(not(feature = "tokio"))]
         let _ = was_open;
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl CallHandle {
+    /// The deadline passed while the response was read: that is why the call ended. The log has it
+    /// as a failed call.
+    pub fn response_elapsed(&self) {
+        self.stop(StopReason::Deadline);
+        super::log::response_elapsed(self);
     }
 }

@@ -320,17 +320,18 @@ mod tests {
     use std::fs::{self, File};
 
     use super::*;
+    use crate::clock;
     use crate::record::Recording;
 
     #[test]
     fn after_a_write_that_failed_the_file_can_be_read() {
         let path = std::env::temp_dir().join(format!("reattempt-fails-{}", std::process::id()));
         let target = Target::create(path.clone(), 1 << 20, 1, None).unwrap();
-        let mut writer = Writer::new(target, Instant::now(), Arc::default());
+        let mut writer = Writer::new(target, clock::now(), Arc::default());
         let entry = |writer: &mut Writer, route: &str| {
             let mut entry = Entry::new(What::Ended, 1, 0);
             entry.route = writer.route(route).unwrap();
-            writer.push(Instant::now(), entry);
+            writer.push(clock::now(), entry);
             writer.flush();
         };
         entry(&mut writer, "first");

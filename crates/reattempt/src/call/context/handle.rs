@@ -68,14 +68,6 @@ impl CallHandle {
         }
     }
 
-    /// The deadline passed while the response was read: that is why the call ended. The log has it
-    /// as a failed call.
-    #[cfg(feature = "tokio")]
-    pub fn response_elapsed(&self) {
-        self.stop(StopReason::Deadline);
-        crate::observe::log::response_elapsed(self);
-    }
-
     /// The call's number in the log.
     #[cfg(feature = "tokio")]
     pub(crate) fn id(&self) -> Option<u64> {
