@@ -45,7 +45,8 @@ pub enum TransportFault {
     DispatchGone,
     /// The connection ended while the request was in flight.
     ConnectionClosed,
-    /// The connection failed while the request was in flight.
+    /// The connection failed while the request was in flight; also by HTTP/2's keep-alive, or by a
+    /// timeout of the connection itself.
     ConnectionReset,
     /// No response within the attempt's timeout.
     Timeout,

@@ -125,15 +125,13 @@ where
         );
         let (load, load_again) = (recorded.amplification, again.amplification);
         assert!(near(load, load_again, 0.05), "{recorded:?} {again:?}");
-        let throttled = replay.recording().entries.iter().map(|timed| timed.entry);
-        let throttled = throttled.filter(|entry| entry.stopped == Some(StopReason::Throttled));
-        let held_back = recorded.held_back.values().sum::<u64>();
         if again.kinds.retry == 0 {
             // The attempt that failed last has the same reason as the hedge that was refused.
-            let refused = throttled.filter(|entry| entry.what == What::Refused);
-            assert_eq!(held_back, refused.count() as u64);
-        } else if again.kinds.hedge == 0 {
-            assert_eq!(held_back, throttled.count() as u64);
+            let entries = replay.recording().entries.iter().map(|timed| timed.entry);
+            let refused = entries.filter(|entry| entry.what == What::Refused);
+            let held_back = refused.filter(|entry| entry.stopped == Some(StopReason::Throttled));
+            let counted = recorded.held_back.values().sum::<u64>();
+            assert_eq!(counted, held_back.count() as u64);
         }
         let other = replay.decisions(&self.never).unwrap();
         assert!(other.same < other.of && other.first.is_some(), "{other:?}");

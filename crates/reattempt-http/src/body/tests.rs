@@ -248,6 +248,9 @@ async fn on_overflow_the_sender_of_the_copies_is_woken() {
     assert!(woken.0.load(Ordering::Relaxed));
     assert!(template.poll_cut_off(2, cx).is_ready());
     assert!(template.poll_cut_off(1, cx).is_pending(), "it continues");
+    drop(ahead);
+    let pending = template.poll_cut_off(1, cx).is_pending();
+    assert!(pending, "its response may follow");
 }
 
 #[derive(Default)]

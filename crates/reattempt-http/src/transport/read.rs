@@ -153,7 +153,8 @@ fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
         Some(TransportFault::ConnectFailed)
     } else if error.is_builder() || error.is_redirect() {
         Some(TransportFault::RequestFailed)
-    } else if error.is_timeout() {
+    } else if error.is_timeout() && !chain(error).any(<dyn Error>::is::<hyper::Error>) {
+        // Its own limit. Of a connection without a peer hyper's error says more.
         Some(TransportFault::Timeout)
     } else {
         None

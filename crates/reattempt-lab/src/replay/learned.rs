@@ -2,6 +2,7 @@
 
 use reattempt::machine::FailedAttempt;
 use reattempt::policy::{AttemptEnd, EndedAttempt};
+use reattempt::reason::CIRCUIT_BREAKER_OPEN;
 use reattempt::record::Entry;
 use reattempt::{AttemptKind, AttemptOutcome};
 
@@ -54,7 +55,10 @@ impl Follower<'_> {
                 return of.lost.extend(attempt);
             }
             Some(of) => {
-                of.failed |= entry.outcome == AttemptOutcome::Fatal;
+                // A breaker's refusal ends no call while others are in flight.
+                let reason = self.recording.reasons.get(usize::from(entry.reason));
+                of.failed |=
+                    entry.outcome == AttemptOutcome::Fatal && reason != Some(&CIRCUIT_BREAKER_OPEN);
                 std::mem::take(&mut of.lost)
             }
             None => Vec::new(),

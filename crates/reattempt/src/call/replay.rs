@@ -62,8 +62,8 @@ pub trait Replay: Sized {
         Poll::Pending
     }
 
-    /// Called on the template: the attempt of this number has failed or lost, and its response is
-    /// not the call's. A transport may hold its copy for longer; data kept for it can be dropped.
+    /// Called on the template: the attempt of this number has failed or lost, and does not end
+    /// the call. A transport may hold its copy for longer; data kept for it can be dropped.
     fn attempt_over(&self, number: u32) {
         let _ = number;
     }

@@ -229,12 +229,20 @@ pub(crate) fn deadline_alone(call: &CallHandle, elapsed: &Elapsed) {
     }
 }
 
-/// A deadline passed while the response was read. The call's other events say what came before.
+/// A deadline passed while the response was read, unless the log has already that its stream broke.
 #[cold]
 pub(crate) fn response_elapsed(call: &CallHandle) {
+    let info = call.info();
+    let broke = |record: &AttemptRecord| {
+        record.outcome == AttemptOutcome::Committed && record.failure.is_some()
+    };
+    if info.records().any(broke) {
+        return;
+    }
     tracing::warn!(
         target: "reattempt::call",
         call = call.id(),
+        attempts = info.attempts(),
         stopped = StopReason::Deadline.name(),
         route = call.route(),
         "call failed after its response had begun"

@@ -178,7 +178,7 @@ impl Writer {
             };
             let (_, sent, before) = call.sent.swap_remove(place);
             entry.took = ended.saturating_duration_since(sent);
-            entry.since_sent = entries - before;
+            entry.since_sent = entries.saturating_sub(before);
             if let (Some(deadline), AttemptKind::Initial) = (call.deadline, record.kind) {
                 entry.timeout = Some(deadline.left(sent));
             }
@@ -263,6 +263,8 @@ impl Writer {
         let counter = match done {
             Ok(()) => &self.counters.written,
             Err(error) => {
+                // The places of other entries are those in the files.
+                self.entries -= count as u64;
                 if !std::mem::replace(&mut self.failed, true) {
                     tracing::warn!(target: "reattempt", "the recording cannot be written: {error}");
                 }

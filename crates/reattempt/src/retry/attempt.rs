@@ -135,10 +135,8 @@ where
                     None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
                     None => Next::AtOnce,
                 };
-                // After the response was dropped, which may end the request in the transport. One
-                // that a later gate may return needs its request.
-                let is_kept = matches!(wait.keep, Keep::New) && matches!(kept, Some(Ok(_)));
-                if let (false, Source::Template { request, .. }) = (is_kept, &mut *this.source) {
+                // After the response was dropped, which may end the request in the transport.
+                if let Source::Template { request, .. } = &mut *this.source {
                     request.attempt_over(attempt);
                 }
             }
@@ -222,7 +220,6 @@ where
                 return ControlFlow::Break(kept);
             }
         }
-        let was_kept = kept.is_some();
         context.start_attempt(number, kind);
         failing.next = Next::Send;
         this.config.settings.observer.attempt_sent(context);
@@ -252,9 +249,6 @@ where
             };
             let future = Some(future);
             this.state.set(State::InFlight { future, sent });
-        }
-        if let (true, Source::Template { request, .. }) = (was_kept, &*this.source) {
-            request.attempt_over(number - 1);
         }
         ControlFlow::Continue(())
     }

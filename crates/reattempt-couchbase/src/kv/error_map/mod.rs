@@ -53,8 +53,9 @@ impl ErrorMap {
     /// Parses a map.
     ///
     /// # Errors
-    /// Every reason why it cannot be used: it is too large, not JSON, or without object `errors`.
-    /// The connection then continues without a map.
+    /// Every reason why it cannot be used: it is too large, not JSON, without object `errors`, or
+    /// has a `version` or `revision` that is no whole number. The connection then continues without
+    /// a map.
     pub fn parse(json: &[u8]) -> Result<Self, Faults> {
         let (map, faults) = parse::FORM.read(json, parse::map)?;
         Ok(Self { faults, ..map })

@@ -21,15 +21,11 @@ pub(super) fn map(place: &mut Place<'_>, json: Json<'_>) -> Option<ErrorMap> {
         let mut place = place.field(name);
         let Some(json) = root.get(name) else {
             place.warn(format!("is missing; {missing} is assumed"));
-            return missing;
+            return Some(missing);
         };
-        // Nothing but a newer map is chosen by it.
-        integer(json).unwrap_or_else(|| {
-            place.warn(format!(
-                "must be an integer that is not negative; {missing} is assumed"
-            ));
-            missing
-        })
+        // A map that is so wrong may be anything.
+        let number = integer(json);
+        number.or_else(|| place.refuse("must be an integer that is not negative"))
     };
     let (version, revision) = (number("version", 1), number("revision", 0));
     let mut place = place.field("errors");
@@ -51,8 +47,8 @@ pub(super) fn map(place: &mut Place<'_>, json: Json<'_>) -> Option<ErrorMap> {
     }
     let (statuses, entries): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
     Some(ErrorMap {
-        version,
-        revision,
+        version: version?,
+        revision: revision?,
         statuses: statuses.into(),
         entries: entries.into(),
         faults: Vec::new(),

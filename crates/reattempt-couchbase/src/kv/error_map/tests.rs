@@ -63,6 +63,10 @@ fn what_is_no_map_is_refused_with_the_place() {
         refused(br#"{"version": 2}"#),
         "$.errors: must be an object of statuses"
     );
+    assert_eq!(
+        refused(br#"{"version": -2, "errors": {}}"#),
+        "$.version: must be an integer that is not negative"
+    );
     let name = refused(br#"{"errors": {"\ud800": {"attrs": []}}}"#);
     assert!(
         name.starts_with("$.errors: ") && name.ends_with("half a surrogate pair"),
@@ -77,22 +81,6 @@ fn what_is_no_map_is_refused_with_the_place() {
         refused(&large),
         "$: an error map of 1048577 bytes is refused: at most 1048576 are read"
     );
-}
-
-/// C23: nothing is retried by them.
-#[test]
-fn a_version_that_is_none_costs_no_entry() {
-    for version in ["-2", "2.0", "\"2\"", "null"] {
-        let map = parsed(&format!(
-            r#"{{"version": {version}, "revision": 7, "errors": {{"1": {{"attrs": ["temp"]}}}}}}"#
-        ));
-        assert_eq!((map.version(), map.revision()), (1, 7));
-        assert_eq!(map.get(1).unwrap().attributes(), Attributes::TEMP);
-        assert_eq!(
-            faults(&map),
-            ["$.version: must be an integer that is not negative; 1 is assumed"]
-        );
-    }
 }
 
 /// C23
