@@ -119,8 +119,9 @@ where
         let again = replay.what_if(&own, 3, &Limits::default()).unwrap();
         assert_eq!(recorded.calls, again.calls);
         let near = |a: f64, b: f64, most: f64| (a - b).abs() < most;
+        // The jitter is another one: of an empty quota, 0.02 are some three standard deviations.
         assert!(
-            near(recorded.success, again.success, 0.02),
+            near(recorded.success, again.success, 0.04),
             "{recorded:?} {again:?}"
         );
         let (load, load_again) = (recorded.amplification, again.amplification);

@@ -32,8 +32,6 @@ pub(super) struct Buffer<B> {
     next_key: u32,
     /// After an overflow or a commit, one copy continues alone.
     committed: bool,
-    /// The attempt that continues alone then; 0 is none.
-    continues: u32,
     rare: Option<Box<Rare>>,
     /// A waker is kept, of a copy or of the sender.
     waits: bool,
@@ -73,7 +71,6 @@ impl<B> Buffer<B> {
             cursors: Cursors::new(Self::TEMPLATE),
             next_key: Self::TEMPLATE + 1,
             committed: false,
-            continues: 0,
             rare: None,
             waits: false,
             fits,
@@ -121,8 +118,7 @@ impl<B> Buffer<B> {
     pub(super) fn poll_cut_off(&mut self, attempt: u32, cx: &mut Context<'_>) -> Poll<()> {
         let is_it =
             |cursor: &Cursor| cursor.attempt == attempt && cursor.standing == Standing::CutOff;
-        // The attempt that continues may have kept a copy beside the one that it sends.
-        if self.continues != attempt && self.cursors.iter().any(is_it) {
+        if self.cursors.iter().any(is_it) {
             return Poll::Ready(());
         }
         self.waits = true;
@@ -173,11 +169,15 @@ impl<B> Buffer<B> {
 
     fn leave_to(&mut self, key: u32) {
         self.committed = true;
+        let ahead = self.cursors.iter().find(|cursor| cursor.key == key);
+        let ahead = ahead.map_or(0, |cursor| cursor.attempt);
         for cursor in self.cursors.iter_mut() {
-            if cursor.key == key {
-                self.continues = cursor.attempt;
-            } else if cursor.is_live() {
-                cursor.standing = Standing::CutOff;
+            if cursor.key != key && cursor.is_live() {
+                // A copy that the attempt has kept beside this one is of no more use to it.
+                cursor.standing = match cursor.attempt == ahead && ahead != 0 {
+                    true => Standing::Over,
+                    false => Standing::CutOff,
+                };
             }
         }
         self.trim();

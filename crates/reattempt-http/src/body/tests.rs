@@ -204,9 +204,9 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     let (feed, body) = fed();
     let budget = BufferBudget::new(100);
     let template = ReplayBody::with_limits(body, 4, Some(budget.clone()));
-    let mut ahead = template.replay(&NEXT).unwrap();
-    let second = NextAttempt { number: 2, ..NEXT };
-    let mut behind = template.replay(&second).unwrap();
+    let first = NextAttempt { number: 1, ..NEXT };
+    let mut ahead = template.replay(&first).unwrap();
+    let mut behind = template.replay(&NEXT).unwrap();
     give(&feed, "abcd");
     assert_eq!(text(&mut ahead).await, "abcd");
     assert!(template.can_replay(&NEXT));
