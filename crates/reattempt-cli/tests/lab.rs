@@ -84,7 +84,7 @@ fn the_scenario_of_the_page_can_be_searched() {
 
 #[test]
 fn a_document_that_cannot_be_used_is_exit_2_with_all_faults() {
-    let broken = SCENARIO.replace("\"seed\": 3", "\"seed\": -3, \"sead\": 1");
+    let broken = SCENARIO.replace("\"seed\": 3", "\"seed\": true, \"sead\": 1");
     let refused = reattempt(&["lab", "--json"], &broken);
     assert_eq!(refused.status.code(), Some(2));
     assert!(refused.stdout.is_empty());
