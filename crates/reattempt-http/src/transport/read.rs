@@ -4,7 +4,6 @@ use std::error::Error;
 use std::io;
 
 use reattempt::Elapsed;
-use reattempt::circuit_breaker::CircuitOpen;
 use reattempt::policy::admission::Refused;
 
 use super::{AnyTransportError, TransportFault};
@@ -34,7 +33,11 @@ impl Read {
         if error.is::<Elapsed>() {
             return Self::Fault(TransportFault::Timeout);
         }
-        if error.is::<Refused>() || error.is::<CircuitOpen>() {
+        if error.is::<Refused>() {
+            return Self::Fault(TransportFault::Shed);
+        }
+        #[cfg(feature = "tokio")]
+        if error.is::<reattempt::circuit_breaker::CircuitOpen>() {
             return Self::Fault(TransportFault::Shed);
         }
         if error.is::<AnyTransportError>() || error.is::<ReplayBodyError>() {
