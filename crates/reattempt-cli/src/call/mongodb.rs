@@ -195,8 +195,13 @@ impl MongoCaller {
         }
     }
 
-    /// Which failure of a call its caller got, by the same rule as in the layer.
-    fn raised(&self, failures: &[Failure]) -> &'static str {
+    /// Which failure of a call its caller got, by the same rule as in the layer: of a call with this
+    /// number of attempts.
+    fn raised(&self, failures: &[Failure], attempts: usize) -> &'static str {
+        // The last attempt was answered, and the answer or a later batch has the error.
+        if attempts > failures.len().max(1) {
+            return "last";
+        }
         let Some((first, later)) = failures.split_first() else {
             return "first";
         };
@@ -319,12 +324,16 @@ impl Caller for MongoCaller {
         let labels = error.map_or_else(Vec::new, |error| error.labels().to_vec());
         let of_document = || unwritten.as_ref().and_then(|error| error.code);
         let raised = error.is_some() || unwritten.is_some();
+        let attempts = answer.attempts.len();
         answer
             .with("documents", documents)
             .with("code", error.map_or_else(of_document, MongoError::code))
             .with("code_name", error.and_then(MongoError::code_name))
             .with("labels", labels)
-            .with("error_from", raised.then(|| self.raised(&story.failures())))
+            .with(
+                "error_from",
+                raised.then(|| self.raised(&story.failures(), attempts)),
+            )
             .with("events", events.told())
     }
 }

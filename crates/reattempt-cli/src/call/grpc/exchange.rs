@@ -3,7 +3,7 @@
 use http::Request;
 use http_body::Body;
 use http_body_util::BodyExt;
-use reattempt::{Elapsed, RetryInfo, StopReason};
+use reattempt::{AttemptRecord, Elapsed, RetryInfo, StopReason};
 use reattempt_clients::grpc::{MessageError, Messages};
 use reattempt_grpc::{BodyErrorCode, ByTransportError, Code};
 use tower::ServiceExt;
@@ -159,7 +159,11 @@ pub(super) fn end(read: Option<Read>, kind: Kind, reply: &Reply, info: &RetryInf
             let status = reply
                 .status()
                 .unwrap_or_else(|| broken("the stream ended without trailers"));
-            if info.stopped() == Some(StopReason::Deadline) && status.code == Code::DeadlineExceeded
+            // Of a call that gave up before a delay the record says so: the status is the server's.
+            let gave_up = |record: &AttemptRecord| record.stopped == Some(StopReason::Deadline);
+            if info.stopped() == Some(StopReason::Deadline)
+                && status.code == Code::DeadlineExceeded
+                && !info.records().any(gave_up)
             {
                 // The answer had begun, so the server has the request, and the request is not known
                 // to be idempotent.

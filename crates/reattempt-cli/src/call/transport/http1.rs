@@ -1,6 +1,7 @@
 //! HTTP/1.1: a small pool of connections that are kept alive.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HOST, HeaderValue};
@@ -16,6 +17,10 @@ use super::heard::Heard;
 
 /// Maximum number of kept connections; others are closed after their answer.
 const MOST_KEPT: usize = 64;
+
+/// How long a connection may take to become idle after its answer: longer is a request that is
+/// still being sent, and the connection is closed.
+const LONGEST_UPDATE: Duration = Duration::from_millis(100);
 
 /// Maximum number of headers of an answer; hyper's limit in bytes applies as well.
 const MOST_HEADERS: usize = 1000;
@@ -60,7 +65,9 @@ where
     async fn idle(&self) -> Option<Connection<B>> {
         loop {
             let mut connection = self.take_idle()?;
-            if connection.sender.ready().await.is_err() {
+            // A server may have answered before it has read the request, and read no more of it.
+            let ready = tokio::time::timeout(LONGEST_UPDATE, connection.sender.ready()).await;
+            if !matches!(ready, Ok(Ok(()))) {
                 continue;
             }
             // A close that is there already is not known before the runtime has looked, and the

@@ -65,6 +65,38 @@ async fn a_connection_that_its_server_has_closed_is_not_used_again() {
     server.join().unwrap();
 }
 
+/// A server that answers before it has read the request holds up no later one.
+#[tokio::test]
+async fn a_connection_that_is_still_sending_is_not_used_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let mut sockets = Vec::new();
+        for _ in 0..2 {
+            let (mut socket, _) = listener.accept().unwrap();
+            // The head, and no more of it.
+            let _ = socket.read(&mut [0; 64]).unwrap();
+            socket
+                .write_all(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n")
+                .unwrap();
+            sockets.push(socket);
+        }
+        // Open until the end.
+        sockets
+    });
+    let transport = to(&address, Version::Http1);
+    for _ in 0..2 {
+        let large = Full::new(Bytes::from(vec![0; 1 << 24]));
+        let request = Request::put(format!("http://{address}/")).body(large);
+        let call = transport.clone().oneshot(request.unwrap());
+        let answer = tokio::time::timeout(Duration::from_secs(30), call).await;
+        let answer = answer.expect("it waits for the first upload").unwrap();
+        assert_eq!(answer.status(), 503);
+        answer.into_body().collect().await.unwrap();
+    }
+    drop(server.join().unwrap());
+}
+
 /// hyper's queue can keep a request while a sender is left. When it does so cannot be chosen: here
 /// the request fails when the last sender was dropped, and not before.
 #[tokio::test]
