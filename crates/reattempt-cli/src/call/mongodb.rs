@@ -195,8 +195,8 @@ impl MongoCaller {
         }
     }
 
-    /// Which failure of a call its caller got, by the same rule as in the layer: of a call with this
-    /// number of attempts.
+    /// Which failure of a call with this number of attempts its caller got, by the same rule as in
+    /// the layer.
     fn raised(&self, failures: &[Failure], attempts: usize) -> &'static str {
         // The last attempt was answered, and the answer or a later batch has the error.
         if attempts > failures.len().max(1) {
