@@ -30,6 +30,7 @@ pub mod chart;
 pub mod gallery;
 pub mod lint;
 mod load;
+mod number;
 mod policy;
 mod random;
 pub mod replay;

@@ -139,9 +139,9 @@ impl<E: TransportError> TransportError for ClientError<E> {
     fn fault(&self) -> TransportFault {
         match self {
             Self::Transport(error) => error.fault(),
-            Self::Elapsed(_) => TransportFault::Timeout,
-            // The breaker itself reports what its refusal is.
-            Self::Refused(_) | Self::CircuitOpen(_) => TransportFault::Shed,
+            Self::Elapsed(error) => TransportFault::of(error),
+            Self::Refused(error) => TransportFault::of(error),
+            Self::CircuitOpen(error) => TransportFault::of(error),
         }
     }
 

@@ -36,6 +36,7 @@ impl Read {
         if error.is::<Refused>() {
             return Self::Fault(TransportFault::Shed);
         }
+        // The breaker itself reports what its refusal is.
         #[cfg(feature = "tokio")]
         if error.is::<reattempt::circuit_breaker::CircuitOpen>() {
             return Self::Fault(TransportFault::Shed);

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use reattempt::config::{Json, Members, Place, integer, one_of, wrong};
+use reattempt::config::{Json, Members, Place, integer, one_of};
 use reattempt::{OnDeadline, RetryStrategy};
 use reattempt_couchbase::{ErrorMapStrategy, ErrorMaps, KvStrategy};
 use serde_json::{Value, json};
+
+use crate::number::millis_as_nanos;
 
 /// The simulated servers have no error map: that strategy acts as best effort.
 pub(super) fn make(strategy: KvStrategy) -> Arc<dyn RetryStrategy> {
@@ -19,13 +21,7 @@ pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<KvStrategy> 
         return one_of(place, json, &KvStrategy::NAMED);
     }
     let members = Members::of(place, json, &["constant_ms", "max_attempts"])?;
-    let delay = members.required(place, "constant_ms", "milliseconds", |place, json| {
-        let ms = json.as_number().and_then(|text| text.parse::<f64>().ok());
-        match ms.filter(|ms| (0.0..=1e9).contains(ms)) {
-            Some(ms) => Some((ms * 1e6).round() as u64),
-            None => wrong(place, "milliseconds from 0 to 1e9", json),
-        }
-    });
+    let delay = members.required(place, "constant_ms", "milliseconds", millis_as_nanos);
     let max = members.required(place, "max_attempts", "a number", |place, json| {
         let must = "a whole number from 1 to 4294967295";
         integer(place, json, must, 1, u32::MAX.into())

@@ -3,9 +3,9 @@
 use reattempt::config::{Json, Members, Place, array, boolean, string, wrong};
 
 use super::Scenario;
-use super::number::{millis_as_nanos, number, seconds, weight};
 use super::servers::weighed;
 use crate::load::CallKind;
+use crate::number::{millis_as_nanos, number, seconds, weight};
 
 pub(super) fn arrivals(place: &mut Place<'_>, json: Json<'_>) -> Option<Vec<(u64, f64)>> {
     let arrivals = array(place, json, "rates", |place, json| {

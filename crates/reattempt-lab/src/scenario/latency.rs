@@ -1,5 +1,6 @@
 //! How long an attempt is served.
 
+use crate::number::nanos;
 use crate::random::{Words, exponential, unit};
 
 /// A distribution of service times.
@@ -27,14 +28,6 @@ pub enum Latency {
     Samples(Vec<f64>),
     /// One of several distributions, by weight.
     Mix(Vec<(f64, Latency)>),
-}
-
-/// The longest time that anything takes: some 31 years.
-const LONGEST: f64 = 1e18;
-
-/// Milliseconds in whole nanoseconds; a negative time is none, one that is too long is cut.
-pub(crate) fn nanos(ms: f64) -> u64 {
-    (ms * 1e6).round().clamp(0.0, LONGEST) as u64
 }
 
 impl Latency {

@@ -2,7 +2,6 @@
 
 mod calls;
 pub(crate) mod latency;
-mod number;
 mod read;
 mod servers;
 

@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, integer, one_of, wrong};
 
 use super::calls::{arrivals, calls};
-use super::number::{millis_as_nanos, number, seconds};
 use super::servers::{answer, backend};
 use super::{Pick, Scenario, Tier};
 use crate::load::{Answer, CallKind};
+use crate::number::{millis_as_nanos, number, seconds};
 use crate::policy::Stack;
 
 const FORM: Form = Form {

@@ -2,8 +2,8 @@
 
 use reattempt::config::{Json, Members, Place, array, boolean, integer, one_of, string, wrong};
 
-use super::number::{above_zero, count, millis, number, seconds, share, weight};
 use crate::load::{Answer, AnswerCode};
+use crate::number::{above_zero, count, millis, number, seconds, share, weight};
 
 use super::{Backend, Latency, Scenario, Trouble, TroubleKind};
 
