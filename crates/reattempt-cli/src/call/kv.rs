@@ -152,6 +152,8 @@ impl Settings {
         let client = self
             .client
             .clone()
+            // A deadline ends no wait for the service to be ready: a call waits for its response.
+            .max_in_flight(usize::MAX)
             .on_config(kv::offer_to(store.clone()))
             .on_error_map(kv::keep_in(maps.clone()));
         let network = self.network();
