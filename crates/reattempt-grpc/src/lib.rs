@@ -28,6 +28,7 @@
 //! | `hyper`, `hyper-util`, `h2`, `reqwest`, `tonic` | the classifier knows this client's errors; none implies `tokio`. With `tokio`, `tonic` has [`TonicStatusLayer`] too |
 //! | `tower` (default) | the same for the errors of tower's `Timeout` and `LoadShed` |
 //! | `metrics`, `opentelemetry` | a meter for [`stats`]; implies `tokio` |
+//! | `serde` | [service configs](service_config) in a program's own settings |
 //!
 //! # Example
 //!

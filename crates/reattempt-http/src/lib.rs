@@ -27,6 +27,7 @@
 //! | `hyper`, `hyper-util`, `h2`, `reqwest`, `tonic` | [`TransportFault`] knows this client's errors; none implies `tokio` |
 //! | `reqwest` with `tokio` | [`reqwest`](mod@reqwest): its client below a stack, its builder with retries |
 //! | `tower` (default) | [`TransportFault`] knows the errors of tower's `Timeout` and `LoadShed`; links tokio's timers, but does not imply `tokio` |
+//! | `serde` | [policies](policy) in a program's own settings |
 //!
 //! An error of a type that is not known is fatal; the recovery layer logs it once, at WARN, with
 //! the type and the feature that would read it.

@@ -41,7 +41,7 @@ pub(crate) struct Answer {
     pub(crate) code: Option<AnswerCode>,
     pub(crate) pushback_ms: Option<u32>,
     /// Where it was written.
-    pub(crate) path: String,
+    pub(crate) paths: Vec<String>,
 }
 
 /// A code as it was written.

@@ -38,7 +38,7 @@
 //! let (classifier, strategy) = (MongoClassifier::seed_2022(), RetryableReads::seed_2022());
 //! let gate = RetryReads::new(true);
 //!
-//! // RetryOnce per operation:
+//! // Once per operation:
 //! let mut call = Call::new("find");
 //! gate.stamp(call.context_mut(), ReadOperation::Find, false);
 //! # let _ = (classifier, strategy, DriverError::Io.kind());

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use reattempt_couchbase::KvStrategy;
 use serde::Deserialize;
 
-use super::document::{Fault, Fields, Millis};
+use super::document::{Fault, Fields, Millis, Whole};
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -25,9 +25,14 @@ pub(super) fn read(fields: &mut Fields) -> Result<KvStrategy, Fault> {
         }),
         Some(b'{') => {
             let mut constant = fields.nested("strategy");
+            let Millis(delay) = constant.required("constant_ms")?;
+            let most: Whole = constant.required("max_attempts")?;
             let strategy = KvStrategy::Constant {
-                delay: constant.required::<Millis>("constant_ms")?.0,
-                max_attempts: constant.required::<NonZeroU32>("max_attempts")?,
+                delay,
+                max_attempts: match NonZeroU32::new(most.cut(u32::MAX)) {
+                    Some(most) => most,
+                    None => return Err(constant.fault("max_attempts", "must be at least 1")),
+                },
             };
             constant.finish();
             Ok(strategy)

@@ -20,7 +20,7 @@ use tower::{ServiceBuilder, ServiceExt};
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
 use super::couchbase_strategy;
-use super::document::{Base64, Document, Fault, Fields, Head, Millis, OneOrMany, Setup};
+use super::document::{Base64, Document, Fault, Fields, Head, Millis, OneOrMany, Setup, Whole};
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::user_info::{self, UserInfo};
@@ -149,9 +149,9 @@ impl Settings {
     /// Routing is below the layers, so that a retry goes where the newest configuration points.
     fn stack(&self, setup: &Setup, store: &ConfigStore) -> Stack {
         let maps = ErrorMaps::new();
-        let client = self
-            .client
-            .clone()
+        let mut client = self.client.clone();
+        client.non_blocking_throttling = self.current_server_codes;
+        let client = client
             // A deadline ends no wait for the service to be ready: a call waits for its response.
             .max_in_flight(usize::MAX)
             .on_config(kv::offer_to(store.clone()))
@@ -244,7 +244,7 @@ fn read(fields: &mut Fields) -> Result<KvCall, Fault> {
         return Err(fields.fault("key", "is required"));
     }
     let value: Bytes = fields.or("value", Base64::default())?.0;
-    let cas: Option<u64> = fields.optional("cas")?;
+    let cas = fields.optional("cas")?.map(|Whole(cas)| cas);
     let idempotency = match fields.optional("idempotent")? {
         None => Idempotency::Unknown,
         Some(true) => Idempotency::Idempotent,

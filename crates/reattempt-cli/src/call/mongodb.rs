@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bson::Document as Bson;
+use bson::{Document as Bson, RawDocumentBuf};
 use reattempt::{
-    Call, ClientError, Elapsed, Failure, HasCallContext, Idempotency, RetryStrategy, Stage,
-    Surface, UncallLayer,
+    Call, ClientError, Elapsed, Failure, HasCallContext, Idempotency, OnDeadline, RetryInfo,
+    RetryInfoHandle, RetryStrategy, Stage, Surface, UncallLayer,
 };
 use reattempt_clients::mongodb::client::{
     CommandEvent, ConnectionString, Drained, Operation, WriteError, drain,
@@ -14,7 +14,10 @@ use reattempt_clients::mongodb::client::{
 use reattempt_clients::mongodb::wire::PROTOCOL_LIMIT;
 use reattempt_clients::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
 use reattempt_clients::report::ReportLayer;
-use reattempt_mongodb::{Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClientLayer, RetryableReads};
+use reattempt_mongodb::{
+    Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, MongoClientLayer, MongoFailure,
+    RetryableReads,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tower::util::BoxCloneSyncService;
@@ -31,6 +34,7 @@ type Stack = BoxCloneSyncService<Call<MongoRequest>, MongoReply, ClientError<Mon
 /// Calls one deployment.
 #[derive(Debug)]
 pub(crate) struct MongoCaller {
+    rules: Rules,
     client: Client,
     settings: ConnectionString,
     layer: MongoClientLayer,
@@ -57,6 +61,15 @@ enum Rules {
     Current,
 }
 
+impl Rules {
+    const fn classifier(self) -> MongoClassifier {
+        match self {
+            Self::Seed2022 => MongoClassifier::seed_2022(),
+            Self::Current => MongoClassifier::current(),
+        }
+    }
+}
+
 /// How long to check all servers before the first call, so that server selection does not depend on
 /// which server answers first.
 const LOOK: Duration = Duration::from_millis(250);
@@ -76,6 +89,10 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         Deprioritized::seed_2022(),
     );
     if rules == Rules::Current {
+        if document.setup.on_deadline == Some(OnDeadline::Cap) {
+            let warning = "$.on_deadline: the current rules give up if a back-off does not fit";
+            document.rest.warn(warning);
+        }
         layer = MongoClientLayer::current();
         let retries = settings.max_adaptive_retries;
         strategy = strategy
@@ -96,6 +113,7 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         .retry_writes(settings.retry_writes)
         .observer(Arc::new(JournalObserver));
     let caller = || MongoCaller {
+        rules,
         client: Client::new(settings.options.clone()),
         settings,
         layer,
@@ -127,6 +145,8 @@ fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
         })?;
     let options: Map<String, Value> = fields.or("options", Map::new())?;
     let options = Bson::try_from(options).map_err(|error| fields.fault("options", error))?;
+    // What no command can hold.
+    RawDocumentBuf::try_from(&options).map_err(|error| fields.fault("options", error))?;
     Ok(MongoCall {
         operation,
         database: fields.or("database", "db".to_owned())?,
@@ -221,6 +241,7 @@ async fn exchange(
     stack: Stack,
     call: Call<MongoRequest>,
     story: &Story,
+    later: &Later,
 ) -> Result<usize, BoxError> {
     let request = call.request.clone();
     let reply = stack.clone().oneshot(call).await?;
@@ -238,10 +259,11 @@ async fn exchange(
         }
         _ => {
             let limit = story.deadline();
-            // Each `getMore` is a call of its own, which its policy runs once.
+            // Each `getMore` is a call of its own, with retries under the current rules.
             let mut more = ServiceBuilder::new()
-                .map_request(move |request: MongoRequest| {
+                .map_request(|request: MongoRequest| {
                     let mut call = Call::new(request);
+                    later.begin(RetryInfo::track(&mut call));
                     // A timeout is unambiguous: the first failure ends the call, and its cursor is
                     // not used again.
                     call.context_mut().set_idempotency(Idempotency::Idempotent);
@@ -258,6 +280,37 @@ async fn exchange(
     match read.stopped_at {
         Some(bound) => Err(bound.into()),
         None => Ok(read.documents),
+    }
+}
+
+/// The later batches of a call: why any was sent again, and the last one.
+#[derive(Debug, Default)]
+struct Later(Mutex<(Vec<&'static str>, Option<RetryInfoHandle>)>);
+
+impl Later {
+    fn begin(&self, batch: RetryInfoHandle) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::end_last(&mut known);
+        known.1 = Some(batch);
+    }
+
+    /// True if the last one was sent again.
+    fn end_last((reasons, last): &mut (Vec<&'static str>, Option<RetryInfoHandle>)) -> bool {
+        let Some(info) = last.take().map(|last| last.info()) else {
+            return false;
+        };
+        for reason in info.reasons() {
+            if !reasons.contains(&reason.name()) {
+                reasons.push(reason.name());
+            }
+        }
+        info.attempts() > 1
+    }
+
+    fn ended(self) -> (Vec<&'static str>, bool) {
+        let mut known = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let again = Self::end_last(&mut known);
+        (known.0, again)
     }
 }
 
@@ -284,7 +337,10 @@ impl Caller for MongoCaller {
         let story = Story::begin(&head, &mut request);
         let events = Events::default();
         let stack = self.stack(events.clone());
-        let outcome = unless_cancelled(&head, exchange(stack, request, &story)).await;
+        let later = Later::default();
+        let exchange = exchange(stack, request, &story, &later);
+        let outcome = unless_cancelled(&head, exchange).await;
+        let (reasons, last_again) = later.ended();
         let mut documents = None;
         let mut failed: Option<MongoError> = None;
         let mut unwritten = None;
@@ -314,6 +370,19 @@ impl Caller for MongoCaller {
             }
         };
         let mut answer = story.end(head.call, ending);
+        let new = reasons
+            .into_iter()
+            .filter(|reason| !answer.reasons.contains(reason));
+        let new: Vec<_> = new.collect();
+        answer.reasons.extend(new);
+        if let Some(error) = &failed {
+            let failure = self.rules.classifier().verdict_on(error, None);
+            let reason = failure.failure().map(|failure| failure.reason.name());
+            let fatal = answer.attempts.iter_mut();
+            for attempt in fatal.filter(|attempt| attempt.verdict == "fatal") {
+                attempt.reason = attempt.reason.or(reason);
+            }
+        }
         answer.error = error.map(|error| self.with_servers(error, ending, &answer.attempts));
         answer.timeout = timeout;
         if let Some(count) = documents {
@@ -332,7 +401,13 @@ impl Caller for MongoCaller {
             .with("labels", labels)
             .with(
                 "error_from",
-                raised.then(|| self.raised(&story.failures(), attempts)),
+                raised.then(|| {
+                    if last_again {
+                        "last"
+                    } else {
+                        self.raised(&story.failures(), attempts)
+                    }
+                }),
             )
             .with("events", events.told())
     }

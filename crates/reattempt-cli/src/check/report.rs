@@ -89,7 +89,7 @@ impl Report {
                 Err(refused) => (said, Findings::one_fault(refused)),
             },
             Err(error) => (
-                None,
+                said,
                 Findings::one_fault(format!("cannot be read: {error}")),
             ),
         };

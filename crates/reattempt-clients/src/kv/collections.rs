@@ -117,7 +117,9 @@ where
                     let found = found.wait_for(Option::is_some).await;
                     found.map_or(None, |found| found.clone())
                 }),
-                next: Some((inner.clone(), request)),
+                // The one that is ready: a copy would have to get ready too, and leave this one's
+                // permit unused.
+                next: Some((ready_one(inner), request)),
             },
             Need::LookUp(sender) => Self::LookingUp {
                 lookup: inner.call(KvRequest::get_collection_id(path.as_bytes().to_vec())),
@@ -126,6 +128,12 @@ where
             },
         }
     }
+}
+
+/// Leaves a copy in its place.
+fn ready_one<S: Clone>(inner: &mut S) -> S {
+    let copy = inner.clone();
+    std::mem::replace(inner, copy)
 }
 
 impl<S: Service<KvRequest>> std::fmt::Debug for CollectionFuture<S> {

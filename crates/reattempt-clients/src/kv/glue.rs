@@ -185,17 +185,16 @@ pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static 
     }
 }
 
-/// Fetches a node's configuration over a separate connection, for a `ConfigPoller`.
+/// Fetches a node's configuration over a separate connection, for a `ConfigPoller`: the one that
+/// was received during its bootstrap.
 #[must_use]
 pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
-        let mut client = NodeClient::new(node.to_string(), options.clone());
-        async move {
-            std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
-            let known = known.map(|known| (known.epoch, known.rev));
-            let answer = client.call(KvRequest::get_cluster_config(known)).await?;
-            config_in(&answer, &node)
-        }
+        fetch(
+            NodeClient::new(node.to_string(), options.clone()),
+            node,
+            known,
+        )
     }
 }
 
@@ -205,25 +204,28 @@ pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
 /// result, so that a node is asked once.
 #[must_use]
 pub fn fetch_over(client: RoutedClient) -> impl FetchConfig {
-    move |node: Address, known: Option<Revision>| {
-        let mut client = client.node(&node.to_string());
-        async move {
-            let connected = client.is_connected();
-            let connection = client.connect().await?;
-            if !connected {
-                let config = connection.cluster_config_json();
-                let config = config.ok_or_else(|| format!("{node} returned no configuration"))?;
-                return Ok(Some(ClusterConfig::parse(&config, node.host())?));
-            }
-            // A node without this feature rejects a request with a revision as malformed.
-            let agreed = connection.features().contains(&FEATURE_KNOWN_VERSION);
-            let known = known.filter(|_| agreed);
-            let known = known.map(|known| (known.epoch, known.rev));
-            std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
-            let answer = client.call(KvRequest::get_cluster_config(known)).await?;
-            config_in(&answer, &node)
-        }
+    move |node: Address, known: Option<Revision>| fetch(client.node(&node.to_string()), node, known)
+}
+
+async fn fetch(
+    mut client: NodeClient,
+    node: Address,
+    known: Option<Revision>,
+) -> Result<Option<ClusterConfig>, FetchError> {
+    let connected = client.is_connected();
+    let connection = client.connect().await?;
+    if !connected {
+        let config = connection.cluster_config_json();
+        let config = config.ok_or_else(|| format!("{node} returned no configuration"))?;
+        return Ok(Some(ClusterConfig::parse(&config, node.host())?));
     }
+    // A node without this feature rejects a request with a revision as malformed.
+    let agreed = connection.features().contains(&FEATURE_KNOWN_VERSION);
+    let known = known.filter(|_| agreed);
+    let known = known.map(|known| (known.epoch, known.rev));
+    std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
+    let answer = client.call(KvRequest::get_cluster_config(known)).await?;
+    config_in(&answer, &node)
 }
 
 fn config_in(answer: &KvResponse, node: &Address) -> Result<Option<ClusterConfig>, FetchError> {

@@ -32,7 +32,7 @@ impl VbucketMap {
         vbucket_of(key, self.vbuckets.len())
     }
 
-    /// The node that owns a vbucket; `None` when it has no owner.
+    /// The node that owns a vbucket; `None` when it has no owner, or none that can be reached.
     pub fn node_of(&self, vbucket: u16) -> Option<&str> {
         self.active(&self.vbuckets, vbucket)
     }
@@ -56,8 +56,8 @@ impl VbucketMap {
 
     fn active(&self, copies: &[Vec<i16>], vbucket: u16) -> Option<&str> {
         let owner = *copies.get(usize::from(vbucket))?.first()?;
-        self.nodes
-            .get(usize::try_from(owner).ok()?)
-            .map(String::as_str)
+        let node = self.nodes.get(usize::try_from(owner).ok()?)?;
+        // Without an address in the network of the map it cannot be reached.
+        (!node.is_empty()).then_some(node)
     }
 }

@@ -1,9 +1,9 @@
 //! The verdict on one key-value response (RFC 0049, Response Code Retry List).
 
 use reattempt::reason::{
-    KV_COLLECTION_OUTDATED, KV_ERROR_MAP_RETRY_INDICATED, KV_LOCKED, KV_NOT_MY_VBUCKET,
-    KV_SYNC_WRITE_IN_PROGRESS, KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS, KV_TEMPORARY_FAILURE,
-    SERVICE_RESPONSE_CODE_INDICATED, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
+    CIRCUIT_BREAKER_OPEN, KV_COLLECTION_OUTDATED, KV_ERROR_MAP_RETRY_INDICATED, KV_LOCKED,
+    KV_NOT_MY_VBUCKET, KV_SYNC_WRITE_IN_PROGRESS, KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS,
+    KV_TEMPORARY_FAILURE, SERVICE_RESPONSE_CODE_INDICATED, SOCKET_CLOSED_WHILE_IN_FLIGHT, UNKNOWN,
 };
 use reattempt::{CallContext, Classify, Failure, OnDeadline, RetryReason, Stage, Verdict};
 
@@ -12,7 +12,8 @@ use super::{KvAnswer, KvTransportError, Opcode, Status};
 /// Classifies a key-value response or transport error.
 ///
 /// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, with its exceptions,
-/// and the server's error map for statuses that are not [known](Status::is_known).
+/// and the server's error map for statuses that are not [known](Status::is_known). An attempt that a
+/// circuit breaker refused is retryable: best effort waits for the circuit to close.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvClassifier {
     current_server_codes: bool,
@@ -98,9 +99,13 @@ where
     A: KvAnswer,
     E: KvTransportError,
 {
-    fn classify(&self, outcome: Result<&A, &E>, _: &CallContext) -> Verdict {
+    fn classify(&self, outcome: Result<&A, &E>, context: &CallContext) -> Verdict {
         let error = match outcome {
             Ok(answer) => return self.answered(answer),
+            // RFC 0049, Retry Reasons: the strategy may wait for the circuit to close.
+            Err(_) if context.report().circuit_open => {
+                return Verdict::Retry(Failure::new(CIRCUIT_BREAKER_OPEN, Stage::Dispatch));
+            }
             Err(error) => error,
         };
         let (stage, reason) = (error.stage(), error.reason());

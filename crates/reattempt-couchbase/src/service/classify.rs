@@ -1,6 +1,8 @@
 //! The verdict on one HTTP response of a service, or on a lost attempt.
 
-use reattempt::reason::{SOCKET_CLOSED_WHILE_IN_FLIGHT, SOCKET_NOT_AVAILABLE};
+use reattempt::reason::{
+    CIRCUIT_BREAKER_OPEN, SOCKET_CLOSED_WHILE_IN_FLIGHT, SOCKET_NOT_AVAILABLE,
+};
 use reattempt::{CallContext, Classify, Failure, OnDeadline, StackCheck, Stage, Verdict};
 
 use super::{HttpService, ServiceAnswer};
@@ -19,6 +21,9 @@ use super::{HttpService, ServiceAnswer};
 /// | never sent, or certainly not processed | `SOCKET_NOT_AVAILABLE`, also for a request that is not idempotent |
 /// | any other failure that may be retried | `SOCKET_CLOSED_WHILE_IN_FLIGHT` |
 /// | fatal | its own reason, and fatal |
+///
+/// An attempt that a circuit breaker refused is retryable, with reason `CIRCUIT_BREAKER_OPEN`: best
+/// effort waits for the circuit to close.
 #[derive(Clone, Debug)]
 pub struct ServiceClassifier<T> {
     service: HttpService,
@@ -63,6 +68,10 @@ where
 {
     fn classify(&self, outcome: Result<&http::Response<B>, &E>, context: &CallContext) -> Verdict {
         let Ok(response) = outcome else {
+            // RFC 0049, Retry Reasons: the strategy may wait for the circuit to close.
+            if context.report().circuit_open {
+                return Verdict::Retry(Failure::new(CIRCUIT_BREAKER_OPEN, Stage::Dispatch));
+            }
             return lost(self.transport.classify(outcome, context));
         };
         match response.extensions().get::<ServiceAnswer>() {

@@ -140,7 +140,7 @@ fn came(
         answers.push(Answer {
             code: Some(of(code)),
             pushback_ms: pushback,
-            path: "$".to_owned(),
+            paths: vec!["$".to_owned()],
         });
         answer_outcome(place)
     });
@@ -173,7 +173,7 @@ fn scenario(seed: u64) -> Scenario {
         answers: vec![Answer {
             code: None,
             pushback_ms: None,
-            path: "$".to_owned(),
+            paths: vec!["$".to_owned()],
         }],
         stops: false,
         pick: Pick::Random,

@@ -77,7 +77,7 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>) -> Option<Scenario> {
             let of_protocol = Answer {
                 code: None,
                 pushback_ms: None,
-                path: "$.overload".to_owned(),
+                paths: vec!["$.overload".to_owned()],
             };
             answers.push(of_protocol);
             Some(answers.len() - 1)
@@ -286,9 +286,11 @@ fn codes(root: &mut Place<'_>, scenario: &Scenario) {
     for answer in &scenario.answers {
         for protocol in &protocols {
             if let Err(must) = protocol.code(answer.code.as_ref()) {
-                let path = format!("{}.code", answer.path);
-                let fault = Fault::new(path, format_args!("must be {must}"));
-                root.include(&Faults::new(FORM.subject, vec![fault]));
+                let faults = answer
+                    .paths
+                    .iter()
+                    .map(|path| Fault::new(format!("{path}.code"), format_args!("must be {must}")));
+                root.include(&Faults::new(FORM.subject, faults.collect()));
             }
         }
     }

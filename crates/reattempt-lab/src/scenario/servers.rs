@@ -273,11 +273,12 @@ pub(super) fn answer(
             Some(ms) => Some(ms?),
             None => None,
         },
-        path: place.path(),
+        paths: vec![place.path()],
     };
     let same =
         |known: &Answer| known.code == answer.code && known.pushback_ms == answer.pushback_ms;
     if let Some(at) = answers.iter().position(same) {
+        answers[at].paths.extend(answer.paths);
         return Some(at);
     }
     if answers.len() >= Scenario::MOST_ANSWERS {

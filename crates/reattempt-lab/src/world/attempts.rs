@@ -97,7 +97,7 @@ impl World<'_> {
             sent: settled.sent,
         };
         if awaited {
-            self.learn(attempt, true);
+            self.learn(attempt, None);
         }
         self.release(attempt);
         if awaited {
@@ -105,8 +105,8 @@ impl World<'_> {
         }
     }
 
-    /// What the end of an attempt says of its backend.
-    fn learn(&mut self, attempt: u32, answered: bool) {
+    /// What the end of an attempt says of its backend: `dropped` if there was no answer.
+    fn learn(&mut self, attempt: u32, dropped: Option<Outcome>) {
         let Some(ended) = self.attempts.get_mut(attempt) else {
             return;
         };
@@ -121,8 +121,8 @@ impl World<'_> {
             return;
         };
         let now = self.instant(self.now);
-        if !answered {
-            return pool.ended(sent, now, Outcome::Dropped, None);
+        if let Some(dropped) = dropped {
+            return pool.ended(sent, now, dropped, None);
         }
         let table = &tier.tables[usize::from(call_kind)];
         let hold = match table.pushback(outcome) {
@@ -148,13 +148,13 @@ impl World<'_> {
             outcome: OUTCOME_TIMEOUT,
             sent: late.sent,
         };
-        self.cancel(attempt);
+        self.cancel(attempt, Outcome::TimedOut);
         self.settled(call, end);
     }
 
     /// The caller no longer waits for an attempt.
-    pub(super) fn cancel(&mut self, attempt: u32) {
-        self.learn(attempt, false);
+    pub(super) fn cancel(&mut self, attempt: u32, dropped: Outcome) {
+        self.learn(attempt, Some(dropped));
         let Some(cancelled) = self.attempts.get_mut(attempt) else {
             return;
         };

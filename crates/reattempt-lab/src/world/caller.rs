@@ -191,7 +191,7 @@ impl World<'_> {
                         if ended == StopReason::Throttled && call.counted && call.tier == 0 {
                             self.counts.held_back(Gate::Throttled);
                         }
-                        return self.end(id, ended);
+                        return self.fails(id, ended);
                     }
                     Action::Wait(wait) => {
                         if wait.spends.is_some() {
@@ -213,7 +213,7 @@ impl World<'_> {
             }
             (Progress::Hedge(hedging), Way::Hedge(policy)) => {
                 match hedging.driver.failed(&mut failed, policy, throttle) {
-                    HedgeAction::Return(stopped) => self.end(id, stopped),
+                    HedgeAction::Return(stopped) => self.fails(id, stopped),
                     HedgeAction::Expire => call.expires = true,
                     HedgeAction::Go => self.plan_hedges(id),
                 }

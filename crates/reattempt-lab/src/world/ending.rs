@@ -3,6 +3,7 @@
 use reattempt::StopReason;
 use reattempt::admission::{Criticality, was_accepted};
 use reattempt::driver::count_unsuccessful;
+use reattempt::health::Outcome;
 use reattempt::policy::AttemptEnd;
 use reattempt_http::gives_up;
 
@@ -50,11 +51,11 @@ impl World<'_> {
     fn cancel_all(&mut self, call: &Call, how: StopReason) {
         match &call.progress {
             Progress::Retry { flight: NONE, .. } => {}
-            Progress::Retry { flight, .. } => self.drop_attempt(call, *flight),
+            Progress::Retry { flight, .. } => self.drop_attempt(call, *flight, how),
             Progress::Hedge(hedging) => {
                 for flight in &hedging.flights {
                     self.feed_dropped(call, *flight, how);
-                    self.drop_attempt(call, *flight);
+                    self.drop_attempt(call, *flight, how);
                 }
             }
         }
@@ -78,17 +79,30 @@ impl World<'_> {
         }
     }
 
-    fn drop_attempt(&mut self, call: &Call, flight: u32) {
+    fn drop_attempt(&mut self, call: &Call, flight: u32, how: StopReason) {
         let own = parts(&self.tiers, usize::from(call.tier), call.process, call.kind);
         let throttle = own.and_then(|(_, own)| own.throttle.as_ref());
         if let (Some(throttle), Some(attempt)) = (throttle, self.attempts.get(flight)) {
             count_unsuccessful(&**throttle, attempt.number);
         }
-        self.cancel(flight);
+        let dropped = match how {
+            StopReason::Deadline => Outcome::TimedOut,
+            _ => Outcome::Dropped,
+        };
+        self.cancel(flight, dropped);
+    }
+
+    /// A call ends, and returns its last failure.
+    pub(super) fn fails(&mut self, id: u32, how: StopReason) {
+        self.end_as(id, how, true);
     }
 
     /// A call ends.
     pub(super) fn end(&mut self, id: u32, how: StopReason) {
+        self.end_as(id, how, how != StopReason::Deadline);
+    }
+
+    fn end_as(&mut self, id: u32, how: StopReason, returns: bool) {
         let Some(call) = self.calls.remove(id) else {
             return;
         };
@@ -97,6 +111,7 @@ impl World<'_> {
         let table = &self.tiers[tier].tables[usize::from(call.kind)];
         if let Some(admission) = admission(&self.tiers, tier, call.process) {
             let last = || table.verdict(call.last).failure().copied();
+            let last = || last().filter(|_| returns);
             if let Some(accepted) = was_accepted(how, true, last) {
                 admission.ended(Criticality::CRITICAL, accepted);
             }

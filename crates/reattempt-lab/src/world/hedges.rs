@@ -76,7 +76,7 @@ impl World<'_> {
                         call.expires = true;
                         return;
                     }
-                    Withdrawn::Over { stopped, .. } => return self.end(id, stopped),
+                    Withdrawn::Over { stopped, .. } => return self.fails(id, stopped),
                 }
             }
         }

@@ -113,17 +113,17 @@ async fn adds_at_end(end: Option<Result<(), (&Failure, bool)>>) -> [(u64, u64); 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_that_is_followed_counts_by_its_end() {
+async fn a_response_counts_when_it_begins_until_its_end_is_known() {
     let busy = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
     let broken = Failure::new(UNKNOWN, Stage::Response);
-    let none = (0, 0);
-    assert_eq!(adds_at_end(Some(Ok(()))).await, [none, (1, 1)]);
-    assert_eq!(adds_at_end(Some(Err((&busy, true)))).await, [none, (1, 0)]);
+    let begun = (1, 1);
+    assert_eq!(adds_at_end(Some(Ok(()))).await, [begun, begun]);
+    assert_eq!(adds_at_end(Some(Err((&busy, true)))).await, [begun, (1, 0)]);
     assert_eq!(
         adds_at_end(Some(Err((&broken, true)))).await,
-        [none, (1, 1)]
+        [begun, begun]
     );
-    assert_eq!(adds_at_end(None).await, [none, none]);
+    assert_eq!(adds_at_end(None).await, [begun, begun], "its caller left");
 }
 
 /// A layer in between reads the response before the call's future resolves.

@@ -23,7 +23,12 @@ pin_project! {
 
     impl<F, Res, Err, C> PinnedDrop for CircuitFuture<F, Res, Err, C> {
         fn drop(this: Pin<&mut Self>) {
-            if let StateProj::Sent { context: Some(context), .. } = this.project().state.project() {
+            if let StateProj::Sent { context: Some(context), trial, .. } =
+                this.project().state.project()
+            {
+                if let Some(trial) = trial {
+                    trial.ended(Outcome::dropped(Some(context)));
+                }
                 // As below: a layer may give this step up, and send the attempt on.
                 if context.report().stage.is_none() {
                     context.reporter().stage(Stage::InFlight);

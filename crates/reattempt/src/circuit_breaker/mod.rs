@@ -189,7 +189,7 @@ impl<S, C, M, B> Circuit<S, C, M, B> {
 
 impl<S, C, M, B, Req> Service<Req> for Circuit<S, C, M, B>
 where
-    S: Service<Req>,
+    S: Service<Req> + Clone,
     C: Classify<S::Response, S::Error> + Clone,
     M: OnOpen<S::Response, S::Error>,
     B: PickBreaker<Req>,
@@ -264,7 +264,11 @@ where
                 let future = self.inner.call(request);
                 CircuitFuture::sent(future, trial, self.classifier.clone(), context)
             }
-            Err(state) => CircuitFuture::refused(self.on_open.on_open(CircuitOpen { state })),
+            Err(state) => {
+                // The service may hold a permit or a connection for this request, or wait for one.
+                self.inner = self.inner.clone();
+                CircuitFuture::refused(self.on_open.on_open(CircuitOpen { state }))
+            }
         }
     }
 }

@@ -103,6 +103,66 @@ async fn any_request_moves_on_to_a_backend_whose_circuit_is_closed() {
     assert_eq!(info.stopped(), Some(StopReason::Fatal));
 }
 
+/// Replicas behind a breaker each: the first one fails, and the circuit of the second is open.
+fn one_fails_one_is_open()
+-> impl Service<Call<()>, Response = &'static str, Error = Refused, Future: Send>
++ Clone
++ Send
++ Sync
++ 'static {
+    let replica = |at: usize| {
+        let breaker = breaker();
+        if at == 1 {
+            breaker.open();
+        }
+        let fails = service_fn(|_: Call<()>| async { Outcome::Err(None) });
+        (at.to_string(), layer(&breaker).layer(fails))
+    };
+    RoundRobin::new((0..2).map(replica)).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_open_circuit_does_not_end_the_retries_at_another_backend() {
+    let backends = one_fails_one_is_open();
+    // Also where the first attempt is the refused one.
+    for _ in 0..2 {
+        let mut at_once = Call::new(());
+        let context = at_once.context_mut();
+        context.set_idempotency(crate::Idempotency::Idempotent);
+        let watch = RetryInfo::track(&mut at_once);
+        let outcome = retrying().layer(backends.clone()).oneshot(at_once).await;
+        let info = watch.info();
+        let sent = reasons(&info);
+        let sent = sent.iter().filter(|reason| **reason == "UNKNOWN").count();
+        assert_eq!(sent, 2, "{info}");
+        assert_eq!(outcome, Err(None), "the backend's own failure");
+        assert_eq!(info.stopped(), Some(StopReason::Attempts));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_hedge_does_not_end_the_attempts_at_another_backend() {
+    let policy = HedgePolicy::new(4, Duration::from_millis(50));
+    let hedging = HedgeLayer::new(verdict as Classifier, policy);
+    let mut request = Call::new(());
+    let context = request.context_mut();
+    context.set_idempotency(crate::Idempotency::Idempotent);
+    let watch = RetryInfo::track(&mut request);
+    let outcome = hedging
+        .layer(one_fails_one_is_open())
+        .oneshot(request)
+        .await;
+    let info = watch.info();
+    let sent = reasons(&info);
+    let sent = sent.iter().filter(|reason| **reason == "UNKNOWN").count();
+    assert_eq!(
+        (sent >= 2, info.stopped()),
+        (true, Some(StopReason::Attempts)),
+        "{info}"
+    );
+    assert!(outcome.is_err());
+}
+
 /// Below the recovery layer and above the breakers: a second step of the same attempt.
 #[derive(Clone)]
 struct TwoSteps<S>(S, Arc<CircuitBreaker>);

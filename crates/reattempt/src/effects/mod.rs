@@ -27,8 +27,10 @@ pub(crate) struct Effects<'a> {
 impl<'a> Effects<'a> {
     /// The attempt takes no more reports: what the context knows of it.
     pub(crate) fn facts(&self, now: Instant) -> Facts {
+        let report = self.context.end_attempt();
         Facts {
-            report: self.context.end_attempt(),
+            report,
+            other_backend: report.circuit_open && self.context.was_let_through_elsewhere(),
             transparent: self.transparent,
             idempotent: self.context.idempotency().is_idempotent(),
             deadline: self.context.deadline(),

@@ -43,6 +43,8 @@ pub struct Facts {
     /// The request had content, and the transport read none of it: see
     /// [`Transparent::IfUnread`].
     pub unread: bool,
+    /// Another backend of the call let an attempt through, so that an open circuit is not final.
+    pub other_backend: bool,
     /// A newer configuration has already moved what the call is about.
     pub config_moved: bool,
     /// Transparent retries are switched on.
@@ -69,6 +71,7 @@ impl Facts {
             replayable: true,
             cut_off: false,
             unread: false,
+            other_backend: false,
             config_moved: false,
             transparent: true,
             idempotent: true,
@@ -103,7 +106,8 @@ impl FailedAttempt {
             Verdict::Retry(failure) => (failure, true),
         };
         if facts.report.circuit_open {
-            return Some(Self::refused(facts, classified));
+            let waits = retryable && classified.reason == CIRCUIT_BREAKER_OPEN;
+            return Some(Self::refused(facts, classified.code, waits));
         }
         let mut failure = classified;
         failure.transparent = match failure.transparent {
@@ -167,17 +171,18 @@ impl FailedAttempt {
         }
     }
 
-    /// An attempt that a circuit breaker refused. It may go to another backend and not to the same
-    /// one, so that without another it is not retryable.
-    fn refused(facts: &Facts, classified: Failure) -> Self {
+    /// An attempt that a circuit breaker refused. It may go to another backend, at once to one that
+    /// was not tried. Without another one it is not retryable, unless its protocol `waits` for the
+    /// circuit to close.
+    fn refused(facts: &Facts, code: Option<i32>, waits: bool) -> Self {
         let transparent = if facts.report.untried_backend {
             Transparent::NextBackend
         } else {
             Transparent::No
         };
         let mut failure = Failure::new(CIRCUIT_BREAKER_OPEN, Stage::Dispatch);
-        (failure.code, failure.transparent) = (classified.code, transparent);
-        Self::known(facts, failure, false)
+        (failure.code, failure.transparent) = (code, transparent);
+        Self::known(facts, failure, waits || facts.other_backend)
     }
 
     /// Uses up a transparent retry, if one is left for this failure and the server did not say
@@ -225,7 +230,8 @@ impl FailedAttempt {
     #[must_use]
     pub fn counts(&self) -> bool {
         let stop = self.facts.report.pushback == Some(ServerPushback::Stop);
-        let counted = self.retryable || stop;
+        // An open circuit says nothing that the failures which opened it have not said.
+        let counted = self.retryable && !self.facts.report.circuit_open || stop;
         counted && self.is_for_throttle() && !self.is_forced()
     }
 

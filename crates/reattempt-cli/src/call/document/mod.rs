@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 pub(crate) use fields::Fields;
 pub(crate) use found::Found;
-pub(crate) use values::{Base64, Millis, OneOrMany, to_base64};
+pub(crate) use values::{Base64, Millis, OneOrMany, Whole, to_base64};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -172,9 +172,8 @@ fn linger(fields: &mut Fields) -> Result<Duration, Fault> {
 
 /// Converts any number to a seed; equal numbers give equal seeds.
 fn seed(number: &Number) -> u64 {
-    let whole = number
-        .as_u64()
-        .or_else(|| number.as_i64().map(|n| n as u64));
+    let negative = || number.as_i64().map(|n| n as u64);
+    let whole = Whole::of(number).map(|Whole(seed)| seed).or_else(negative);
     whole.unwrap_or_else(|| number.as_f64().unwrap_or_default().to_bits())
 }
 

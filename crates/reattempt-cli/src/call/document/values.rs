@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 
 /// A time in milliseconds, possibly fractional.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,36 @@ impl<'de> Deserialize<'de> for Millis {
                 "must be a number of milliseconds that is not negative",
             )),
         }
+    }
+}
+
+/// A whole number, also written with an exponent or a fraction of zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whole(pub(crate) u64);
+
+impl Whole {
+    /// 2⁶⁴, from which on a float is too large.
+    const END: f64 = 18_446_744_073_709_551_616.0;
+
+    pub(crate) fn of(number: &Number) -> Option<Self> {
+        let whole = || {
+            let float = number.as_f64()?;
+            let is_whole = float.fract() == 0.0 && (0.0..Self::END).contains(&float);
+            is_whole.then_some(float as u64)
+        };
+        number.as_u64().or_else(whole).map(Self)
+    }
+
+    /// Of a smaller type, cut to its largest value.
+    pub(crate) fn cut<T: TryFrom<u64>>(self, most: T) -> T {
+        T::try_from(self.0).unwrap_or(most)
+    }
+}
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let whole = Self::of(&Number::deserialize(deserializer)?);
+        whole.ok_or_else(|| D::Error::custom("must be a whole number that is not negative"))
     }
 }
 

@@ -25,7 +25,7 @@ use tower::util::BoxCloneSyncService;
 
 use super::payloads::Payloads;
 use crate::call::attempts::{JournalLayer, JournalObserver};
-use crate::call::document::{Fault, Fields, Setup};
+use crate::call::document::{Fault, Fields, Setup, Whole};
 use crate::call::transport::{AnswerBody, Transport, TransportError};
 
 type ResponseBody = DeadlineBody<LimitedResponseBody<GrpcOutcomeBody<AnswerBody>>, AsGrpcStatus>;
@@ -52,11 +52,18 @@ enum RefusedChoice {
 
 impl ChannelOptions {
     pub(super) fn read(mut fields: Fields) -> Result<Self, Fault> {
+        let enable_retries = fields.or("enable_retries", true)?;
+        let mut bytes = |name| {
+            let bytes = fields.optional::<Whole>(name)?;
+            Ok::<_, Fault>(bytes.map(|bytes| bytes.cut(usize::MAX)))
+        };
         let options = Self {
-            enable_retries: fields.or("enable_retries", true)?,
-            per_rpc_buffer: fields.optional("per_rpc_retry_buffer_size")?,
-            buffer: fields.optional("retry_buffer_size")?,
-            max_attempts_limit: fields.optional("max_attempts_limit")?,
+            enable_retries,
+            per_rpc_buffer: bytes("per_rpc_retry_buffer_size")?,
+            buffer: bytes("retry_buffer_size")?,
+            max_attempts_limit: fields
+                .optional::<Whole>("max_attempts_limit")?
+                .map(|limit| limit.cut(u32::MAX)),
             refused: match fields.or("refused", RefusedChoice::Unprocessed)? {
                 RefusedChoice::Unprocessed => RefusedStream::Unprocessed,
                 RefusedChoice::Ambiguous => RefusedStream::Ambiguous,

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::Ending;
-use super::document::{Base64, Document, Fault, Fields, Head};
+use super::document::{Base64, Document, Fault, Fields, Head, Whole};
 use super::named_values;
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
@@ -57,10 +57,10 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
     if target.contains('#') {
         document.rest.warn(format_args!("$.target: {FRAGMENT}"));
     }
-    let version = match document.rest.or("version", 1_u8)? {
-        1 => Version::Http1,
-        2 => Version::Http2,
-        other => {
+    let version = match document.rest.or("version", Whole(1))? {
+        Whole(1) => Version::Http1,
+        Whole(2) => Version::Http2,
+        Whole(other) => {
             let what = format!("must be 1 or 2, got {other}");
             return Err(document.rest.fault("version", what));
         }

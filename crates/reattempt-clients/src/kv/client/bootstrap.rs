@@ -25,7 +25,7 @@ use crate::kv::{opcode, status};
 use super::error::{ClientError, CloseReason};
 use super::options::{Bootstrap, ClientOptions};
 
-/// The requested features.
+/// The requested features, the last one only by [`ClientOptions::non_blocking_throttling`].
 const FEATURES: [u16; 10] = [
     FEATURE_TCP_NODELAY,
     FEATURE_XERROR,
@@ -35,8 +35,8 @@ const FEATURES: [u16; 10] = [
     FEATURE_TRACING,
     FEATURE_ALT_REQUEST,
     FEATURE_COLLECTIONS,
-    FEATURE_NON_BLOCKING_THROTTLING,
     FEATURE_KNOWN_VERSION,
+    FEATURE_NON_BLOCKING_THROTTLING,
 ];
 /// The longest response, of a node that has not yet proved anything: a configuration of four
 /// thousand nodes is shorter.
@@ -106,7 +106,7 @@ impl<'a> Setup<'a> {
         };
         self.write(out, "HELLO").await?;
 
-        let answer = self.read(hello, "HELLO").await?;
+        let answer = self.read_now(hello, "HELLO").await?;
         if answer.specific == status::SUCCESS {
             let mut granted = answer.value;
             while granted.remaining() >= 2 {
@@ -126,7 +126,7 @@ impl<'a> Setup<'a> {
         if let Some((username, password)) = credentials {
             let mechanism = match (list, mechanism) {
                 (Some(list), _) => {
-                    let answer = self.read(list, "SASL_LIST_MECHS").await?;
+                    let answer = self.read_now(list, "SASL_LIST_MECHS").await?;
                     // The server-provided list must not make the client send its password in plain
                     // text.
                     match Mechanism::strongest(&answer.value) {
@@ -185,8 +185,11 @@ impl<'a> Setup<'a> {
 
     fn hello(&mut self, out: &mut BytesMut) -> Result<u32, ClientError> {
         let mut features = BytesMut::new();
+        let throttling = self.options.non_blocking_throttling;
         for feature in FEATURES {
-            features.put_u16(feature);
+            if throttling || feature != FEATURE_NON_BLOCKING_THROTTLING {
+                features.put_u16(feature);
+            }
         }
         let id: u64 = rand::random();
         let agent = serde_json::json!({
@@ -199,6 +202,20 @@ impl<'a> Setup<'a> {
             agent.to_string().into(),
             features.freeze(),
         )
+    }
+
+    /// An answer without which the connection would lack something for good: an error if the node
+    /// can only give it later.
+    async fn read_now(
+        &mut self,
+        opaque: u32,
+        operation: &'static str,
+    ) -> Result<Frame, ClientError> {
+        let answer = self.read(opaque, operation).await?;
+        match self.not_now(&answer, operation) {
+            Some(error) => Err(error),
+            None => Ok(answer),
+        }
     }
 
     pub(super) async fn exchange(

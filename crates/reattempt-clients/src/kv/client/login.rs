@@ -10,7 +10,8 @@ use crate::scram::{ScramClient, ScramError};
 use super::bootstrap::Setup;
 use super::error::ClientError;
 
-/// Login statuses that do not concern the password: the node cannot check it now.
+/// Statuses of a node that cannot answer now, and may do so later: they say nothing about the
+/// password, and nothing about what the node supports.
 const NOT_NOW: [u16; 4] = [
     status::NOT_INITIALIZED,
     status::ENOMEM,
@@ -80,14 +81,18 @@ impl Setup<'_> {
 
     fn no_login(&self, answer: &Frame, operation: &'static str) -> ClientError {
         let status = answer.specific;
-        if NOT_NOW.contains(&status) {
-            return ClientError::Bootstrap {
-                address: self.address.clone(),
-                operation,
-                status,
-            };
-        }
-        self.auth(format!("status {status:#04x} to {operation}"))
+        self.not_now(answer, operation)
+            .unwrap_or_else(|| self.auth(format!("status {status:#04x} to {operation}")))
+    }
+
+    /// The node cannot answer now: what the connection attempt fails with.
+    pub(super) fn not_now(&self, answer: &Frame, operation: &'static str) -> Option<ClientError> {
+        let status = answer.specific;
+        NOT_NOW.contains(&status).then(|| ClientError::Bootstrap {
+            address: self.address.clone(),
+            operation,
+            status,
+        })
     }
 
     pub(super) fn auth(&self, problem: impl ToString) -> ClientError {

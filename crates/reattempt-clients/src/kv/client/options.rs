@@ -48,6 +48,10 @@ pub struct ClientOptions {
     /// Whether PLAIN is accepted from a node on this machine that offers nothing stronger. Default:
     /// no.
     pub plain_on_loopback: bool,
+    /// Whether a node answers a throttled request with status 0x0c and a delay, where it would
+    /// otherwise answer late. For a classifier that retries this status
+    /// (`KvClassifier::with_current_server_codes`). Default: no.
+    pub non_blocking_throttling: bool,
     /// Whether a node has offered SCRAM to these options or a clone of them; from then on no node
     /// is sent the password in plain text.
     scram_offered: Arc<AtomicBool>,
@@ -69,6 +73,7 @@ impl ClientOptions {
             max_body: DEFAULT_MAX_BODY,
             agent: "reattempt-clients".to_owned(),
             plain_on_loopback: false,
+            non_blocking_throttling: false,
             scram_offered: Arc::default(),
             salted: Kept::default(),
             on_config: None,
@@ -101,6 +106,12 @@ impl ClientOptions {
     /// only PLAIN gets the password.
     pub fn plain_on_loopback(mut self) -> Self {
         self.plain_on_loopback = true;
+        self
+    }
+
+    /// Asks each node to answer a throttled request with status 0x0c, and not to delay its answer.
+    pub fn non_blocking_throttling(mut self) -> Self {
+        self.non_blocking_throttling = true;
         self
     }
 

@@ -26,7 +26,7 @@ const VBUCKETS: usize = 1024;
 
 /// A request that waits until a seed has provided a configuration with a vbucket map. When no seed
 /// has one, the request goes to a seed that accepted the connection, and that node's response is
-/// the result.
+/// the result: once all others have failed, or have been silent for a while.
 #[derive(Debug)]
 pub(super) struct Seeding {
     routes: Arc<Routes>,
@@ -94,16 +94,19 @@ impl Seeding {
                         false
                     }
                 });
-            if self.dials.len() < before {
+            let impatient = self.patience.as_mut().poll(cx).is_ready();
+            // Another connection, or a poll, may have brought the map.
+            if impatient || self.dials.len() < before {
                 if let Some(routed) = self.routes.route(&mut self.request, &mut self.permit) {
                     return Poll::Ready(routed);
                 }
             }
-            let impatient = self.patience.as_mut().poll(cx).is_ready();
             if (self.dials.is_empty() || impatient) && self.dial() {
                 self.patience = Box::pin(sleep(PATIENCE));
-            } else if self.dials.is_empty() {
+            } else if self.dials.is_empty() || (impatient && self.connected.is_some()) {
                 return Poll::Ready(self.without_map());
+            } else if impatient {
+                self.patience = Box::pin(sleep(PATIENCE));
             } else {
                 return Poll::Pending;
             }

@@ -183,7 +183,8 @@ impl MongoRequest {
         Self::new(Operation::RunCommand, database, command)
     }
 
-    /// The next batch of a cursor, from the server that holds it, in the session that opened it.
+    /// The next batch of a cursor, from the server that holds it, in the session, and the transaction,
+    /// that opened it.
     #[must_use]
     pub fn get_more(
         &self,
@@ -198,6 +199,7 @@ impl MongoRequest {
         }
         let mut more = Self::new(Operation::GetMore, &self.database, command);
         more.session = Arc::clone(&self.session);
+        more.in_transaction = self.in_transaction;
         more.read_preference = self.read_preference;
         more.pinned = Some(server.to_owned());
         more.deadline = self.deadline;
@@ -270,9 +272,10 @@ impl MongoRequest {
         if target.sessions && target.wire_version >= 6 {
             command.insert("lsid", self.session.lsid());
             if self.in_transaction {
-                command.extend(doc! {
-                    "txnNumber": 1_i64, "startTransaction": true, "autocommit": false,
-                });
+                command.extend(doc! { "txnNumber": 1_i64, "autocommit": false });
+                if self.operation != Operation::GetMore {
+                    command.insert("startTransaction", true);
+                }
             }
         }
         if let Some(time) = target.cluster_time {

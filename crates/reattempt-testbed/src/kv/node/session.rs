@@ -203,6 +203,7 @@ impl Session {
         let revision = shared.revision();
         match known.len() {
             0 => {}
+            16 if !self.has(FEATURE_KNOWN_VERSION) => return Reply::status(status::EINVAL),
             16 if (known.get_i64(), known.get_i64()) >= revision => return Reply::ok(),
             16 => {}
             _ => return Reply::status(status::EINVAL),

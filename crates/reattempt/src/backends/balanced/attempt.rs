@@ -33,8 +33,8 @@ impl<S> Flight<S> {
     }
 
     #[cold]
-    fn dropped(&mut self) {
-        self.ended(Outcome::Dropped, None);
+    fn dropped(&mut self, context: Option<&CallContext>) {
+        self.ended(Outcome::dropped(context), None);
     }
 
     // Always: 7 % of a call, together with the pool's own.
@@ -50,7 +50,7 @@ impl<S> Drop for Flight<S> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.sent.is_some() {
-            self.dropped();
+            self.dropped(None);
         }
     }
 }
@@ -64,6 +64,19 @@ pin_project! {
         inner: RoundRobinFuture<S, Req>,
         flight: Flight<S>,
         context: Option<CallContext>,
+    }
+
+    impl<S, Req> PinnedDrop for Attempt<S, Req>
+    where
+        S: Service<Req>,
+    {
+        #[inline]
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if this.flight.sent.is_some() {
+                this.flight.dropped(this.context.as_ref());
+            }
+        }
     }
 }
 

@@ -75,13 +75,17 @@ impl CallHandle {
     }
 
     /// Whether the server accepted the call. `None` while it is in progress, and if no recovery
-    /// layer acts on it; also if a layer follows its response and that has not ended: then this
-    /// learns from the end.
+    /// layer acts on it. If a layer follows its response and that has not ended, this learns from
+    /// the end too.
     #[cfg(feature = "tokio")]
     pub(crate) fn was_accepted(&self, learns: impl FnOnce() -> AtEnd) -> Option<bool> {
         let state = self.0.call().filter(|_| !self.is_copied())?;
         match state.stopped()? {
-            StopReason::Committed => state.accepted_at_end(learns),
+            StopReason::Committed => Some(state.accepted_at_end(learns)),
+            StopReason::Deadline => {
+                let last = || state.gave_up_with();
+                was_accepted(StopReason::Deadline, state.sent_any(), last)
+            }
             stopped => was_accepted(stopped, state.sent_any(), || state.last_failure()),
         }
     }

@@ -227,6 +227,13 @@ impl CallContext {
         self.attempt.marks.key()
     }
 
+    /// For a refused attempt: whether another backend let one through.
+    pub(crate) fn was_let_through_elsewhere(&self) -> bool {
+        let attempt = self.attempt();
+        self.shared()
+            .is_some_and(|state| state.was_let_through_elsewhere(attempt))
+    }
+
     pub(crate) fn backend(&self) -> Option<Backend> {
         self.shared()?.backend_of(self.attempt())
     }

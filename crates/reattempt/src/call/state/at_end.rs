@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 use crate::{Failure, StopReason, Verdict};
 
 /// What learns from the end of a response. If the response is dropped before its end, it learns
-/// nothing.
+/// nothing more.
 #[derive(Debug)]
 pub(crate) enum AtEnd {
     /// Its backend, or its circuit breaker.
@@ -51,8 +51,9 @@ impl AtEnd {
                 open.ended(clock::now(), Outcome::of(&verdict));
             }
             Self::Admission(admission, criticality) => {
-                let accepted = end.err().is_none_or(|(failure, _)| is_accepted(failure));
-                admission.ended(criticality, accepted);
+                if end.err().is_some_and(|(failure, _)| !is_accepted(failure)) {
+                    admission.was_not_accepted(criticality);
+                }
             }
         }
     }
@@ -111,20 +112,21 @@ impl CallState {
         self.has(LEARNS)
     }
 
-    /// Whether the server accepted a call whose response is committed. `None` if a layer follows
-    /// the response and it has not ended: then this learns from its end.
-    pub(crate) fn accepted_at_end(&self, learns: impl FnOnce() -> AtEnd) -> Option<bool> {
+    /// Whether the server accepted a call whose response is committed. If a layer follows the
+    /// response and it has not ended, the call counts as accepted until this learns from its end: a
+    /// stream may be open for hours, and its caller may drop it.
+    pub(crate) fn accepted_at_end(&self, learns: impl FnOnce() -> AtEnd) -> bool {
         let sent = (self.progress() & SENT_MASK) as u32;
         // Its end takes this lock too: it is either seen here, or finds what is stored here.
         self.in_log(|log| {
             if self.slots.is_end_awaited(sent) {
                 self.begun(log).at_end.push((EndOf::Call, learns()));
-                return None;
+                return true;
             }
             let mut records = log.iter().flat_map(|log| log.info.records.iter().rev());
             let record = records.find(|record| record.stopped == Some(StopReason::Committed));
             let failure = record.and_then(|record| record.failure.as_ref());
-            Some(failure.is_none_or(is_accepted))
+            failure.is_none_or(is_accepted)
         })
     }
 

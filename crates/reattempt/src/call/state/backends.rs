@@ -1,6 +1,7 @@
 //! Where the attempts of a call were sent.
 
 use super::{CallState, SEEN_BACKENDS};
+use crate::failure::reason::CIRCUIT_BREAKER_OPEN;
 use crate::info::{Backend, MOST_RECORDS};
 use crate::sync::Ordering;
 
@@ -39,6 +40,25 @@ impl CallState {
                 .find(|(n, _)| *n == attempt)
                 .map(|(_, b)| b.clone())
         })?
+    }
+
+    /// Whether an attempt at another backend was sent, and not refused by a circuit breaker.
+    #[cold]
+    pub(crate) fn was_let_through_elsewhere(&self, refused: u32) -> bool {
+        let Some(here) = self.backend_of(refused) else {
+            return false;
+        };
+        let elsewhere = self.read(|log| {
+            let was_refused = |attempt: u32| {
+                log.info.records.iter().any(|record| {
+                    let reason = record.failure.map(|failure| failure.reason);
+                    record.number == attempt && reason == Some(CIRCUIT_BREAKER_OPEN)
+                })
+            };
+            let mut used = log.backends.iter();
+            used.any(|(attempt, backend)| *backend != here && !was_refused(*attempt))
+        });
+        elsewhere.unwrap_or_default()
     }
 
     /// The backends used by this call, least recently used first.

@@ -209,6 +209,16 @@ impl CallState {
         })?
     }
 
+    /// The failure that the call returned because the next delay did not fit before its deadline.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn gave_up_with(&self) -> Option<Failure> {
+        self.read(|log| {
+            let last = log.info.records.last()?;
+            let gave_up = last.stopped == Some(StopReason::Deadline) && last.delay.is_none();
+            last.failure.filter(|_| gave_up)
+        })?
+    }
+
     pub(crate) fn info(&self) -> RetryInfo {
         let kept = self.is_logged().then(|| self.read(|log| log.info.clone()));
         let mut info = kept.flatten().unwrap_or_default();

@@ -141,6 +141,25 @@ async fn a_waiting_trial_is_refused_when_another_fails() {
     assert!(matches!(refused.state, CircuitState::Open(_)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_refused_caller_leaves_no_permit_with_its_service() {
+    let breaker = breaker();
+    let inner = tower::limit::GlobalConcurrencyLimitLayer::new(1);
+    let answers = service_fn(|_: Call<()>| async { Outcome::Ok("answer") });
+    let mut first = layer(&breaker).layer(inner.layer(answers));
+    let mut second = first.clone();
+    let ready = first.ready().await.unwrap();
+    assert!(poll_once(&mut Box::pin(second.ready())).is_pending());
+    breaker.open();
+    assert!(matches!(ready.call(Call::new(())).await, Err(Some(_))));
+    let ready = second.ready().await.unwrap();
+    assert!(matches!(ready.call(Call::new(())).await, Err(Some(_))));
+    breaker.close();
+    // Both services are kept.
+    assert_eq!(waiting(second.clone()).await.unwrap(), Ok("answer"));
+    drop((first, second));
+}
+
 /// A task that waits until the service is ready, and then sends a call.
 fn waiting<S>(mut service: S) -> tokio::task::JoinHandle<Outcome>
 where

@@ -55,6 +55,22 @@ fn a_refusal_moves_on_to_another_backend_or_is_final() {
 }
 
 #[test]
+fn a_refusal_is_retryable_if_there_is_another_backend_or_it_waits() {
+    let retryable = |other_backend, reason| {
+        let mut facts = Facts::new(start(), 2, AttemptKind::Retry);
+        facts.report.circuit_open = true;
+        facts.other_backend = other_backend;
+        let classified = Verdict::Retry(Failure::new(reason, Stage::Dispatch));
+        let failed = FailedAttempt::new(&facts, &classified).unwrap();
+        assert!(!failed.counts(), "no throttle counts it");
+        failed.retryable
+    };
+    assert!(!retryable(false, UNKNOWN));
+    assert!(retryable(true, UNKNOWN));
+    assert!(retryable(false, CIRCUIT_BREAKER_OPEN));
+}
+
+#[test]
 fn a_refusal_of_a_later_step_does_not_move_on() {
     let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
     facts.report.circuit_open = true;

@@ -31,9 +31,15 @@ impl HedgeMachine {
             return self.after_failure(failed, policy);
         }
         if facts.report.circuit_open && failed.transparent.is_none() {
-            // A further one would be refused as well. Those in flight may still succeed.
-            self.freeze(StopReason::Fatal);
-            return self.after_failure(failed, policy);
+            // Those in flight may still succeed.
+            let others = self.in_flight > 0 || self.readying > 0;
+            if !failed.retryable {
+                // A further one would be refused as well.
+                self.freeze(StopReason::Fatal);
+            }
+            if !failed.retryable || others {
+                return self.after_failure(failed, policy);
+            }
         }
         if failed.transparent.is_none() && !failed.retryable {
             failed.stop(StopReason::Fatal);

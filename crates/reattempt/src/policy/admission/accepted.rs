@@ -1,11 +1,15 @@
 //! Whether a server accepted a call, by what became of it.
 
-use crate::failure::reason::ReasonClass;
+use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass};
 use crate::{Failure, Stage, StopReason};
 
 /// Whether a server accepted a call that ended like this: it succeeded, or its last failure is the
 /// server's own and of another class than [`ReasonClass::Overload`]. `None` if that is not known:
-/// its caller dropped it, or its deadline passed before an attempt was `sent`.
+/// its caller dropped it, its deadline passed before an attempt was `sent`, or a circuit breaker
+/// refused it.
+///
+/// `last` is the last failure; for [`StopReason::Deadline`] only if the call returned it, because
+/// the next delay did not fit.
 #[must_use]
 pub fn was_accepted(
     stopped: StopReason,
@@ -15,9 +19,17 @@ pub fn was_accepted(
     match stopped {
         StopReason::Success | StopReason::Committed => Some(true),
         StopReason::Cancelled | StopReason::Admission => None,
-        StopReason::Deadline => sent.then_some(false),
-        _ => last().map(|last| is_accepted(&last)),
+        StopReason::Deadline => match last() {
+            Some(last) => of_failure(&last),
+            None => sent.then_some(false),
+        },
+        _ => of_failure(&last()?),
     }
+}
+
+fn of_failure(last: &Failure) -> Option<bool> {
+    let refused = last.reason == CIRCUIT_BREAKER_OPEN && last.stage == Stage::Dispatch;
+    (!refused).then(|| is_accepted(last))
 }
 
 /// Whether a server that failed like this had accepted the call.

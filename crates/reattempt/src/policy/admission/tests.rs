@@ -263,7 +263,14 @@ fn what_the_server_answers_was_accepted() {
         Some(false),
         "the connection broke"
     );
-    assert_eq!(last(CIRCUIT_BREAKER_OPEN, Stage::Dispatch), Some(false));
+    assert_eq!(last(CIRCUIT_BREAKER_OPEN, Stage::Dispatch), None);
+    let returned = |reason| {
+        was_accepted(StopReason::Deadline, true, || {
+            Some(Failure::new(reason, Stage::Response))
+        })
+    };
+    assert_eq!(returned(UNKNOWN), Some(true), "the next delay did not fit");
+    assert_eq!(returned(KV_TEMPORARY_FAILURE), Some(false));
     let ended = |stopped, sent| was_accepted(stopped, sent, || None);
     assert_eq!(ended(StopReason::Success, true), Some(true));
     assert_eq!(ended(StopReason::Deadline, true), Some(false));

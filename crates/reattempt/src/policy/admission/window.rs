@@ -118,6 +118,29 @@ impl Window {
         });
     }
 
+    /// A call that counts as accepted was not: the latest part with an accept has one less. A call
+    /// that began before the window counts as a request.
+    #[cfg(feature = "tokio")]
+    pub(super) fn take_back(&self, elapsed: Duration, criticality: Criticality) {
+        let at = self.at(elapsed);
+        let kind = usize::from(criticality.number());
+        let took = (at + 1 - PARTS..=at).rev().any(|part| {
+            let word = &self.words[(part % PARTS) as usize][kind];
+            let round = (part / PARTS) & ROUND;
+            let less = |word: u64| {
+                let has_one = (word >> COUNT_BITS) & COUNT > 0;
+                (has_one && word >> (2 * COUNT_BITS) == round).then(|| word - (1 << COUNT_BITS))
+            };
+            let took = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            took.is_ok()
+        });
+        if took {
+            self.trouble.fetch_max(at, Ordering::Relaxed);
+        } else {
+            self.add(elapsed, criticality, false);
+        }
+    }
+
     /// The sums up to this time: of the part that it is in, and the nine before.
     pub(super) fn counts(&self, elapsed: Duration) -> Counts {
         let at = self.at(elapsed);

@@ -63,15 +63,15 @@ impl Common {
         self.plain_until.store(0, Relaxed);
     }
 
-    /// The usual latency is the lower median of those whose last attempt was answered. An estimate
-    /// that nothing renews comes nearer to it.
+    /// The usual latency is the lower median of what the answers of those take whose last attempt
+    /// was answered. An estimate that nothing renews comes nearer to it.
     pub(super) fn measure(&self, ledger: &Ledger, ticks: u64) {
         let (mut known, mut idle) = (Vec::new(), Vec::new());
         for member in &ledger.members {
-            if member.take_answered() && !member.is_failing() {
-                known.push(member.latency());
-            } else if member.in_flight() == 0 {
-                idle.push(member);
+            match member.take_answers() {
+                Some(answers) if !member.is_failing() => known.push(answers),
+                _ if member.in_flight() == 0 => idle.push(member),
+                _ => {}
             }
         }
         if !known.is_empty() {

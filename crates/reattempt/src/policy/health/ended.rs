@@ -101,7 +101,8 @@ impl Common {
             .compare_exchange(0, took.max(1), Relaxed, Relaxed);
     }
 
-    /// Whether it counts as a failure: a drop does if the silence before it was long.
+    /// Whether it counts as a failure: a drop does if the silence before it was long, which at its
+    /// deadline is any silence longer than usual.
     #[cold]
     pub(super) fn unsuccessful(
         &self,
@@ -112,13 +113,14 @@ impl Common {
     ) -> bool {
         let usual = self.usual.load(Relaxed);
         let unanswered = usual.saturating_mul(UNANSWERED);
-        let silence = if usual > 0 {
-            unanswered
-        } else {
-            nanos(self.policy.load().interval)
-        };
         member.took_at_least(took);
-        if outcome == Outcome::Dropped && took <= silence {
+        let is_usual = match outcome {
+            Outcome::Success | Outcome::Failure => false,
+            Outcome::TimedOut => took <= usual,
+            Outcome::Dropped if usual > 0 => took <= unanswered,
+            Outcome::Dropped => took <= nanos(self.policy.load().interval),
+        };
+        if is_usual {
             return false;
         }
         member.failed();

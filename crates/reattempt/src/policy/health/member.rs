@@ -6,20 +6,21 @@ use std::sync::{Arc, OnceLock};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-use Ordering::Relaxed;
+use Ordering::{Acquire, Relaxed, Release};
 
 /// The state of one backend, shared by all lists that it is in. Instants are nanoseconds since the
 /// pool was made, and never 0.
 ///
-/// Relaxed everywhere: the words guard no other memory. What has to be consistent (who is ejected)
-/// is written under the pool's lock.
+/// Relaxed but for the ejection: the words guard no other memory. What has to be consistent (who is
+/// ejected) is written under the pool's lock.
 #[derive(Debug)]
 pub(super) struct Member {
     in_flight: AtomicU32,
     /// What an attempt takes, smoothed.
     latency: AtomicU64,
-    /// It answered since the last tick.
-    answered: AtomicU32,
+    /// What an answer takes, smoothed: without what was dropped or failed. 0 before the first; the
+    /// lowest bit says that it answered since the last tick.
+    answers: AtomicU64,
     successes: AtomicU64,
     failures: AtomicU64,
     /// Failures without an answer between them.
@@ -53,7 +54,7 @@ impl Member {
         Self {
             in_flight: AtomicU32::new(0),
             latency: AtomicU64::new(latency.max(load::UNKNOWN)),
-            answered: AtomicU32::new(0),
+            answers: AtomicU64::new(0),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),
@@ -123,7 +124,7 @@ impl Member {
 
     #[inline]
     pub(super) fn ejected_at(&self) -> Option<u64> {
-        let at = self.ejected_at.load(Relaxed);
+        let at = self.ejected_at.load(Acquire);
         (at != 0).then_some(at)
     }
 
@@ -138,8 +139,9 @@ impl Member {
 
     /// Under the pool's lock.
     pub(super) fn eject(&self, now: u64) {
-        self.ejected_at.store(now.max(1), Relaxed);
+        // In this order: who reads when it was ejected, without the lock, also sees for how long.
         self.times.store(self.times().saturating_add(1), Relaxed);
+        self.ejected_at.store(now.max(1), Release);
         self.begin_with(0);
         self.joined_at.store(0, Relaxed);
     }

@@ -76,9 +76,22 @@ pub enum Outcome {
     /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
     /// failure if that was long: see [`HealthPolicy::consecutive_failures`].
     Dropped,
+    /// The same, at its deadline: a failure if that was longer than an answer usually takes.
+    TimedOut,
 }
 
 impl Outcome {
+    /// What an attempt says that is dropped now.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn dropped(context: Option<&crate::CallContext>) -> Self {
+        let deadline = context.and_then(crate::CallContext::deadline);
+        if deadline.is_some_and(|deadline| deadline.passed(crate::clock::now())) {
+            Self::TimedOut
+        } else {
+            Self::Dropped
+        }
+    }
+
     /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
     /// argument) is a success, and so is one that sends the request elsewhere: a reason that is
     /// always retried.

@@ -7,6 +7,8 @@ use Ordering::Relaxed;
 
 /// The latency of a backend that has not answered yet, in nanoseconds.
 pub(super) const UNKNOWN: u64 = 1;
+/// It answered since the last tick.
+const ANSWERED: u64 = 1;
 /// Nanoseconds: 68 seconds. Twice it is no overflow.
 const LONGEST: u64 = 1 << 36;
 
@@ -83,17 +85,18 @@ impl Member {
     #[inline]
     pub(in crate::policy::health) fn took(&self, nanos: u64) -> bool {
         let nanos = nanos.clamp(UNKNOWN + 1, LONGEST);
-        let old = self.latency.load(Relaxed);
-        let new = if old == UNKNOWN {
-            nanos
-        } else {
-            old - old / 8 + nanos / 8
+        let smoothed = |old: u64| {
+            if old <= UNKNOWN {
+                nanos
+            } else {
+                old - old / 8 + nanos / 8
+            }
         };
+        let old = self.latency.load(Relaxed);
         // A lost update of two at one time is one sample less.
-        self.latency.store(new, Relaxed);
-        if self.answered.load(Relaxed) == 0 {
-            self.answered.store(1, Relaxed);
-        }
+        self.latency.store(smoothed(old), Relaxed);
+        let answers = smoothed(self.answers.load(Relaxed) & !ANSWERED);
+        self.answers.store(answers | ANSWERED, Relaxed);
         old != UNKNOWN
     }
 
@@ -116,8 +119,9 @@ impl Member {
         }
     }
 
-    /// Whether it answered since this was last asked.
-    pub(in crate::policy::health) fn take_answered(&self) -> bool {
-        self.answered.swap(0, Relaxed) != 0
+    /// What its answers take, if it answered since this was last asked.
+    pub(in crate::policy::health) fn take_answers(&self) -> Option<u64> {
+        let word = self.answers.fetch_and(!ANSWERED, Relaxed);
+        (word & ANSWERED != 0).then_some(word & !ANSWERED)
     }
 }

@@ -90,6 +90,28 @@ fn a_trial_dropped_after_a_long_silence_opens_it_again() {
     assert_eq!(circuit.state(), CircuitState::Open(10 * SECOND));
 }
 
+/// What was dropped is no answer: it must not raise what counts as a long silence.
+#[test]
+fn silence_opens_it_also_after_some_attempts_were_dropped() {
+    let mut circuit = Circuit::new();
+    let call = |circuit: &mut Circuit, took, outcome| {
+        let sent = circuit.breaker.admit(circuit.now)?;
+        circuit.now += took;
+        circuit.breaker.ended(sent, circuit.now, outcome);
+        Ok::<_, CircuitState>(())
+    };
+    // A third of the attempts, so that nothing opens it.
+    for _ in 0..20 {
+        call(&mut circuit, 10 * MS, Outcome::Success).unwrap();
+        call(&mut circuit, 10 * MS, Outcome::Success).unwrap();
+        call(&mut circuit, SECOND, Outcome::Dropped).unwrap();
+    }
+    call(&mut circuit, 10 * MS, Outcome::Success).unwrap();
+    let until_open = (0..5).take_while(|_| call(&mut circuit, SECOND, Outcome::Dropped).is_ok());
+    assert_eq!(until_open.count(), 5);
+    assert!(matches!(circuit.state(), CircuitState::Open(_)));
+}
+
 #[test]
 fn a_trial_that_hangs_does_not_keep_it_half_open() {
     let mut circuit = Circuit::new();

@@ -141,6 +141,21 @@ fn long_silences_in_a_row_eject() {
     lab.shares(1);
 }
 
+/// An attempt's limit is often shorter than four times what an answer takes.
+#[test]
+fn attempts_past_their_limit_eject_also_after_a_short_silence() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    lab.shares(100);
+    for (time, ejected) in [(MS / 2, &NONE[..]), (2 * MS, &[1])] {
+        for _ in 0..5 {
+            let sent = lab.send_to(1);
+            lab.pool
+                .ended(sent, lab.now + time, Outcome::TimedOut, None);
+        }
+        assert_eq!(lab.ejected(), ejected, "{time:?}");
+    }
+}
+
 #[test]
 fn one_that_hangs_more_often_than_it_answers_is_ejected() {
     let mut lab = Lab::new(HealthPolicy::standard(), 3);
