@@ -9,10 +9,31 @@ use reattempt::{
 use crate::retry_after::may_push_back;
 use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
 
+/// The call's user data: its request has an idempotency key that counts.
+#[cfg_attr(
+    not(feature = "tokio"),
+    expect(dead_code, reason = "the layer sets it")
+)]
+pub(crate) struct Keyed;
+
+#[cold]
+fn is_keyed(context: &CallContext) -> bool {
+    context.data::<Keyed>().is_some()
+}
+
 impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
     fn classify(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> Verdict {
         let route = HttpRoute::of(context).and_then(HttpRoute::classifier);
-        self.verdict(outcome, route)
+        let verdict = self.verdict(outcome, route);
+        match verdict {
+            // An earlier attempt with the same key is still being processed.
+            Verdict::Fatal(failure)
+                if failure.code == Some(409) && context.attempt() > 1 && is_keyed(context) =>
+            {
+                Verdict::Retry(failure)
+            }
+            verdict => verdict,
+        }
     }
 
     fn unknown_error(&self, error: &E, failure: &Failure) -> Option<String> {

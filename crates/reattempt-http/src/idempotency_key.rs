@@ -8,6 +8,10 @@
 //! count, unless it is [by policy only](IdempotencyKeyLayer::by_policy). What the caller has set
 //! takes precedence.
 //!
+//! A server may answer 409 to a further attempt while it still processes an earlier one with the
+//! same key (the draft, Error Handling). [`HttpClassifier`](crate::HttpClassifier) retries this
+//! answer; to a first attempt 409 is final.
+//!
 //! ```
 //! use http::{Request, Response};
 //! use reattempt::{HasCallContext, Idempotency, StackCheck};
@@ -83,6 +87,7 @@ use reattempt::{Idempotency, StackCheck};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::by_route::Keyed;
 use crate::call::HttpRequest;
 use crate::{HttpRoute, IdempotencyKeys};
 
@@ -201,6 +206,7 @@ impl<S> IdempotencyKey<S> {
                 if context.idempotency() == Idempotency::Unknown {
                     context.set_idempotency(Idempotency::Idempotent);
                 }
+                context.set_data(Keyed);
             }
             if makes {
                 let key = key(&self.config.randomness);

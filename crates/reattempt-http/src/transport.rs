@@ -197,11 +197,15 @@ impl TransportFault {
             Self::ConnectionReset => Failure::new(HTTP_CONNECTION_RESET, Stage::InFlight),
             Self::Timeout => Failure::new(HTTP_TIMEOUT, Stage::InFlight),
             Self::Protocol => Failure::new(HTTP_PROTOCOL_ERROR, Stage::InFlight),
+            // A further attempt with the same body would fail the same way.
             Self::RequestFailed => {
                 return Verdict::Fatal(Failure::new(HTTP_REQUEST_FAILED, Stage::InFlight));
             }
-            // Not fatal: the attempt that had read more is still in flight and may succeed.
-            Self::Abandoned => Failure::new(HTTP_REQUEST_ABANDONED, Stage::InFlight),
+            // The recovery layer knows of an attempt that was cut off for another one, and then asks
+            // for no verdict. Otherwise the request's own body was cancelled.
+            Self::Abandoned => {
+                return Verdict::Fatal(Failure::new(HTTP_REQUEST_ABANDONED, Stage::InFlight));
+            }
             Self::Unknown => {
                 return Verdict::Fatal(Failure::new(reattempt::reason::UNKNOWN, Stage::InFlight));
             }
@@ -354,12 +358,12 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_body_inside_another_error_is_not_fatal() {
+    fn an_abandoned_body_inside_another_error_is_found() {
         let error = Outer(Box::new(Outer(Box::new(ReplayBodyError::Abandoned))));
         assert_eq!(TransportFault::of(&error), TransportFault::Abandoned);
         assert!(matches!(
             TransportFault::Abandoned.verdict(),
-            Verdict::Retry(_)
+            Verdict::Fatal(_)
         ));
     }
 

@@ -80,6 +80,33 @@ async fn a_dropped_connection_task_leaves_the_request_ambiguous() {
     may_have_been_processed(fault);
 }
 
+/// A server that refuses a connection with a response, before it has read a request.
+#[tokio::test]
+async fn what_a_server_writes_unasked_is_a_failed_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let busy = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n";
+        socket.write_all(busy).await.unwrap();
+        let mut read = Vec::new();
+        while matches!(socket.read_buf(&mut read).await, Ok(1..)) {}
+        read
+    });
+    let connector = tower::service_fn(move |_: http::Uri| {
+        Box::pin(async move {
+            let stream = tokio::net::TcpStream::connect(address).await?;
+            stream.readable().await?;
+            Ok::<_, io::Error>(TokioIo::new(stream))
+        })
+    });
+    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
+    let error = client.build(connector).request(order()).await.unwrap_err();
+    assert!(!error.is_connect(), "hyper-util says no such thing");
+    assert_eq!(TransportFault::of(&error), TransportFault::ConnectFailed);
+    assert_eq!(server.await.unwrap(), b"", "nothing was sent");
+}
+
 /// HTTP/2 with one stream at a time: the first request is in flight, the second waits for the
 /// stream, and the third for the second.
 #[tokio::test]

@@ -137,7 +137,7 @@ async fn run_plan<C: Caller>(
     let add = |answer: &_| {
         left = left.saturating_sub(1);
         match report.add(answer) {
-            // Every call was carried out, if nobody wants to know of the last.
+            // Every call was carried out, although the reader has left before the last answer.
             Err(error) if load.is_none() && left == 0 && is_closed(&error) => Ok(()),
             added => added,
         }

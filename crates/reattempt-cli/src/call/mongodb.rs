@@ -15,8 +15,7 @@ use reattempt_clients::mongodb::wire::PROTOCOL_LIMIT;
 use reattempt_clients::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
 use reattempt_clients::report::ReportLayer;
 use reattempt_mongodb::{
-    Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, MongoClientLayer, MongoFailure,
-    RetryableReads,
+    Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, MongoClientLayer, RetryableReads,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

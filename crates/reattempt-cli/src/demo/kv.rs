@@ -41,7 +41,8 @@ pub(crate) async fn run(
     };
     let store = ConfigStore::new();
     let options = ClientOptions::couchbase("Administrator", "password", "default")
-        .mechanism(Mechanism::Plain);
+        .mechanism(Mechanism::Plain)
+        .non_blocking_throttling();
     let seeds: Vec<String> = scene
         .cluster
         .addresses()

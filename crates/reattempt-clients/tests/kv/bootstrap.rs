@@ -141,6 +141,32 @@ async fn a_node_without_features_has_the_default_collection_only() {
     ));
 }
 
+/// The answer says nothing of what the node supports, nor of the password.
+#[tokio::test]
+async fn a_node_that_is_not_ready_yet_is_connected_again() {
+    for (step, operation) in [
+        (opcode::HELLO, "HELLO"),
+        (opcode::SASL_LIST_MECHS, "SASL_LIST_MECHS"),
+    ] {
+        let warms_up = Step::status(status::ETMPFAIL).only(step);
+        let node = Node::scripted([warms_up]).await.expect("node");
+        let address = node.addr().to_string();
+        let refused = within(Connection::connect(&address, &couchbase())).await;
+        let Err(ClientError::Bootstrap {
+            operation: at,
+            status: status::ETMPFAIL,
+            ..
+        }) = refused
+        else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(at, operation);
+        let connection = within(Connection::connect(&address, &couchbase())).await;
+        let connection = connection.expect("connect");
+        assert!(connection.features().contains(&FEATURE_XERROR));
+    }
+}
+
 #[tokio::test]
 async fn a_bootstrap_that_hangs_ends_at_its_limit() {
     let node = Node::scripted([Step::hang().only(opcode::HELLO)])

@@ -1,8 +1,10 @@
 use std::sync::{Arc, Mutex};
 
 use reattempt_clients::kv::{
-    ClientError, KvRequest, RoutedClient, VbucketMap, fetch_over, map_of, offer_to, vbucket_of,
+    ClientError, KvRequest, RoutedClient, VbucketMap, fetch_over, fetch_with, map_of, offer_to,
+    vbucket_of,
 };
+use reattempt_couchbase::cluster_config::Revision;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node};
 
@@ -49,6 +51,36 @@ async fn all_seeds_dead_is_a_connect_error_and_none_is_no_node() {
         matches!(error, ClientError::NoNode { vbucket: None, .. }),
         "{error}"
     );
+}
+
+/// Other calls, or a poller, may bring it.
+#[tokio::test]
+async fn a_call_that_waits_for_a_map_takes_the_one_that_came() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let cluster = Cluster::start(1).await.expect("cluster");
+    let store = ConfigStore::new();
+    let options = couchbase().on_config(offer_to(store.clone()));
+    let mut routed = RoutedClient::new([address], options, map_of(store.clone()));
+    let waits = tokio::spawn(async move { send(&mut routed, KvRequest::get("k")).await });
+    let node = cluster.node(0).addr().to_string();
+    let fetch = fetch_with(couchbase());
+    let config = fetch.fetch(node.parse().unwrap(), None).await.unwrap();
+    store.compare_and_swap(config.expect("a configuration"));
+    let answer = waits.await.unwrap().expect("it waits for the silent seed");
+    assert_eq!(*answer.node, *node);
+}
+
+/// C48, C49: one that has not agreed to it refuses a request with the known revision.
+#[tokio::test]
+async fn a_node_without_known_version_is_polled_all_the_same() {
+    let node = Node::builder().features(&[]).start().await.expect("node");
+    let fetch = fetch_with(couchbase());
+    for known in [None, Some(Revision { epoch: 1, rev: 1 })] {
+        let address = node.addr().to_string().parse().unwrap();
+        let config = fetch.fetch(address, known).await.unwrap();
+        assert!(config.is_some(), "{known:?}");
+    }
 }
 
 #[tokio::test]

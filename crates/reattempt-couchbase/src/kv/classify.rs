@@ -101,11 +101,11 @@ where
 {
     fn classify(&self, outcome: Result<&A, &E>, context: &CallContext) -> Verdict {
         let error = match outcome {
-            Ok(answer) => return self.answered(answer),
             // RFC 0049, Retry Reasons: the strategy may wait for the circuit to close.
             Err(_) if context.report().circuit_open => {
                 return Verdict::Retry(Failure::new(CIRCUIT_BREAKER_OPEN, Stage::Dispatch));
             }
+            Ok(answer) => return self.answered(answer),
             Err(error) => error,
         };
         let (stage, reason) = (error.stage(), error.reason());

@@ -160,11 +160,11 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
                 let fault = error.fault().with_refused(self.refused_for(context));
                 let (code, failure) = failure_of_fault(fault);
                 return match fault {
-                    // A further attempt with the same body would fail the same way.
-                    TransportFault::RequestFailed => Verdict::Fatal(failure),
-                    // Not fatal: the attempt that has read more of the body is still in flight and
-                    // may succeed.
-                    TransportFault::Abandoned => Verdict::Retry(failure),
+                    // A further attempt with the same body would fail the same way. (Of an attempt
+                    // that was cut off for another one no verdict counts.)
+                    TransportFault::RequestFailed | TransportFault::Abandoned => {
+                        Verdict::Fatal(failure)
+                    }
                     _ => judge(code, failure),
                 };
             }

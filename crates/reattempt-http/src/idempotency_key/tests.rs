@@ -105,6 +105,33 @@ async fn what_the_caller_said_of_its_request_is_kept() {
     assert!(key.is_some() && !counts);
 }
 
+/// The draft, Error Handling: a concurrent request.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_with_an_earlier_attempt_of_the_call_is_retried() {
+    let at_once = || MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
+    let status = async |layer: Option<IdempotencyKeyLayer>, answers: &'static [u16]| {
+        let mut request = keyed();
+        let context = request.context_mut();
+        context.set_idempotency(Idempotency::Idempotent);
+        let left = Arc::new(Mutex::new(answers.iter()));
+        let service = ServiceBuilder::new()
+            .option_layer(layer)
+            .layer(RetryLayer::new(HttpClassifier::new(), at_once()))
+            .service_fn(move |_: Request<()>| {
+                let mut response = Response::new(());
+                let status = *left.lock().unwrap().next().unwrap();
+                *response.status_mut() = StatusCode::from_u16(status).unwrap();
+                async { Ok::<_, Infallible>(response) }
+            });
+        service.oneshot(request).await.unwrap().status().as_u16()
+    };
+    let layer = || Some(IdempotencyKeyLayer::new());
+    assert_eq!(status(layer(), &[503, 409, 200]).await, 200);
+    assert_eq!(status(layer(), &[503, 409, 409]).await, 409);
+    assert_eq!(status(layer(), &[409, 200]).await, 409, "the first attempt");
+    assert_eq!(status(None, &[503, 409, 200]).await, 409, "no key counts");
+}
+
 /// RFC 9562, section 5.4: version and variant; RFC 9651, section 3.3.3: a string.
 #[test]
 fn a_key_is_a_quoted_random_uuid() {

@@ -179,12 +179,19 @@ fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
         Some(TransportFault::Protocol)
     } else if is_dispatch_gone(error) {
         Some(TransportFault::DispatchGone)
+    } else if error.to_string() == UNASKED {
+        Some(TransportFault::ConnectFailed)
     } else if error.is_user() {
         Some(TransportFault::RequestFailed)
     } else {
         None
     }
 }
+
+/// HTTP/1: the server wrote before it got a request, and the connection was given up. hyper looks for
+/// this only while no request is written.
+#[cfg(feature = "hyper")]
+const UNASKED: &str = "received unexpected message from connection";
 
 /// True if hyper dropped a request with its connection. hyper reports it as a user error, like a
 /// body that panicked, and only the text differs; `tests/hyper_errors.rs` pins the texts.

@@ -22,6 +22,7 @@ pub(super) fn deadline(recorded: &Recorded, clock: &Clock) -> Option<CallDeadlin
 /// What the transport and the request contributed, as far as the record shows it.
 pub(super) fn facts(
     entry: &Entry,
+    reasons: &[RetryReason],
     now: std::time::Instant,
     deadline: Option<CallDeadline>,
 ) -> Facts {
@@ -35,6 +36,10 @@ pub(super) fn facts(
     facts.report.forbidden =
         entry.stopped == Some(StopReason::Pushback) && entry.pushback.is_none();
     facts.report.untried_backend = entry.transparent == Transparent::NextBackend;
+    let failed = matches!(entry.outcome, AttemptOutcome::Fatal | AttemptOutcome::Retry);
+    let reason = reasons.get(usize::from(entry.reason));
+    facts.report.circuit_open = failed && reason == Some(&reason::CIRCUIT_BREAKER_OPEN);
+    facts.report.in_doubt = facts.report.circuit_open && entry.stage > Some(Stage::Dispatch);
     // Of a strategy without delays it is the same.
     let at_once = entry.delay == Some(Duration::ZERO) && entry.transparent == Transparent::No;
     facts.config_moved = at_once && !matches!(entry.pushback, Some(ServerPushback::After(_)));

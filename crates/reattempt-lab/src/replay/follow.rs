@@ -189,7 +189,7 @@ impl<'a> Follower<'a> {
         let deadline = deadline(&self.traffic.calls[call], &self.clock);
         let on_deadline = self.on_deadline;
         let (of, route) = self.of(call);
-        let mut facts = facts(entry, now, deadline);
+        let mut facts = facts(entry, reasons, now, deadline);
         let mut verdict = verdict(entry, reasons);
         if let Some(classes) = &route.classes {
             verdict = classes.verdict(entry, verdict);

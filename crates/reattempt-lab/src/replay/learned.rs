@@ -41,7 +41,8 @@ impl Follower<'_> {
             AttemptOutcome::Success | AttemptOutcome::Committed => Some(AttemptEnd::Succeeded),
             AttemptOutcome::Fatal | AttemptOutcome::Retry => {
                 let verdict = verdict(entry, &self.recording.reasons);
-                let failed = FailedAttempt::new(&facts(entry, now, None), &verdict);
+                let facts = facts(entry, &self.recording.reasons, now, None);
+                let failed = FailedAttempt::new(&facts, &verdict);
                 failed.and_then(|failed| failed.learned())
             }
             // The end of the call has its reason in the records that it cut.

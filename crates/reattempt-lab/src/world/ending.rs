@@ -124,7 +124,7 @@ impl World<'_> {
         }
         let outcome = match how {
             StopReason::Success => OUTCOME_SUCCESS,
-            StopReason::Deadline => table.passed_on_deadline,
+            StopReason::Deadline if !returns => table.passed_on_deadline,
             // A server that sheds a call says so.
             StopReason::Admission => answer_outcome(self.scenario.overload),
             _ => table.passed_on(call.last),

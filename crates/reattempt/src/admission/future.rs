@@ -28,7 +28,10 @@ impl Counted {
             criticality,
             handle,
         } = self;
-        let learns = || AtEnd::Admission(Arc::clone(&admission), criticality);
+        let learns = || {
+            let counted = admission.elapsed();
+            AtEnd::Admission(Arc::clone(&admission), criticality, counted)
+        };
         if let Some(accepted) = handle.was_accepted(learns) {
             admission.ended(criticality, accepted);
         }

@@ -103,6 +103,52 @@ async fn any_request_moves_on_to_a_backend_whose_circuit_is_closed() {
     assert_eq!(info.stopped(), Some(StopReason::Fatal));
 }
 
+#[derive(Clone)]
+struct AtLimit;
+
+impl crate::deadline::OnElapsed<&'static str, Refused> for AtLimit {
+    fn on_elapsed(&self, _: crate::Elapsed) -> Outcome {
+        Err(None)
+    }
+}
+
+/// An attempt's limit is between the usual time of an answer and four times that.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_end_at_their_limit_open_it_and_others_do_not() {
+    let ms = Duration::from_millis;
+    for (dropped_after, limit, is_open) in [(None, ms(200), true), (Some(ms(150)), ms(250), false)]
+    {
+        let breaker = breaker();
+        let hangs = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let silent = Arc::clone(&hangs);
+        let backend = service_fn(move |_: Call<()>| {
+            let hangs = silent.load(std::sync::atomic::Ordering::Relaxed);
+            async move {
+                tokio::time::sleep(ms(100)).await;
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+                Outcome::Ok("answer")
+            }
+        });
+        let service = tower::ServiceBuilder::new()
+            .layer(crate::AttemptDeadlineLayer::new(limit).on_elapsed(AtLimit))
+            .layer(layer(&breaker))
+            .service(backend);
+        let one = MaxAttempts::new(1, Backoff::constant(Duration::ZERO));
+        let service = RetryLayer::new(verdict as Classifier, one).layer(service);
+        assert_eq!(send(service.clone()).await.0, Ok("answer"));
+        hangs.store(true, std::sync::atomic::Ordering::Relaxed);
+        for _ in 0..5 {
+            let call = service.clone().oneshot(Call::new(()));
+            let wait = dropped_after.unwrap_or(Duration::from_secs(9));
+            let _ = tokio::time::timeout(wait, call).await;
+        }
+        let open = matches!(breaker.state(clock::now()), CircuitState::Open(_));
+        assert_eq!(open, is_open, "{limit:?}");
+    }
+}
+
 /// Replicas behind a breaker each: the first one fails, and the circuit of the second is open.
 fn one_fails_one_is_open()
 -> impl Service<Call<()>, Response = &'static str, Error = Refused, Future: Send>

@@ -1,6 +1,6 @@
 //! The result of one attempt.
 
-use crate::failure::reason::ReasonClass;
+use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass};
 use crate::{RetryReason, Stage};
 
 /// Whether a failure may be retried without counting as a retry (A6, Transparent Retries).
@@ -75,6 +75,11 @@ impl Failure {
     #[must_use]
     pub const fn is_answer(&self) -> bool {
         matches!(self.stage, Stage::Response) && self.reason.is_answer() && !self.server_failed
+    }
+
+    /// A circuit breaker refused the attempt: it was never sent.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.reason == CIRCUIT_BREAKER_OPEN && self.stage == Stage::Dispatch
     }
 
     /// Sets the protocol's own code.

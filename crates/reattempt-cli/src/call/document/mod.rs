@@ -172,9 +172,18 @@ fn linger(fields: &mut Fields) -> Result<Duration, Fault> {
 
 /// Converts any number to a seed; equal numbers give equal seeds.
 fn seed(number: &Number) -> u64 {
-    let negative = || number.as_i64().map(|n| n as u64);
-    let whole = Whole::of(number).map(|Whole(seed)| seed).or_else(negative);
-    whole.unwrap_or_else(|| number.as_f64().unwrap_or_default().to_bits())
+    if let Some(Whole(seed)) = Whole::of(number) {
+        return seed;
+    }
+    // A negative one, also if it is written with a fraction of zero.
+    let float = number.as_f64().unwrap_or_default();
+    let negative = number.as_i64().map(|seed| seed as u64);
+    match negative {
+        None if float.fract() == 0.0 && float >= i64::MIN as f64 && float < 0.0 => {
+            float as i64 as u64
+        }
+        _ => negative.unwrap_or(float.to_bits()),
+    }
 }
 
 fn head(mut fields: Fields, place: usize) -> Result<(Head, Fields), Fault> {

@@ -183,7 +183,7 @@ impl MongoRequest {
         Self::new(Operation::RunCommand, database, command)
     }
 
-    /// The next batch of a cursor, from the server that holds it, in the session, and the transaction,
+    /// The next batch of a cursor, from the server that holds it, in the session and the transaction
     /// that opened it.
     #[must_use]
     pub fn get_more(

@@ -82,11 +82,9 @@ impl CallHandle {
         let state = self.0.call().filter(|_| !self.is_copied())?;
         match state.stopped()? {
             StopReason::Committed => Some(state.accepted_at_end(learns)),
-            StopReason::Deadline => {
-                let last = || state.gave_up_with();
-                was_accepted(StopReason::Deadline, state.sent_any(), last)
-            }
-            stopped => was_accepted(stopped, state.sent_any(), || state.last_failure()),
+            stopped => was_accepted(stopped, state.sent_any(), || {
+                state.last_failure(stopped == StopReason::Deadline)
+            }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Who learns how a response ends that has begun.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::log::CallLog;
 use super::{CallState, LEARNS, SENT_MASK};
@@ -17,8 +18,8 @@ use crate::{Failure, StopReason, Verdict};
 pub(crate) enum AtEnd {
     /// Its backend, or its circuit breaker.
     Health(Open),
-    /// The admission of the call.
-    Admission(Arc<Admission>, Criticality),
+    /// The admission of the call, which counted it at this time.
+    Admission(Arc<Admission>, Criticality, Duration),
 }
 
 /// How often an attempt was sent by a layer that follows a redirect, for example, as far as layers
@@ -50,9 +51,9 @@ impl AtEnd {
                 };
                 open.ended(clock::now(), Outcome::of(&verdict));
             }
-            Self::Admission(admission, criticality) => {
+            Self::Admission(admission, criticality, counted) => {
                 if end.err().is_some_and(|(failure, _)| !is_accepted(failure)) {
-                    admission.was_not_accepted(criticality);
+                    admission.was_not_accepted(counted, criticality);
                 }
             }
         }

@@ -1,7 +1,6 @@
 //! Where the attempts of a call were sent.
 
 use super::{CallState, SEEN_BACKENDS};
-use crate::failure::reason::CIRCUIT_BREAKER_OPEN;
 use crate::info::{Backend, MOST_RECORDS};
 use crate::sync::Ordering;
 
@@ -51,12 +50,17 @@ impl CallState {
         let elsewhere = self.read(|log| {
             let was_refused = |attempt: u32| {
                 log.info.records.iter().any(|record| {
-                    let reason = record.failure.map(|failure| failure.reason);
-                    record.number == attempt && reason == Some(CIRCUIT_BREAKER_OPEN)
+                    let failure = record.failure.filter(|_| record.number == attempt);
+                    failure.is_some_and(|failure| failure.was_refused())
                 })
             };
+            // A transport may name the backend of an attempt too, in another way.
+            let was_here = |attempt: u32| {
+                let mut used = log.backends.iter();
+                used.any(|(n, backend)| *n == attempt && *backend == here)
+            };
             let mut used = log.backends.iter();
-            used.any(|(attempt, backend)| *backend != here && !was_refused(*attempt))
+            used.any(|(n, _)| *n != refused && !was_here(*n) && !was_refused(*n))
         });
         elsewhere.unwrap_or_default()
     }

@@ -197,25 +197,23 @@ impl CallState {
         });
     }
 
-    /// The failure that was recorded last.
+    /// What the last attempt that no circuit breaker refused failed with; the refusal, if all were
+    /// refused. Of a call that ended at its `deadline` only if it returned this failure, or waited
+    /// for a circuit to close.
     #[cfg(feature = "tokio")]
-    pub(crate) fn last_failure(&self) -> Option<Failure> {
+    pub(crate) fn last_failure(&self, deadline: bool) -> Option<Failure> {
         self.read(|log| {
-            log.info
-                .records
-                .iter()
-                .rev()
-                .find_map(|record| record.failure)
-        })?
-    }
-
-    /// The failure that the call returned because the next delay did not fit before its deadline.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn gave_up_with(&self) -> Option<Failure> {
-        self.read(|log| {
-            let last = log.info.records.last()?;
-            let gave_up = last.stopped == Some(StopReason::Deadline) && last.delay.is_none();
-            last.failure.filter(|_| gave_up)
+            let records = &log.info.records;
+            let last = records.last()?;
+            let waited = last.failure.is_some_and(|failure| failure.was_refused());
+            let returned = last.stopped == Some(StopReason::Deadline) && last.delay.is_none();
+            if deadline && !waited && !returned {
+                return None;
+            }
+            let failures = || records.iter().rev().filter_map(|record| record.failure);
+            failures()
+                .find(|failure| !failure.was_refused())
+                .or_else(|| failures().next())
         })?
     }
 

@@ -33,7 +33,9 @@ impl HedgeMachine {
         if facts.report.circuit_open && failed.transparent.is_none() {
             // Those in flight may still succeed.
             let others = self.in_flight > 0 || self.readying > 0;
-            if !failed.retryable {
+            if failed.is_stop() {
+                self.freeze(StopReason::Pushback);
+            } else if !failed.retryable {
                 // A further one would be refused as well.
                 self.freeze(StopReason::Fatal);
             }

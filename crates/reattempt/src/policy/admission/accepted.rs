@@ -1,6 +1,6 @@
 //! Whether a server accepted a call, by what became of it.
 
-use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass};
+use crate::failure::reason::ReasonClass;
 use crate::{Failure, Stage, StopReason};
 
 /// Whether a server accepted a call that ended like this: it succeeded, or its last failure is the
@@ -8,8 +8,8 @@ use crate::{Failure, Stage, StopReason};
 /// its caller dropped it, its deadline passed before an attempt was `sent`, or a circuit breaker
 /// refused it.
 ///
-/// `last` is the last failure; for [`StopReason::Deadline`] only if the call returned it, because
-/// the next delay did not fit.
+/// `last` is the last failure of an attempt that was sent, else the refusal; for
+/// [`StopReason::Deadline`] only if the call returned it, because the next delay did not fit.
 #[must_use]
 pub fn was_accepted(
     stopped: StopReason,
@@ -28,8 +28,7 @@ pub fn was_accepted(
 }
 
 fn of_failure(last: &Failure) -> Option<bool> {
-    let refused = last.reason == CIRCUIT_BREAKER_OPEN && last.stage == Stage::Dispatch;
-    (!refused).then(|| is_accepted(last))
+    (!last.was_refused()).then(|| is_accepted(last))
 }
 
 /// Whether a server that failed like this had accepted the call.

@@ -45,10 +45,11 @@ pub enum InvalidAdmission {
 /// that is down almost nothing. What has to be refused is taken from the lowest [`Criticality`]
 /// first.
 ///
-/// A call counts once, when its response began, it failed or it was refused. It was accepted if the server answered it and
-/// did not say that it is overloaded ([`was_accepted`]), also not at the end of its response: an
-/// error is an answer too. One that its caller dropped does not count, nor one whose deadline passed
-/// before it was sent. Of each criticality at least one call a second is admitted, so that a recovery is seen.
+/// A call counts once, when its response began, it failed or it was refused. It was accepted if the
+/// server answered it and did not say that it is overloaded ([`was_accepted`]), also not at the end
+/// of its response: an error is an answer too. One that its caller dropped does not count, nor one
+/// whose deadline passed before it was sent. Of each criticality at least one call a second is
+/// admitted, so that a recovery is seen.
 ///
 /// The window has ten parts, each four words: nothing locks, and memory does not grow. Time is
 /// tokio's with feature `tokio`, and the system's otherwise; [`with_clock`](Self::with_clock) sets
@@ -222,11 +223,19 @@ impl Admission {
         }
     }
 
-    /// A call that was counted as accepted, because its response had begun, ended in an overload.
+    /// The time of a count.
     #[cfg(feature = "tokio")]
-    pub(crate) fn was_not_accepted(&self, criticality: Criticality) {
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.ticks.elapsed()
+    }
+
+    /// A call that was counted as accepted then, because its response had begun, ended in an
+    /// overload.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn was_not_accepted(&self, counted: Duration, criticality: Criticality) {
         if !self.is_off() {
-            self.window.take_back(self.ticks.elapsed(), criticality);
+            let now = self.ticks.elapsed();
+            self.window.take_back(counted, now, criticality);
         }
     }
 

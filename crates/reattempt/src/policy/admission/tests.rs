@@ -156,6 +156,30 @@ fn a_thread_that_is_late_does_not_erase_newer_counts() {
 }
 
 #[test]
+fn an_accept_is_taken_back_where_it_was_counted() {
+    const OTHER: Criticality = Criticality::SHEDDABLE;
+    let window = window::Window::new(TEN);
+    let seen = |at| {
+        let counts = window.counts(at);
+        let sum = |of: [u64; window::KINDS]| of.iter().sum::<u64>();
+        (sum(counts.requests), sum(counts.accepts))
+    };
+    let (first, later) = (TEN, TEN + TEN / 2);
+    window.add(first, CRITICAL, true);
+    window.add(later, CRITICAL, true);
+    window.add(later, OTHER, true);
+    window.take_back(first, later, CRITICAL);
+    assert_eq!(seen(later), (3, 2));
+    // Nothing is left to take back: it counts as a request.
+    window.take_back(first, later, CRITICAL);
+    assert_eq!(seen(later), (4, 2));
+    // So does a call whose part has left the window, which takes nothing from the others.
+    let end = later + TEN - TEN / 10;
+    window.take_back(first, end, CRITICAL);
+    assert_eq!(seen(end), (4, 2));
+}
+
+#[test]
 fn counts_of_the_day_before_are_not_taken_for_new_ones() {
     let window = window::Window::new(TEN);
     window.add(Duration::ZERO, CRITICAL, true);

@@ -118,24 +118,21 @@ impl Window {
         });
     }
 
-    /// A call that counts as accepted was not: the latest part with an accept has one less. A call
-    /// that began before the window counts as a request.
-    #[cfg(feature = "tokio")]
-    pub(super) fn take_back(&self, elapsed: Duration, criticality: Criticality) {
-        let at = self.at(elapsed);
-        let kind = usize::from(criticality.number());
-        let took = (at + 1 - PARTS..=at).rev().any(|part| {
-            let word = &self.words[(part % PARTS) as usize][kind];
-            let round = (part / PARTS) & ROUND;
-            let less = |word: u64| {
-                let has_one = (word >> COUNT_BITS) & COUNT > 0;
-                (has_one && word >> (2 * COUNT_BITS) == round).then(|| word - (1 << COUNT_BITS))
-            };
-            let took = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-            took.is_ok()
-        });
-        if took {
-            self.trouble.fetch_max(at, Ordering::Relaxed);
+    /// A call that was counted as accepted at `counted` was not. If its part has left the window, it
+    /// is counted once more.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(super) fn take_back(&self, counted: Duration, elapsed: Duration, criticality: Criticality) {
+        let (part, at) = (self.at(counted), self.at(elapsed));
+        let round = (part / PARTS) & ROUND;
+        let word = &self.words[(part % PARTS) as usize][usize::from(criticality.number())];
+        let less = |word: u64| {
+            let has_one = word >> (2 * COUNT_BITS) == round && (word >> COUNT_BITS) & COUNT > 0;
+            has_one.then(|| word - (1 << COUNT_BITS))
+        };
+        let is_in = part + PARTS > at;
+        let relaxed = Ordering::Relaxed;
+        if is_in && word.fetch_update(relaxed, relaxed, less).is_ok() {
+            self.trouble.fetch_max(at, relaxed);
         } else {
             self.add(elapsed, criticality, false);
         }

@@ -116,9 +116,12 @@ impl Common {
         member.took_at_least(took);
         let is_usual = match outcome {
             Outcome::Success | Outcome::Failure => false,
+            // Nothing is known yet of how long an answer takes.
+            Outcome::Dropped | Outcome::TimedOut if usual == 0 => {
+                took <= nanos(self.policy.load().interval)
+            }
             Outcome::TimedOut => took <= usual,
-            Outcome::Dropped if usual > 0 => took <= unanswered,
-            Outcome::Dropped => took <= nanos(self.policy.load().interval),
+            Outcome::Dropped => took <= unanswered,
         };
         if is_usual {
             return false;

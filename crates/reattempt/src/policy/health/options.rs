@@ -174,8 +174,8 @@ impl HealthPolicy {
 
     /// Ejects a backend at once after this many failures without an answer between them, or
     /// switches that off. An attempt that was dropped unanswered is a failure, here and in the
-    /// shares, if it lasted longer than four times what an answer usually takes; before the first
-    /// answer, longer than the interval.
+    /// shares, if it lasted longer than four times what an answer usually takes, at its deadline if
+    /// it lasted longer than usual; before the first answer, longer than the interval.
     ///
     /// While it is on, a backend that returns when its time is over is ejected again by its first
     /// failure.
