@@ -161,7 +161,11 @@ fn a_long_list_of_awaited_ends_is_freed() {
         let mut context = CallContext::default();
         context.claim_first();
         for _ in 0..number {
-            context.at_end(AtEnd::Admission(Arc::default(), context.criticality()));
+            context.at_end(AtEnd::Admission(
+                Arc::default(),
+                context.criticality(),
+                Duration::ZERO,
+            ));
         }
         drop(context);
         let state = fresh();
