@@ -164,7 +164,7 @@ fn a_long_list_of_awaited_ends_is_freed() {
             context.at_end(AtEnd::Admission(
                 Arc::default(),
                 context.criticality(),
-                Duration::ZERO,
+                std::time::Duration::ZERO,
             ));
         }
         drop(context);
