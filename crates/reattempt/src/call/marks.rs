@@ -106,10 +106,10 @@ impl Marks {
         self.0 |= BEGUN | (1 << NUMBER_SHIFT) | (1 << SLOT_SHIFT);
     }
 
-    /// Of no attempt, and of a call that no layer knows.
+    /// Of no attempt, and of a call that no layer knows: none enforces its deadline.
     #[inline]
     pub(crate) const fn leave_call(&mut self) {
-        self.0 &= ((1 << NUMBER_SHIFT) - 1) & !(BEGUN | KIND | SLOT | MAY_LOSE);
+        self.0 &= ((1 << NUMBER_SHIFT) - 1) & !(BEGUN | KIND | SLOT | MAY_LOSE | ENFORCED);
     }
 
     #[inline]

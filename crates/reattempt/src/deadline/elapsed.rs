@@ -72,12 +72,18 @@ impl<F, M> DeadlineFuture<F, M> {
         this.inner.set(None);
         match this.at.zip(this.armed.take()) {
             Some((at, armed)) if clock::now() >= at => {
-                // The ended attempt counts as having left the client, unless its record says
-                // otherwise.
-                let records = armed.handle.info();
-                let last = records.records().next_back();
-                let stage = last.and_then(|record| Some(record.failure?.stage));
-                let not_sent = stage == Some(Stage::Dispatch) && !armed.handle.is_copied();
+                let not_sent = match armed.scope {
+                    // Its record is written later.
+                    DeadlineScope::Attempt => !armed.handle.in_flight(),
+                    // The ended attempt counts as having left the client, unless its record says
+                    // otherwise.
+                    DeadlineScope::Call => {
+                        let records = armed.handle.info();
+                        let last = records.records().next_back();
+                        let stage = last.and_then(|record| Some(record.failure?.stage));
+                        stage == Some(Stage::Dispatch) && !armed.handle.is_copied()
+                    }
+                };
                 let ambiguous = !armed.idempotent && (!not_sent || armed.handle.has_lost());
                 this.on_elapsed.on_elapsed(armed.elapsed(ambiguous))
             }

@@ -258,6 +258,9 @@ impl<F, M> DeadlineFuture<F, M> {
             polled_after_completion("DeadlineFuture")
         };
         let handle = &armed.handle;
+        if !sent {
+            handle.unsent();
+        }
         let ambiguous = sent && !armed.idempotent && (handle.in_flight() || handle.has_lost());
         // Dropped before the history is read, so that it includes the cancelled attempts.
         this.inner.set(None);

@@ -125,6 +125,69 @@ async fn an_echo_is_ambiguous_if_a_write_may_have_left() {
     assert!(!ambiguous(Stage::InFlight, Idempotency::Idempotent).await);
 }
 
+/// The record of an earlier attempt says nothing of the one in flight.
+#[tokio::test(start_paused = true)]
+async fn an_echo_at_an_attempts_deadline_is_of_that_attempt() {
+    for stage in [Stage::Dispatch, Stage::InFlight] {
+        let unsent = Verdict::Retry(Failure::new(KV_LOCKED, Stage::Dispatch));
+        let last = Verdict::Fatal(Failure::new(UNKNOWN, Stage::InFlight));
+        let probe = probe([
+            attempt(1).comes_to(unsent),
+            attempt(2).comes_to(last).reaches(stage).after(ms(50)),
+        ]);
+        let service = ServiceBuilder::new()
+            .layer(retry(MaxAttempts::new(2, Backoff::constant(ms(1)))))
+            .layer(AttemptDeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
+            .service(probe.inner());
+        let mut request = probe.request();
+        let context = request.context_mut();
+        context.set_idempotency(Idempotency::NotIdempotent);
+        let story = elapsed(send(service, request).await.0);
+        assert_eq!(story.scope, DeadlineScope::Attempt);
+        assert_eq!(story.ambiguous, stage == Stage::InFlight);
+    }
+}
+
+/// A middleware below a deadline sends a copy of the call elsewhere.
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_copy_is_enforced_by_its_own_layer() {
+    let probe = probe([attempt(1).hangs()]);
+    let mirror = DeadlineLayer::new(ms(5000)).layer(probe.inner());
+    let (copies, mut copied) = tokio::sync::mpsc::unbounded_channel();
+    let inner = tower::service_fn(move |request: Call<Payload>| {
+        copies.send(request.clone()).unwrap();
+        std::future::pending::<Outcome>()
+    });
+    let outer = DeadlineLayer::new(ms(1000)).layer(inner);
+    assert!(outer.oneshot(probe.request()).await.is_err());
+    // It would not end: the layer around the original has ended that.
+    let copy = copied.recv().await.unwrap();
+    let limited = tokio::time::timeout(ms(10_000), mirror.oneshot(copy));
+    let story = elapsed(limited.await.expect("it hangs"));
+    assert_eq!(story.scope, DeadlineScope::Call);
+    assert_eq!(probe.log().times(), [0; 0], "its deadline had passed");
+}
+
+/// A request that is too late for an attempt was never sent.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_after_its_deadline_was_not_sent() {
+    let probe = probe([attempt(1)]);
+    let service = ServiceBuilder::new()
+        .layer(retry(every(1)))
+        .layer(AttemptDeadlineLayer::new(ms(50)))
+        .service(probe.inner());
+    let mut request = probe.request();
+    let context = request.context_mut();
+    context.set_idempotency(Idempotency::NotIdempotent);
+    let passed = crate::CallDeadline::stamped(clock::now());
+    context.stamp_deadline(passed);
+    let (outcome, info) = send(service, request).await;
+    assert!(!elapsed(outcome).ambiguous);
+    let failure = info.records().next().unwrap().failure.unwrap();
+    assert_eq!((failure.stage, failure.safe), (Stage::Dispatch, true));
+    assert_eq!(info.stopped(), Some(StopReason::Deadline));
+}
+
 /// RFC 0049: also for an attempt that ended with an unknown outcome.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_after_an_attempt_that_was_lost_is_ambiguous() {

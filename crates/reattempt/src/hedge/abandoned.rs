@@ -23,7 +23,6 @@ where
     pub(super) fn abandoned(mut self: Pin<&mut Self>) {
         let config = Arc::clone(&self.config);
         let settings = &config.settings;
-        self.source.describe(settings.service);
         let context = self.as_mut().project().source.context_mut().share();
         let passed = matches!(self.state, State::Passed { .. });
         if context.is_over() || passed && !settings.takes_up_dropped(&context) {
@@ -32,6 +31,7 @@ where
         let effects = settings.effects(&context);
         let stopped = effects.why_dropped(clock::now());
         let mut dropping = InDrop::default();
+        dropping.run(|| self.source.describe(settings.service));
         let state = self.as_mut().project().state.project();
         if let StateProj::First { policy, beside, .. } = &state {
             dropping.run(|| fed(policy, &context, beside.began(), AttemptEnd::Dropped));

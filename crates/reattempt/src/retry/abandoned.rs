@@ -21,8 +21,7 @@ where
     pub(super) fn abandoned(self: Pin<&mut Self>) {
         let this = self.project();
         let settings = &this.config.settings;
-        this.source.describe(settings.service);
-        let effects = settings.effects(this.source.context_mut());
+        let context = this.source.context_mut();
         let mut state = this.state.project();
         let passed = matches!(
             state,
@@ -31,11 +30,13 @@ where
                 ..
             }
         );
-        if effects.context.is_over() || passed && !settings.takes_up_dropped(effects.context) {
+        if context.is_over() || passed && !settings.takes_up_dropped(context) {
             return;
         }
-        let stopped = effects.why_dropped(crate::clock::now());
         let mut dropping = InDrop::default();
+        dropping.run(|| this.source.describe(settings.service));
+        let effects = settings.effects(this.source.context_mut());
+        let stopped = effects.why_dropped(crate::clock::now());
         dropping.run(|| match &mut state {
             StateProj::InFlight { .. } => effects.cancelled(Some(stopped)),
             StateProj::Deciding { deciding } => {

@@ -191,6 +191,8 @@ where
             }
             (Resume::Return, true) => {
                 effects.unsent(&mut failing.driver, StopReason::Deadline);
+                // The service may hold a permit for the attempt that is not sent.
+                this.source.shed();
                 return kept
                     .take()
                     .map_or(ControlFlow::Continue(()), ControlFlow::Break);
@@ -217,6 +219,7 @@ where
             if let Some(kept) = kept.take() {
                 let effects = this.config.settings.effects(context);
                 effects.unsent(&mut failing.driver, StopReason::NotReplayable);
+                this.source.shed();
                 return ControlFlow::Break(kept);
             }
         }

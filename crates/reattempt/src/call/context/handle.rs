@@ -61,6 +61,15 @@ impl CallHandle {
         }
     }
 
+    /// The current attempt was not sent.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn unsent(&self) {
+        if let Some(state) = self.0.call().filter(|_| self.0.marks.has(CLAIMED)) {
+            let key = self.0.marks.key();
+            state.slots.stage(key, crate::Stage::Dispatch);
+        }
+    }
+
     /// Stores why the call ended.
     pub fn stop(&self, stopped: StopReason) {
         if let Some(state) = self.0.call() {
