@@ -79,13 +79,6 @@ impl ServiceError {
         self
     }
 
-    /// Marks the error as retryable by the service itself (`"retry": true`).
-    #[must_use]
-    pub const fn with_retry(mut self) -> Self {
-        self.retry = true;
-        self
-    }
-
     /// The service's own code. Only query and analytics have codes; the others have only the
     /// status.
     #[must_use]

@@ -170,7 +170,7 @@ impl<R, B> HttpClientLayer<R, B> {
         self
     }
 
-    /// Sets the strategy; [`Standard`](reattempt::strategy::Standard) by default.
+    /// Sets the strategy; [`MaxAttempts::standard`](reattempt::strategy::MaxAttempts::standard) by default.
     #[must_use]
     pub fn strategy(mut self, strategy: impl RetryStrategy + 'static) -> Self {
         self.settings.recovery = self.settings.recovery.strategy(Arc::new(strategy));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reattempt::hedge::HedgeUnclaimedLayer;
 use reattempt::observe::with_observer;
-use reattempt::strategy::Standard;
+use reattempt::strategy::MaxAttempts;
 use reattempt::{HedgeLayer, Observer, RetryLayer, RetryStrategy};
 use tower_layer::Layer;
 
@@ -68,7 +68,11 @@ impl RecoveryLayers {
 
 impl Default for RecoveryLayers {
     fn default() -> Self {
-        Self::of(HttpClassifier::new(), Arc::new(Standard), None)
+        Self::of(
+            HttpClassifier::new(),
+            Arc::new(MaxAttempts::standard()),
+            None,
+        )
     }
 }
 

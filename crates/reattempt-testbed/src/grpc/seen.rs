@@ -37,14 +37,6 @@ impl SeenCall {
         self.metadata.get(name)?.to_str().ok()
     }
 
-    /// All values of a metadata key as text, in wire order.
-    #[must_use]
-    pub fn header_values(&self, name: &str) -> Vec<String> {
-        let text =
-            |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        self.metadata.get_all(name).iter().map(text).collect()
-    }
-
     /// `grpc-previous-rpc-attempts` (A6, "Exposed Retry Metadata").
     #[must_use]
     pub fn previous_attempts(&self) -> Option<u32> {

@@ -16,7 +16,6 @@ pub(crate) struct Desk<Seen, Step> {
     pub(crate) log: Log<Seen>,
     pub(super) script: Mutex<Script<Seen, Step>>,
     pub(super) accepted: AtomicU64,
-    pub(super) open: AtomicUsize,
     pub(super) answering: AtomicUsize,
     pub(super) drop_all: Notify,
 }
@@ -28,7 +27,6 @@ impl<Seen: Clone, Step: Clone + Default> Desk<Seen, Step> {
             log: Log::new(options.records),
             script: Mutex::new(script),
             accepted: AtomicU64::new(0),
-            open: AtomicUsize::new(0),
             answering: AtomicUsize::new(0),
             drop_all: Notify::new(),
         }

@@ -47,15 +47,6 @@ impl<P: Wire> fmt::Debug for Connection<P> {
     }
 }
 
-/// Counts a connection as open until it is dropped.
-struct OpenGuard<P: Wire>(Arc<DeskOf<P>>);
-
-impl<P: Wire> Drop for OpenGuard<P> {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// A running server. Stopping or dropping it ends all its tasks.
 pub struct Server<P: Wire> {
     address: SocketAddr,
@@ -182,12 +173,6 @@ impl<P: Wire> Server<P> {
     pub fn connections_accepted(&self) -> u64 {
         self.desk.accepted.load(Ordering::Acquire)
     }
-
-    /// The number of connections open now.
-    #[must_use]
-    pub fn connections_open(&self) -> usize {
-        self.desk.open.load(Ordering::Acquire)
-    }
 }
 
 impl<P: Wire> fmt::Debug for Server<P> {
@@ -214,15 +199,10 @@ async fn accept<P: Wire>(
             accepted = listener.accept() => match accepted {
                 Ok((socket, _)) => {
                     let number = desk.accepted.fetch_add(1, Ordering::AcqRel);
-                    desk.open.fetch_add(1, Ordering::AcqRel);
-                    let open = OpenGuard::<P>(Arc::clone(&desk));
                     // Small frames must be sent at once; a failure only costs time.
                     let _ = socket.set_nodelay(true);
                     let connection = Connection { socket, number, desk: Arc::clone(&desk) };
-                    connections.spawn(async move {
-                        let _open = open;
-                        P::serve(connection).await;
-                    });
+                    connections.spawn(P::serve(connection));
                 }
                 // No file handles are left, or the client has disconnected: do not spin.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,

@@ -123,12 +123,6 @@ pub struct HedgeMachine {
 }
 
 impl HedgeMachine {
-    /// A machine for one idempotent call under this policy; its first attempt is about to be sent.
-    #[must_use]
-    pub fn new(policy: &HedgePolicy) -> Self {
-        Self::for_call(policy, Idempotency::Idempotent)
-    }
-
     /// A machine for one such call under this policy; its first attempt is about to be sent.
     #[must_use]
     pub fn for_call(policy: &HedgePolicy, idempotency: Idempotency) -> Self {
@@ -150,12 +144,6 @@ impl HedgeMachine {
             after_delay: 0,
             transparent: TransparentRetries::default(),
         }
-    }
-
-    /// Whether another attempt could follow the first. If not, the driver moves the request.
-    #[must_use]
-    pub const fn may_follow(&self, may_force: bool) -> bool {
-        may_force || self.max > 1
     }
 
     /// Whether a planned attempt whose service is ready may be sent, before the throttle is asked.

@@ -24,7 +24,7 @@
 //!
 //! | setting | default |
 //! | --- | --- |
-//! | [`strategy`](RetryFn::strategy) | [`Standard`]: three attempts, full jitter up to 100 ms, 200 ms |
+//! | [`strategy`](RetryFn::strategy) | [`MaxAttempts::standard`]: three attempts, full jitter up to 100 ms, 200 ms |
 //! | [`when`](RetryFn::when), [`classify`](RetryFn::classify) | any error is retried ([`AnyError`]) |
 //! | [`not_idempotent`](RetryFn::not_idempotent) | the function is idempotent: it may be called again after any failure |
 //! | [`timeout`](RetryFn::timeout) | none: the error type is the function's own. With one it is [`ClientError`] |
@@ -83,7 +83,7 @@ use std::time::Duration;
 #[cfg(doc)]
 use crate::RetryInfo;
 use crate::observe::with_observer;
-use crate::strategy::Standard;
+use crate::strategy::MaxAttempts;
 use crate::{
     CallContext, Classify, ClientError, HasCallContext, Idempotency, Observer, RetryStrategy,
     RetryThrottle,
@@ -113,7 +113,7 @@ where
         function,
         classifier: AnyError,
         timeout: NoTimeout,
-        strategy: Arc::new(Standard),
+        strategy: Arc::new(MaxAttempts::standard()),
         observer: None,
         context,
     }

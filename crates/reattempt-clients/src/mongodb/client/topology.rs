@@ -197,13 +197,6 @@ impl Topology {
         }
     }
 
-    /// Marks a server as unknown and requests a check.
-    pub fn mark_unknown(&self, address: &str, error: &MongoError) {
-        self.inner
-            .apply(ServerDescription::failed(address, error.to_string()));
-        self.request_check(address);
-    }
-
     fn request_check(&self, address: &str) {
         if let Some(watched) = lock(&self.inner.watched).get(address) {
             watched.check.notify_one();

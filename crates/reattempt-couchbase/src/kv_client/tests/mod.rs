@@ -142,6 +142,36 @@ fn story(info: &RetryInfo) -> String {
     format!("{info}\n{}", records.collect::<Vec<_>>().join("\n"))
 }
 
+/// C1 C3: RFC 0049, Retry Reasons: `CIRCUIT_BREAKER_OPEN` is retried, also for a write.
+#[tokio::test(start_paused = true)]
+async fn best_effort_waits_for_a_circuit_to_close() {
+    use reattempt::health::{CircuitBreaker, HealthPolicy};
+    let now = Instant::now().into_std();
+    let breaker = Arc::new(CircuitBreaker::new(HealthPolicy::standard(), now));
+    let layer = reattempt::CircuitBreakerLayer::new(Arc::clone(&breaker), KvClassifier::new());
+    let stack = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(1000)))
+        .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()))
+        .layer(layer)
+        .layer(ClientErrorLayer)
+        .service(client(&[]));
+    for (closes_after, seen) in [(Some(ms(40)), Ok(0)), (None, Err(()))] {
+        breaker.open();
+        let call = send(stack.clone(), request(Opcode::SET));
+        let closes = async {
+            if let Some(after) = closes_after {
+                sleep(after).await;
+                breaker.close();
+            }
+        };
+        let ((outcome, info, took), ()) = tokio::join!(call, closes);
+        assert_eq!(outcome.map_err(drop), seen);
+        let reasons = info.reasons().map(|reason| reason.name());
+        assert!(reasons.eq(["CIRCUIT_BREAKER_OPEN"]), "{info}");
+        assert!(took <= ms(1000), "{took:?}");
+    }
+}
+
 /// The preset around a client that meets these steps.
 async fn get(layer: &KvClientLayer, steps: &[Step]) -> (Seen, RetryInfo, Duration) {
     send(layer.layer(client(steps)), request(Opcode::GET)).await

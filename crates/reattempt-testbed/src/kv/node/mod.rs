@@ -106,11 +106,6 @@ impl Node {
         seen
     }
 
-    /// Drops the recorded requests.
-    pub fn forget_seen(&self) {
-        self.log().clear();
-    }
-
     /// The number of connections accepted so far.
     pub fn connections(&self) -> u64 {
         self.inner.connections.load(Ordering::Relaxed)

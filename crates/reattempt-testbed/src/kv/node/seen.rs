@@ -60,8 +60,4 @@ impl SeenLog {
     pub(super) fn all(&self) -> Vec<SeenRequest> {
         self.0.iter().cloned().collect()
     }
-
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
 }

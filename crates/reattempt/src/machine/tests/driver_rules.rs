@@ -11,7 +11,7 @@ use crate::driver::{HedgeDriver, RetryDriver};
 use crate::effects::Effects;
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::machine::{
-    Action, Due, Facts, FailedAttempt, HedgeAction, HedgeMachine, Keep, Planned, Resume, Withdrawn,
+    Action, Due, Facts, FailedAttempt, HedgeAction, Keep, Planned, Resume, Withdrawn,
 };
 use crate::policy::strategy::NeverRetry;
 use crate::policy::throttle::{Governor, Settled};
@@ -87,15 +87,6 @@ fn recorded(context: &CallContext) -> (AttemptOutcome, Option<StopReason>) {
     let info = context.info();
     let record = info.records().last().expect("a record");
     (record.outcome, record.stopped)
-}
-
-/// R1 R40: the request is moved only if no further attempt is possible.
-#[test]
-fn a_request_is_kept_as_long_as_another_attempt_may_follow() {
-    let hedged = |max| HedgeMachine::new(&HedgePolicy::new(max, ms(1)));
-    assert!(!hedged(1).may_follow(false));
-    assert!(hedged(1).may_follow(true));
-    assert!(hedged(2).may_follow(false));
 }
 
 /// R13: the last of several attempts moves the request too.

@@ -85,7 +85,7 @@ fn a_delay_sees_the_attempts_and_the_time_since_the_first() {
 #[test]
 fn the_last_attempt_and_one_beside_no_other_may_not_lose() {
     let policy = HedgePolicy::new(3, ms(10));
-    let machine = || HedgeMachine::new(&policy);
+    let machine = || HedgeMachine::for_call(&policy, Idempotency::Idempotent);
     let start = start();
     let hedge = |machine: &mut HedgeMachine, at: u64| {
         let due = machine.due(start + ms(at), &policy);

@@ -18,27 +18,6 @@ pub struct MaxAttempts {
     on_deadline: Option<OnDeadline>,
 }
 
-/// Three attempts, with full jitter up to 100 ms, 200 ms …: suitable for most clients. The same as
-/// [`MaxAttempts::standard`], without settings.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Standard;
-
-impl RetryStrategy for Standard {
-    fn decide(&self, view: &RetryView<'_>) -> Decision {
-        const { &MaxAttempts::standard() }.decide(view)
-    }
-
-    fn max_attempts(&self) -> Option<u32> {
-        Some(STANDARD_ATTEMPTS)
-    }
-
-    fn on_deadline(&self) -> Option<OnDeadline> {
-        None
-    }
-}
-
-const STANDARD_ATTEMPTS: u32 = 3;
-
 impl MaxAttempts {
     /// At most `max` attempts, the first included (0 counts as 1).
     #[must_use]
@@ -50,11 +29,12 @@ impl MaxAttempts {
         }
     }
 
-    /// Three attempts; full jitter up to 100 ms before the second, 200 ms before the third.
+    /// Three attempts, suitable for most clients; full jitter up to 100 ms before the second, 200 ms
+    /// before the third.
     #[must_use]
     pub const fn standard() -> Self {
         let (from, to) = (Duration::from_millis(100), Duration::from_secs(20));
-        Self::new(STANDARD_ATTEMPTS, Backoff::exponential(from, to))
+        Self::new(3, Backoff::exponential(from, to))
     }
 
     /// What to do if a delay does not fit before the deadline, for every protocol.

@@ -16,7 +16,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-pub use attempts::{MaxAttempts, RetryOnce, Standard};
+pub use attempts::{MaxAttempts, RetryOnce};
 pub use best_effort::BestEffort;
 pub use controlled_backoff::ControlledBackoff;
 pub use extended::Extended;

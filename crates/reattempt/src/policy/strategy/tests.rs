@@ -51,7 +51,7 @@ fn best_effort_waits_for_the_deadline_unless_it_gives_up() {
 #[test]
 fn a_maximum_of_attempts_leaves_the_deadline_to_the_protocol() {
     let attempts = MaxAttempts::standard();
-    let open: [&dyn RetryStrategy; 3] = [&attempts, &RetryOnce, &Standard];
+    let open: [&dyn RetryStrategy; 2] = [&attempts, &RetryOnce];
     assert!(open.iter().all(|strategy| strategy.on_deadline().is_none()));
     for choice in [OnDeadline::Cap, OnDeadline::GiveUp] {
         let set = attempts.clone().on_deadline(choice);
@@ -144,9 +144,9 @@ fn controlled_backoff_waits_by_the_retries_already_made() {
 
 #[test]
 fn the_standard_is_three_attempts_and_has_no_settings() {
-    let standard = Standard;
+    let standard = MaxAttempts::standard();
     assert_eq!(standard.max_attempts(), Some(3));
-    assert_eq!(standard.on_deadline(), None);
+    assert_eq!(RetryStrategy::on_deadline(&standard), None);
     for (retries, most) in [(0, 100), (1, 200), (20, 20_000)] {
         let delay = delay(&standard, retries).unwrap();
         assert!(delay <= Duration::from_millis(most), "{delay:?}");

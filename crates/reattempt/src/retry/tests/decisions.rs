@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::failure::reason::KV_NOT_MY_VBUCKET;
 use crate::{Decision, Failure, RetryStrategy, RetryView, RoutePolicy, Surface, TokenBucket};
 
 use super::*;
@@ -37,14 +36,6 @@ async fn a_deferred_delay_runs_from_the_decision() {
         "kept while the decision might return it"
     );
     assert_eq!(probe.log().future_dropped(1), Some((0, true)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deferred_no_returns_the_answer_unchanged() {
-    let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]);
-    let (told, info) = send(&retry(Asks(|| Ok(None))), &probe).await;
-    assert_eq!((told, probe.log().now()), (Told::Answer(1), 5));
-    assert_eq!(info.stopped(), Some(StopReason::Strategy));
 }
 
 /// C9
@@ -86,39 +77,6 @@ impl RetryStrategy for FirstUnlessCoded {
             Surface::Held
         }
     }
-}
-
-/// M29
-#[tokio::test(start_paused = true)]
-async fn a_strategy_that_holds_returns_the_first_failure() {
-    let probe = probe((1..=3).map(|n| attempt(n).fails(TMPFAIL).as_answer()));
-    assert_eq!(
-        send(&retry(FirstUnlessCoded), &probe).await.0,
-        Told::Answer(1)
-    );
-}
-
-/// M28
-#[tokio::test(start_paused = true)]
-async fn a_strategy_that_holds_may_change_its_mind() {
-    let second = attempt(2).fails(TMPFAIL).code(91);
-    let steps = [attempt(1).fails(TMPFAIL), second, attempt(3).fails(TMPFAIL)];
-    let probe = probe(steps);
-    assert_eq!(
-        send(&retry(FirstUnlessCoded), &probe).await.0,
-        Told::Error(2)
-    );
-}
-
-/// M28
-#[tokio::test(start_paused = true)]
-async fn a_last_failure_that_surfaces_beats_the_one_held() {
-    let second = attempt(2).fails_for_good(TMPFAIL).code(11600);
-    let probe = probe([attempt(1).fails(TMPFAIL), second]);
-    assert_eq!(
-        send(&retry(FirstUnlessCoded), &probe).await.0,
-        Told::Error(2)
-    );
 }
 
 /// M22
@@ -197,18 +155,4 @@ async fn a_policy_of_no_recovery_sends_once_and_is_counted() {
 
 fn milli_tokens(bucket: &TokenBucket) -> u64 {
     crate::RetryThrottle::milli_tokens(bucket).unwrap_or_default()
-}
-
-/// RFC 0049, Controlled Backoff for Always Retry: under any strategy, uncounted.
-#[tokio::test(start_paused = true)]
-async fn reasons_that_always_retry_pass_the_strategy_by() {
-    let bucket = Arc::new(TokenBucket::new(2, 1).unwrap());
-    let moved = (1..=7).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET));
-    let probe = probe(moved.chain([attempt(8)]));
-    let mut request = probe.request();
-    request.context_mut().set_throttle(bucket.clone());
-    let (told, _) = send_request(&retry(stop()), &probe, request).await;
-    assert_eq!(told, Told::Answer(8));
-    assert_eq!(probe.log().times(), [0, 1, 11, 61, 161, 661, 1661, 2661]);
-    assert_eq!(milli_tokens(&bucket), 2000);
 }

@@ -1,46 +1,9 @@
 //! What allows a further attempt independent of the strategy, and what refuses it.
 
 use crate::failure::reason::{KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT};
-use crate::{CallDeadline, Failure, Idempotency, Stage, TokenBucket, Transparent};
+use crate::{CallDeadline, Idempotency, Transparent};
 
 use super::*;
-
-fn once() -> MaxAttempts {
-    MaxAttempts::new(1, Backoff::constant(ms(1)))
-}
-
-/// R20 R26
-#[tokio::test(start_paused = true)]
-async fn a_throttled_call_gets_the_servers_failure_at_once() {
-    let bucket = Arc::new(TokenBucket::new(4, 1000).unwrap());
-    let probe = probe((1..=2).map(|n| attempt(n).fails(TMPFAIL)));
-    let mut request = probe.request();
-    request.context_mut().set_throttle(bucket.clone());
-    let (told, info) = send_request(&retry(three()), &probe, request).await;
-    assert_eq!((told, probe.log().now()), (Told::Error(2), 10));
-    assert_eq!(info.stopped(), Some(StopReason::Throttled));
-    assert_eq!(info.records().last().unwrap().milli_tokens, Some(2000));
-}
-
-/// C12
-#[tokio::test(start_paused = true)]
-async fn a_possibly_executed_request_is_retried_only_if_idempotent() {
-    let steps = || [attempt(1).fails(SOCKET_CLOSED_WHILE_IN_FLIGHT), attempt(2)];
-    let writes = probe(steps());
-    let (told, info) = send(&retry(three()), &writes).await;
-    assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
-
-    let reads = probe(steps());
-    let mut request = reads.request();
-    request
-        .context_mut()
-        .set_idempotency(Idempotency::Idempotent);
-    assert_eq!(
-        send_request(&retry(three()), &reads, request).await.0,
-        Told::Answer(2)
-    );
-}
 
 /// C32: an HTTP request's method defines whether it is idempotent (RFC 9110), unless its caller
 /// does.
@@ -59,73 +22,6 @@ async fn an_http_request_goes_by_its_method() {
     assert_eq!(send(http::Method::POST, Unknown).await, Told::Error(1));
     assert_eq!(send(http::Method::POST, Idempotent).await, Told::Answer(2));
     assert_eq!(send(http::Method::GET, NotIdempotent).await, Told::Error(1));
-}
-
-/// C13
-#[tokio::test(start_paused = true)]
-async fn a_transport_that_knows_nothing_left_makes_any_request_safe() {
-    let lost = Failure::new(SOCKET_CLOSED_WHILE_IN_FLIGHT, Stage::InFlight);
-    let never_left = attempt(1).comes_to(Verdict::Retry(lost));
-    let probe = probe([never_left.reaches(Stage::Dispatch), attempt(2)]);
-    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_layer_below_may_forbid_another_attempt() {
-    let probe = probe([attempt(1).fails(TMPFAIL).forbids()]);
-    let (told, info) = send(&retry(three()), &probe).await;
-    assert_eq!(told, Told::Error(1));
-    assert_eq!(info.stopped(), Some(StopReason::Pushback));
-}
-
-/// R61
-#[tokio::test(start_paused = true)]
-async fn a_refused_stream_is_resent_once_then_the_policy_decides() {
-    let refused = |n| attempt(n).fails(TMPFAIL).transparently(Transparent::Once);
-    let probe = probe([refused(1), refused(2), attempt(3)]);
-    let (told, info) = send(&retry(three()), &probe).await;
-    assert_eq!(told, Told::Answer(3));
-    assert_eq!(probe.log().times(), [0, 0, 10]);
-    use AttemptKind::{Initial, Retry, Transparent as Unseen};
-    assert_eq!(probe.log().kinds(), [Initial, Unseen, Retry]);
-    assert_eq!((info.attempts(), info.retries()), (3, 1));
-}
-
-/// R60
-#[tokio::test(start_paused = true)]
-async fn without_a_deadline_unsent_attempts_are_retried_five_times() {
-    let unsent = |n| {
-        attempt(n)
-            .fails(TMPFAIL)
-            .transparently(Transparent::Unlimited)
-    };
-    let probe = probe((1..=6).map(unsent));
-    let (told, _) = send(&retry(once()), &probe).await;
-    assert_eq!(told, Told::Error(6));
-    assert_eq!(probe.log().times(), [0, 0, 0, 0, 1, 3]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn transparent_retries_can_be_switched_off() {
-    let probe = probe([attempt(1).fails(TMPFAIL).transparently(Transparent::Once)]);
-    assert_eq!(
-        send(&retry(once()).transparent(false), &probe).await.0,
-        Told::Error(1)
-    );
-}
-
-/// A limit that no layer enforces is respected by giving up.
-#[tokio::test(start_paused = true)]
-async fn a_delay_past_an_unenforced_limit_returns_the_failure_now() {
-    let probe = probe([attempt(1).fails(KV_LOCKED)]);
-    let mut request = probe.request();
-    let at = crate::clock::now() + ms(10);
-    request
-        .context_mut()
-        .stamp_deadline(CallDeadline::stamped(at));
-    let (told, info) = send_request(&retry(three()), &probe, request).await;
-    assert_eq!((told, probe.log().now()), (Told::Error(1), 0));
-    assert_eq!(info.stopped(), Some(StopReason::Deadline));
 }
 
 #[tokio::test(start_paused = true)]
