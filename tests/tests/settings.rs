@@ -190,3 +190,11 @@ errors:
     check_map(&yaml(settings).unwrap());
     has(yaml::<ErrorMap>("{version: -1, errors: []}"), &MAP_FAULTS);
 }
+
+/// Of two the last one would be used, and no one would see it.
+#[test]
+fn a_member_that_is_there_twice_is_no_policy() {
+    let twice = r#"{"default": {"timeout": "2s", "retry": {}, "timeout": "200s"}}"#;
+    let refused = serde_json::from_str::<Parsed>(twice).map_err(|error| error.to_string());
+    has(refused, &["\"timeout\" is there twice"]);
+}

@@ -1,7 +1,10 @@
 //! Documents inside of settings in another format.
 
+use std::fmt;
+
 use serde::Deserializer;
-use serde::de::{Deserialize, Error as _};
+use serde::de::{Deserialize, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::Faults;
 
@@ -9,7 +12,7 @@ use super::Faults;
 /// with the same `parse` as its JSON text. For `serde::Deserialize` of policies.
 ///
 /// # Errors
-/// What the format itself does not accept; else all faults of the document, in the message of one
+/// What the format itself does not accept, and a member that is there twice; else all faults of the document, in the message of one
 /// error. Their paths begin at the document.
 ///
 /// A number that JSON does not have, such as `nan`, is `null`.
@@ -17,6 +20,77 @@ pub fn deserialize<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, Faults>,
 ) -> Result<T, D::Error> {
-    let value = serde_json::Value::deserialize(deserializer)?;
+    let Once(value) = Once::deserialize(deserializer)?;
     parse(&value.to_string()).map_err(D::Error::custom)
+}
+
+/// A value in which no member is there twice: of two, the last one would be used and the first one
+/// lost.
+struct Once(Value);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Document).map(Self)
+    }
+}
+
+struct Document;
+
+impl<'de> Visitor<'de> for Document {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a document")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Value, D::Error> {
+        value.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Once(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(list.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some((name, Once(value))) = entries.next_entry::<String, _>()? {
+            if members.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("{name:?} is there twice")));
+            }
+            members.insert(name, value);
+        }
+        Ok(members.into())
+    }
 }
