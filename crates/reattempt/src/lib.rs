@@ -41,8 +41,8 @@
 //! and protocol crates. Feature `http` (default) carries the context in `http::Request`.
 //! Feature `config` reads JSON configuration. Feature `record` writes what becomes of calls to a
 //! file, which the policy lab replays. Feature `discover` lets [`Backends`] follow tower's service
-//! discovery. Features `opentelemetry` and `metrics` are where metrics go. Feature `test-util` has a
-//! scripted service for tests.
+//! discovery. Features `opentelemetry` and `metrics` are where metrics go. Feature `test-util` has
+//! a scripted service for tests.
 //!
 //! - The inner service's response and error are returned unchanged. If no further attempt is made,
 //!   the caller gets the server's own failure. The deadline returns its own error, as admission and

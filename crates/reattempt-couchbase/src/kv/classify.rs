@@ -12,8 +12,8 @@ use super::{KvAnswer, KvTransportError, Opcode, Status};
 /// Classifies a key-value response or transport error.
 ///
 /// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, with its exceptions,
-/// and the server's error map for statuses that are not [known](Status::is_known). An attempt that a
-/// circuit breaker refused is retryable: best effort waits for the circuit to close.
+/// and the server's error map for statuses that are not [known](Status::is_known). An attempt that
+/// a circuit breaker refused is retryable: best effort waits for the circuit to close.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvClassifier {
     current_server_codes: bool,

@@ -96,8 +96,8 @@ impl KvClientLayer {
 
     /// Also handles the codes of current servers:
     /// [`KvClassifier::with_current_server_codes`] and
-    /// [`StaleKvConfig::with_current_server_codes`]. A server answers EWOULDTHROTTLE only to a client
-    /// that asked for it (HELLO feature 0x1b), and else answers late.
+    /// [`StaleKvConfig::with_current_server_codes`]. A server answers EWOULDTHROTTLE only to a
+    /// client that asked for it (HELLO feature 0x1b), and else answers late.
     #[must_use]
     pub fn with_current_server_codes(mut self) -> Self {
         self.classifier = self.classifier.with_current_server_codes();

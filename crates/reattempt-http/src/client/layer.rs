@@ -170,7 +170,8 @@ impl<R, B> HttpClientLayer<R, B> {
         self
     }
 
-    /// Sets the strategy; [`MaxAttempts::standard`](reattempt::strategy::MaxAttempts::standard) by default.
+    /// Sets the strategy; by default
+    /// [`MaxAttempts::standard`](reattempt::strategy::MaxAttempts::standard).
     #[must_use]
     pub fn strategy(mut self, strategy: impl RetryStrategy + 'static) -> Self {
         self.settings.recovery = self.settings.recovery.strategy(Arc::new(strategy));

@@ -188,8 +188,8 @@ fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {
     }
 }
 
-/// HTTP/1: the server wrote before it got a request, and the connection was given up. hyper looks for
-/// this only while no request is written.
+/// HTTP/1: the server wrote before it got a request, and the connection was given up. hyper looks
+/// for this only while no request is written.
 #[cfg(feature = "hyper")]
 const UNASKED: &str = "received unexpected message from connection";
 

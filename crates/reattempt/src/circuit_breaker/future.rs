@@ -27,7 +27,7 @@ pin_project! {
                 this.project().state.project()
             {
                 if let Some(trial) = trial {
-                    trial.ended(Outcome::dropped(Some(context)));
+                    trial.ended(context.dropped());
                 }
                 // As below: a layer may give this step up, and send the attempt on.
                 if context.report().stage.is_none() {

@@ -12,8 +12,8 @@ use super::Faults;
 /// with the same `parse` as its JSON text. For `serde::Deserialize` of policies.
 ///
 /// # Errors
-/// What the format itself does not accept, and a member that is there twice; else all faults of the document, in the message of one
-/// error. Their paths begin at the document.
+/// What the format itself does not accept, and a member that is there twice; else all faults of the
+/// document, in the message of one error. Their paths begin at the document.
 ///
 /// A number that JSON does not have, such as `nan`, is `null`.
 pub fn deserialize<'de, D: Deserializer<'de>, T>(

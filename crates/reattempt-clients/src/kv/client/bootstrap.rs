@@ -204,8 +204,8 @@ impl<'a> Setup<'a> {
         )
     }
 
-    /// An answer without which the connection would lack something for good: an error if the node
-    /// can only give it later.
+    /// An answer without which the connection would lack something as long as it lives: an error if
+    /// the node can only give it later.
     async fn read_now(
         &mut self,
         opaque: u32,

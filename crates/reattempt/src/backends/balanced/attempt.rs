@@ -34,7 +34,7 @@ impl<S> Flight<S> {
 
     #[cold]
     fn dropped(&mut self, context: Option<&CallContext>) {
-        self.ended(Outcome::dropped(context), None);
+        self.ended(context.map_or(Outcome::Dropped, CallContext::dropped), None);
     }
 
     // Always: 7 % of a call, together with the pool's own.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::CallContext;
 #[cfg(feature = "tokio")]
 use crate::AttemptKind;
+#[cfg(feature = "tokio")]
+use crate::CallDeadline;
 use crate::call::attempts::{ConfigWaiter, Flag};
 #[cfg(feature = "tokio")]
 use crate::call::marks::MAY_LOSE;
@@ -13,6 +15,8 @@ use crate::call::marks::{POLICY, THROTTLE};
 use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 use crate::info::Backend;
+#[cfg(feature = "tokio")]
+use crate::policy::health::Outcome;
 use crate::{RetryThrottle, RoutePolicy};
 
 impl CallContext {
@@ -42,6 +46,17 @@ impl CallContext {
             }
         }
         self
+    }
+
+    /// For layers: what the attempt says about its backend if it is dropped now.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn dropped(&self) -> Outcome {
+        let passed = |deadline: CallDeadline| deadline.passed(crate::clock::now());
+        if self.deadline().is_some_and(passed) {
+            Outcome::TimedOut
+        } else {
+            Outcome::Dropped
+        }
     }
 
     /// For layers: a layer below the recovery layer enforces the policy's attempt timeout.

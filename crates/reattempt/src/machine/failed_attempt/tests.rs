@@ -55,7 +55,7 @@ fn a_refusal_moves_on_to_another_backend_or_is_final() {
 }
 
 #[test]
-fn a_refusal_is_retryable_if_there_is_another_backend_or_it_waits() {
+fn a_refusal_is_retryable_if_it_waits_or_may_go_elsewhere() {
     let retryable = |other_backend, reason| {
         let mut facts = Facts::new(start(), 2, AttemptKind::Retry);
         facts.report.circuit_open = true;

@@ -118,8 +118,8 @@ impl Window {
         });
     }
 
-    /// A call that was counted as accepted at `counted` was not. If its part has left the window, it
-    /// is counted once more.
+    /// A call that was counted as accepted at `counted` was not. If its part has left the window,
+    /// it is counted once more.
     #[cfg(any(test, feature = "tokio"))]
     pub(super) fn take_back(&self, counted: Duration, elapsed: Duration, criticality: Criticality) {
         let (part, at) = (self.at(counted), self.at(elapsed));

@@ -81,17 +81,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What an attempt says that is dropped now.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn dropped(context: Option<&crate::CallContext>) -> Self {
-        let deadline = context.and_then(crate::CallContext::deadline);
-        if deadline.is_some_and(|deadline| deadline.passed(crate::clock::now())) {
-            Self::TimedOut
-        } else {
-            Self::Dropped
-        }
-    }
-
     /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
     /// argument) is a success, and so is one that sends the request elsewhere: a reason that is
     /// always retried.

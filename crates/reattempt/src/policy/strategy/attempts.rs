@@ -29,8 +29,8 @@ impl MaxAttempts {
         }
     }
 
-    /// Three attempts, suitable for most clients; full jitter up to 100 ms before the second, 200 ms
-    /// before the third.
+    /// Three attempts, suitable for most clients; full jitter up to 100 ms before the second, 200
+    /// ms before the third.
     #[must_use]
     pub const fn standard() -> Self {
         let (from, to) = (Duration::from_millis(100), Duration::from_secs(20));
