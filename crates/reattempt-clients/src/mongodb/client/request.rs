@@ -183,8 +183,8 @@ impl MongoRequest {
         Self::new(Operation::RunCommand, database, command)
     }
 
-    /// The next batch of a cursor, from the server that holds it, in the session and transaction that
-    /// opened it.
+    /// The next batch of a cursor, from the server that holds it, in the session and transaction
+    /// that opened it.
     #[must_use]
     pub fn get_more(
         &self,
