@@ -12,10 +12,14 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use reattempt::CallDeadline;
 use tracing::Span;
+use tracing::span::Entered;
 
 use crate::head::{STATUS, status_in_head};
 use crate::metadata::first;
 use crate::{BodyErrorCode, Code, ErrorCodes};
+
+#[cfg(test)]
+pub(crate) mod tests;
 
 /// Receives the events of a followed call or attempt. Exactly one of `closed` and `ended` is
 /// called; neither is if the caller drops the future or the body first, which drops this value.
@@ -63,11 +67,26 @@ pub(crate) fn code_of_dropped(limit: Option<CallDeadline>) -> Code {
 pin_project! {
     /// The future of a layer that follows calls or attempts. It resolves to the head of the
     /// response.
-    pub struct FollowedFuture<F, T, C, R> {
+    pub struct FollowedFuture<F, T, C, R>
+    where
+        T: Follow,
+    {
         #[pin]
-        inner: F,
+        inner: Option<F>,
         following: Option<Following<T, R>>,
         call_error: C,
+    }
+
+    impl<F, T, C, R> PinnedDrop for FollowedFuture<F, T, C, R>
+    where
+        T: Follow,
+    {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            // What happens at the drop belongs to the span.
+            let _inside = enter(this.following);
+            this.inner.set(None);
+        }
     }
 }
 
@@ -77,10 +96,15 @@ struct Following<T, R> {
     body_error: R,
 }
 
-impl<F, T, C, R> FollowedFuture<F, T, C, R> {
+fn enter<T: Follow, R>(following: &Option<Following<T, R>>) -> Option<Entered<'_>> {
+    let span = following.as_ref().and_then(|f| f.follower.span());
+    span.map(Span::enter)
+}
+
+impl<F, T: Follow, C, R> FollowedFuture<F, T, C, R> {
     pub(crate) fn new(inner: F, follower: Option<T>, errors: ErrorCodes<C, R>) -> Self {
         Self {
-            inner,
+            inner: Some(inner),
             following: follower.map(|follower| Following {
                 follower,
                 body_error: errors.body,
@@ -90,7 +114,7 @@ impl<F, T, C, R> FollowedFuture<F, T, C, R> {
     }
 }
 
-impl<F, T, C, R> fmt::Debug for FollowedFuture<F, T, C, R> {
+impl<F, T: Follow, C, R> fmt::Debug for FollowedFuture<F, T, C, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FollowedFuture").finish_non_exhaustive()
     }
@@ -108,9 +132,9 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut outcome = {
-            let span = this.following.as_ref().and_then(|f| f.follower.span());
-            let _inside = span.map(Span::enter);
-            ready!(this.inner.poll(cx))
+            let _inside = enter(this.following);
+            let inner = this.inner.as_pin_mut().expect("there until it is dropped");
+            ready!(inner.poll(cx))
         };
         let mut following = this.following.take();
         let code = match &mut outcome {
@@ -133,7 +157,7 @@ where
             response.map(|inner| FollowedBody {
                 // A body that has ended is followed no further.
                 at_end: false,
-                inner,
+                inner: Some(inner),
                 following,
             })
         }))
@@ -149,7 +173,7 @@ pin_project! {
         T: Follow,
     {
         #[pin]
-        inner: B,
+        inner: Option<B>,
         following: Option<Following<T, R>>,
         at_end: bool,
     }
@@ -159,7 +183,12 @@ pin_project! {
         T: Follow,
     {
         fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
+            let mut this = this.project();
+            {
+                // What happens at the drop belongs to the span.
+                let _inside = enter(this.following);
+                this.inner.set(None);
+            }
             // A reader that knows from `is_end_stream` that the body ended need not poll for the
             // end.
             if *this.at_end {
@@ -174,7 +203,7 @@ pin_project! {
 impl<B: Default, T: Follow, R> Default for FollowedBody<B, T, R> {
     fn default() -> Self {
         Self {
-            inner: B::default(),
+            inner: Some(B::default()),
             following: None,
             at_end: false,
         }
@@ -203,10 +232,12 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let mut this = self.project();
+        let Some(mut inner) = this.inner.as_mut().as_pin_mut() else {
+            return Poll::Ready(None);
+        };
         let polled = {
-            let span = this.following.as_ref().and_then(|f| f.follower.span());
-            let _inside = span.map(Span::enter);
-            ready!(this.inner.as_mut().poll_frame(cx))
+            let _inside = enter(this.following);
+            ready!(inner.as_mut().poll_frame(cx))
         };
         let Some(following) = this.following.as_mut() else {
             return Poll::Ready(polled);
@@ -229,16 +260,17 @@ where
                     following.follower.ended(code);
                 }
             }
-            None => *this.at_end = this.inner.is_end_stream(),
+            None => *this.at_end = inner.is_end_stream(),
         }
         Poll::Ready(polled)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let none = || SizeHint::with_exact(0);
+        self.inner.as_ref().map_or_else(none, Body::size_hint)
     }
 }
