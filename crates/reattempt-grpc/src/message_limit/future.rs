@@ -64,11 +64,12 @@ impl<F> MessageLimitFuture<F> {
     #[inline(never)]
     fn end<B>(self: Pin<&mut Self>, too_long: MessageTooLong) -> Response<LimitedResponseBody<B>> {
         let mut this = self.project();
-        // Dropped first, so that the cancelled attempts are recorded before the end of the call.
-        this.inner.set(None);
-        if let Some(limited) = this.limited.take() {
+        // First, so that the recovery layer knows why the call is dropped.
+        if let Some(limited) = this.limited.as_ref() {
             limited.handle.stop(StopReason::Fatal);
         }
+        this.inner.set(None);
+        *this.limited = None;
         let mut answer = trailers_only(Code::ResourceExhausted, &too_long.to_string());
         answer.extensions_mut().insert(too_long);
         answer
@@ -102,9 +103,10 @@ where
                 .as_ref()
                 .and_then(|limited| limited.response)
                 .filter(|_| is_of_stream(&response));
-            let watched = limited.map(|Limited { call, .. }| Watched {
+            let watched = limited.map(|Limited { call, handle, .. }| Watched {
                 sieve: limit.map(|limit| (Sieve::new(limit), limit)),
                 call,
+                handle,
             });
             response.map(|body| LimitedResponseBody::new(body, watched))
         }))

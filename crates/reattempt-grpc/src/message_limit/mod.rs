@@ -48,6 +48,8 @@ mod link;
 mod prefixes;
 mod request;
 mod response;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::task::{Context, Poll};

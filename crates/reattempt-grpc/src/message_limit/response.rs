@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use reattempt::{CallHandle, StopReason};
 
 use super::link::CallSide;
 use super::prefixes::{Out, Sieve};
@@ -17,6 +18,7 @@ pub(super) struct Watched {
     /// `None` if only requests are limited.
     pub(super) sieve: Option<(Sieve, u64)>,
     pub(super) call: CallSide,
+    pub(super) handle: CallHandle,
 }
 
 pin_project! {
@@ -64,7 +66,9 @@ impl<B: Body> LimitedResponseBody<B> {
     fn cut(self: Pin<&mut Self>, too_long: MessageTooLong) -> Frame<Bytes> {
         let mut this = self.project();
         this.inner.set(None);
-        *this.watched = None;
+        if let Some(watched) = this.watched.take() {
+            watched.handle.response_failed(StopReason::Fatal);
+        }
         Frame::trailers(trailers(Code::ResourceExhausted, &too_long.to_string()))
     }
 }

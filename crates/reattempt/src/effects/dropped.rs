@@ -3,12 +3,17 @@
 use std::time::Instant;
 
 use super::Effects;
+use crate::call::state::CallState;
 use crate::driver::count_unsuccessful;
 use crate::{AttemptOutcome, AttemptRecord, StopReason};
 
 impl Effects<'_> {
-    /// Why a call is dropped at this instant: by the deadline, or else by its caller.
+    /// Why a call is dropped at this instant: for the reason that a layer above stored, by the
+    /// deadline, or else by its caller.
     pub(crate) fn why_dropped(&self, now: Instant) -> StopReason {
+        if let Some(stopped) = self.context.shared().and_then(CallState::stopped) {
+            return stopped;
+        }
         match self.context.deadline() {
             Some(deadline) if deadline.enforced && deadline.passed(now) => StopReason::Deadline,
             _ => StopReason::Cancelled,
@@ -34,5 +39,28 @@ impl Effects<'_> {
             record.stopped = stopped;
             self.record(&mut record);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CallContext;
+
+    #[test]
+    fn a_dropped_call_keeps_the_reason_that_a_layer_stored() {
+        let mut context = CallContext::default();
+        let handle = context.begin();
+        let why = |context| {
+            let effects = Effects {
+                context,
+                transparent: false,
+                observer: None,
+            };
+            effects.why_dropped(crate::clock::now())
+        };
+        assert_eq!(why(&context), StopReason::Cancelled);
+        handle.stop(StopReason::Fatal);
+        assert_eq!(why(&context), StopReason::Fatal);
     }
 }

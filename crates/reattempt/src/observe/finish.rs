@@ -25,7 +25,13 @@ impl CallHandle {
     /// The deadline passed while the response was read: that is why the call ended. The log has it
     /// as a failed call.
     pub fn response_elapsed(&self) {
-        self.stop(StopReason::Deadline);
-        super::log::response_elapsed(self);
+        self.response_failed(StopReason::Deadline);
+    }
+
+    /// The client gave up the response while it was read: this is why the call ended. The log has
+    /// it as a failed call.
+    pub fn response_failed(&self, stopped: StopReason) {
+        self.stop(stopped);
+        super::log::response_failed(self, stopped);
     }
 }

@@ -229,9 +229,10 @@ pub(crate) fn deadline_alone(call: &CallHandle, elapsed: &Elapsed) {
     }
 }
 
-/// A deadline passed while the response was read, unless the log has already that its stream broke.
+/// The client gave up a response that was being read, unless the log has already that its stream
+/// broke.
 #[cold]
-pub(crate) fn response_elapsed(call: &CallHandle) {
+pub(crate) fn response_failed(call: &CallHandle, stopped: StopReason) {
     let info = call.info();
     let broke = |record: &AttemptRecord| {
         record.outcome == AttemptOutcome::Committed && record.failure.is_some()
@@ -243,7 +244,7 @@ pub(crate) fn response_elapsed(call: &CallHandle) {
         target: "reattempt::call",
         call = call.id(),
         attempts = info.attempts(),
-        stopped = StopReason::Deadline.name(),
+        stopped = stopped.name(),
         route = call.route(),
         "call failed after its response had begun"
     );
