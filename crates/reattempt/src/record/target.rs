@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::file::{Form, Header};
 use crate::backoff::Randomness;
@@ -32,6 +32,7 @@ impl Target {
             policy,
         };
         let (file, length) = begin(&path, &header)?;
+        fs::rename(new(&path), &path)?;
         Ok(Self {
             path,
             most_bytes,
@@ -44,9 +45,7 @@ impl Target {
     }
 
     fn numbered(&self, number: u32) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push(format!(".{number}"));
-        path.into()
+        with_suffix(&self.path, &format!(".{number}"))
     }
 
     /// True if a new file began.
@@ -56,10 +55,7 @@ impl Target {
         }
         self.header.file += 1;
         // First, so that an error leaves the older files where they are.
-        let mut new = self.path.clone().into_os_string();
-        new.push(".new");
-        let new = PathBuf::from(new);
-        let (file, length) = begin(&new, &self.header)?;
+        let (file, length) = begin(&self.path, &self.header)?;
         for number in (1..self.files).rev() {
             let older = match number {
                 1 => self.path.clone(),
@@ -69,7 +65,7 @@ impl Target {
                 fs::rename(older, self.numbered(number))?;
             }
         }
-        fs::rename(new, &self.path)?;
+        fs::rename(new(&self.path), &self.path)?;
         (self.file, self.length, self.bytes) = (file, length, 0);
         Ok(true)
     }
@@ -94,8 +90,20 @@ impl Target {
     }
 }
 
-fn begin(path: &PathBuf, header: &Header) -> io::Result<(File, u64)> {
-    let mut file = File::create(path)?;
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+fn new(path: &Path) -> PathBuf {
+    with_suffix(path, ".new")
+}
+
+/// A file with a header, at [`new`]. It is renamed to its path: if another recorder writes to the
+/// file there, that one keeps its file.
+fn begin(path: &Path, header: &Header) -> io::Result<(File, u64)> {
+    let mut file = File::create(new(path))?;
     let header = header.encode();
     file.write_all(&header)?;
     Ok((file, header.len() as u64))

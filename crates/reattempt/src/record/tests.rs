@@ -94,6 +94,28 @@ async fn a_full_file_becomes_an_older_one_and_the_oldest_goes() {
     assert!(bytes <= 40 * whole, "{bytes} {whole}");
 }
 
+/// Two processes of a deployment, or two clients of one.
+#[tokio::test(start_paused = true)]
+async fn a_second_recorder_leaves_the_file_of_the_first_whole() {
+    let scratch = Scratch::new("second");
+    let create = || Recorder::create(scratch.file("a"), Options::new()).unwrap();
+    let first = create();
+    calls(&first, 300).await;
+    let mut old = std::fs::File::open(scratch.file("a")).unwrap();
+    let second = create();
+    calls(&first, 300).await;
+    calls(&second, 1).await;
+    assert_eq!((first.finish().lost, second.finish().lost), (0, 0));
+    let mut of_first = Vec::new();
+    std::io::Read::read_to_end(&mut old, &mut of_first).unwrap();
+    let of_second = std::fs::read(scratch.file("a")).unwrap();
+    let entries = [of_first, of_second].map(|file| {
+        let recording = Recording::read(&[file], &[KV_LOCKED]).unwrap();
+        recording.entries.len()
+    });
+    assert_eq!(entries, [1200, 2]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_does_not_fit_into_the_queue_is_lost_and_counted() {
     let scratch = Scratch::new("lost");
