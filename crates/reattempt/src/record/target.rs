@@ -56,7 +56,8 @@ impl Target {
         self.header.file += 1;
         // First, so that an error leaves the older files where they are.
         let (file, length) = begin(&self.path, &self.header)?;
-        for number in (1..self.files).rev() {
+        let free = (1..self.files).find(|number| !self.numbered(*number).exists());
+        for number in (1..=free.unwrap_or(self.files - 1)).rev() {
             let older = match number {
                 1 => self.path.clone(),
                 _ => self.numbered(number - 1),

@@ -94,6 +94,20 @@ async fn a_full_file_becomes_an_older_one_and_the_oldest_goes() {
     assert!(bytes <= 40 * whole, "{bytes} {whole}");
 }
 
+/// Looking at each of four billion numbers takes hours.
+#[tokio::test(start_paused = true)]
+async fn a_rotation_stops_at_the_first_free_number() {
+    let scratch = Scratch::new("free");
+    let options = Options::new().most_bytes(0).files(u32::MAX);
+    let recorder = Recorder::create(scratch.file("a"), options).unwrap();
+    calls(&recorder, 2000).await;
+    let status = recorder.finish();
+    assert_eq!((status.written, status.lost), (4000, 0));
+    let files = ["a.2", "a.1", "a"].map(|name| std::fs::read(scratch.file(name)).unwrap());
+    let recording = Recording::read(&files, &[KV_LOCKED]).unwrap();
+    assert_eq!(recording.entries.len(), 4000);
+}
+
 /// Two processes of a deployment, or two clients of one.
 #[tokio::test(start_paused = true)]
 async fn a_second_recorder_leaves_the_file_of_the_first_whole() {
