@@ -100,7 +100,7 @@ where
         };
         let inner = open.span.in_scope(|| self.inner.call(request));
         AttemptTelemetryFuture {
-            inner,
+            inner: Some(inner),
             open: Some(open),
             convention: layer.convention.clone(),
             classifier: layer.classifier.clone(),
@@ -154,11 +154,20 @@ pin_project! {
     /// The future of [`AttemptTelemetry`].
     pub struct AttemptTelemetryFuture<F, D, C, Req> {
         #[pin]
-        inner: F,
+        inner: Option<F>,
         open: Option<Open>,
         convention: D,
         classifier: C,
         request: std::marker::PhantomData<fn(Req)>,
+    }
+
+    impl<F, D, C, Req> PinnedDrop for AttemptTelemetryFuture<F, D, C, Req> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            // What happens at the drop of the attempt belongs to its span.
+            let _inside = this.open.as_ref().map(|open| open.span.enter());
+            this.inner.set(None);
+        }
     }
 }
 
@@ -182,7 +191,8 @@ where
         let this = self.project();
         let outcome = {
             let _inside = this.open.as_ref().map(|open| open.span.enter());
-            ready!(this.inner.poll(cx))
+            let inner = this.inner.as_pin_mut().expect("there until it is dropped");
+            ready!(inner.poll(cx))
         };
         if let Some(open) = this.open.take() {
             let status = outcome.as_ref().ok();
