@@ -127,7 +127,7 @@ impl Open {
     fn over(&mut self, status: Option<i32>, error: Option<ErrorType>, now: Instant) {
         // First: if the meter panics, the drop must not ask it again.
         self.recorded = true;
-        self.labelled.status = status;
+        self.labelled.status = self.labelled.system.status(status, error);
         self.labelled.error = error;
         let took = now.saturating_duration_since(self.began);
         let inner = &self.metrics.0;
@@ -200,12 +200,7 @@ where
             match this.classifier.classify(outcome.as_ref(), &open.context) {
                 Verdict::Success | Verdict::Committed => open.ended(status, None),
                 Verdict::Fatal(failure) | Verdict::Retry(failure) => {
-                    let error = ErrorType::of(&failure);
-                    let code = match error {
-                        ErrorType::Code(code) => status.or(Some(code)),
-                        _ => status,
-                    };
-                    open.ended(code, Some(error));
+                    open.ended(status, Some(ErrorType::of(&failure)));
                 }
             }
         }

@@ -22,6 +22,16 @@ impl System {
             Self::Db(_) => &DB_OPERATION_DURATION,
         }
     }
+
+    /// The status of a response with this status of its own. `error` is `None` for a success.
+    pub(super) fn status(self, status: Option<i32>, error: Option<ErrorType>) -> Option<i32> {
+        match (error, self) {
+            // What a database says within its response is its own status.
+            (Some(ErrorType::Code(code)), Self::Db(_)) => Some(code),
+            (Some(ErrorType::Code(code)), Self::Http) => status.or(Some(code)),
+            _ => status,
+        }
+    }
 }
 
 /// What a request does, and where.
@@ -147,13 +157,7 @@ pub(super) fn end(span: &Span, system: System, status: Option<i32>, error: Optio
     if span.is_disabled() {
         return;
     }
-    let status = match (error, system) {
-        // What a database says within its response is its own status.
-        (Some(ErrorType::Code(code)), System::Db(_)) => Some(code),
-        (Some(ErrorType::Code(code)), System::Http) => status.or(Some(code)),
-        _ => status,
-    };
-    if let Some(status) = status {
+    if let Some(status) = system.status(status, error) {
         match system {
             System::Http => span.record("http.response.status_code", status),
             System::Db(_) => {

@@ -87,7 +87,12 @@ impl Labelled {
             }
         }
         if let Some(status) = self.status {
-            labels.push((status_key, LabelValue::Number(status.into())));
+            let status = match self.system {
+                System::Http => LabelValue::Number(status.into()),
+                // OpenTelemetry's type of it is string.
+                System::Db(_) => LabelValue::Text(status.to_string().into()),
+            };
+            labels.push((status_key, status));
         }
         if let Some(error) = self.error {
             let text = match error {
@@ -148,5 +153,31 @@ impl Durations {
         };
         let make = |of: &Labelled| meter.histogram(of.system.duration(), &of.labels());
         self.all.get(ended, other, make).record(took.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OpenTelemetry's types.
+    #[test]
+    fn the_status_of_a_database_is_a_text() {
+        for (system, key, value) in [
+            (
+                System::Http,
+                "http.response.status_code",
+                LabelValue::Number(9),
+            ),
+            (
+                System::Db("shop"),
+                "db.response.status_code",
+                LabelValue::Text("9".into()),
+            ),
+        ] {
+            let mut labelled = Durations::new().began(system, &Operation::new("GET"));
+            labelled.status = Some(9);
+            assert!(labelled.labels().contains(&(key, value)), "{system:?}");
+        }
     }
 }

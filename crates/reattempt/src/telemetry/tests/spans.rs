@@ -236,21 +236,24 @@ async fn a_databases_own_code_beats_the_status_of_its_response() {
     drop(crate::test_util::listen());
     let spans = Spans::default();
     let _guard = tracing::subscriber::set_default(spans.clone());
-    let (_, metrics) = metrics();
+    let (kept, metrics) = metrics();
     let syntax = attempt(1).fails_for_good(KV_LOCKED).code(3000).as_answer();
     let probe = probe([syntax]);
     let service = ServiceBuilder::new()
         .layer(CallSpanLayer::new(Queries))
         .layer(retry(&metrics))
+        .layer(metrics.attempts(Queries, verdict as Verdicts))
         .service(probe.inner());
     assert!(service.oneshot(probe.request()).await.is_ok());
     let spans = spans.0.lock().unwrap();
-    assert!(
-        spans[0]
-            .0
-            .contains("db.response.status_code=3000 error.type=3000"),
-        "{spans:?}"
-    );
+    assert_eq!(spans.len(), 2);
+    for (fields, _) in &*spans {
+        let code = "db.response.status_code=3000 error.type=3000";
+        assert!(fields.contains(code), "{spans:?}");
+    }
+    let at = "db.client.operation.duration db.system.name=shop,db.operation.name=query";
+    let code = ",db.response.status_code=3000,error.type=3000".to_owned();
+    assert_eq!(kept.of(at), [(code, 1)]);
 }
 
 #[test]
