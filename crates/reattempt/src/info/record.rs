@@ -43,8 +43,9 @@ pub enum AttemptOutcome {
     Fatal,
     /// It failed in a way that a retry might fix.
     Retry,
-    /// It was dropped before it ended: a losing hedge, a deadline, a cancelled call. With a
-    /// failure: the request cut the attempt off because another attempt continues alone.
+    /// It was dropped before it ended: a losing hedge, a deadline, a cancelled call. With
+    /// [`AttemptRecord::ended`]: the request cut the attempt off because another attempt continues
+    /// alone.
     Cancelled,
 }
 

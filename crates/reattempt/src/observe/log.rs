@@ -26,7 +26,7 @@ use text::{Reasons, Refusals, Tokens};
 /// | a call was saved by a retry, or dropped by its caller after a failure | INFO | `reattempt::call` |
 /// | a call got the server's final answer at once (404, INVALID_ARGUMENT), or was dropped | DEBUG | `reattempt::call` |
 /// | an attempt failed and is not retried, or a hedge was refused | INFO | `reattempt` |
-/// | an attempt failed and is retried, or got the server's final answer | DEBUG | `reattempt` |
+/// | an attempt failed and is retried, got the server's final answer, or was cut off | DEBUG | `reattempt` |
 ///
 /// All events of a call have the same number in `call`. The one of the call has its attempts, time,
 /// stop reason and reasons, host or service, method, route and backend, as far as they are known;
@@ -79,6 +79,18 @@ impl Observer for LogObserver {
     }
 
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
+        // It has no failure. A record of an attempt that was dropped has no time.
+        if record.outcome == AttemptOutcome::Cancelled && record.ended.is_some() {
+            tracing::debug!(
+                target: "reattempt",
+                call = context.call_id(),
+                attempt = record.number,
+                stopped = record.stopped.map(StopReason::name),
+                route = route(context),
+                backend = record.backend.as_ref().map(display),
+                "attempt was cut off because another attempt continues alone"
+            );
+        }
         let Some(failure) = record.failure else {
             return;
         };
@@ -96,16 +108,6 @@ impl Observer for LogObserver {
                 route = route(context),
                 backend = record.backend.as_ref().map(display),
                 "attempt failed, another one may follow"
-            ),
-            (AttemptOutcome::Cancelled, stopped) => tracing::debug!(
-                target: "reattempt",
-                call = context.call_id(),
-                attempt = record.number,
-                reason = %failure.reason,
-                stopped = stopped.map(StopReason::name),
-                route = route(context),
-                backend = record.backend.as_ref().map(display),
-                "attempt was cut off because another attempt continues alone"
             ),
             (_, stopped) => {
                 let answered = stopped == Some(StopReason::Fatal) && failure.is_answer();

@@ -16,6 +16,7 @@ use crate::{
     DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, RetryLayer, RetryThrottle, TokenBucket,
 };
 
+mod attempts;
 mod calls;
 
 /// Collects all events of this crate at any level: level, target and fields.
