@@ -2,7 +2,7 @@
 
 use tracing::Span;
 
-use super::durations::ErrorType;
+use super::durations::{ErrorType, OTHER};
 use super::{DB_OPERATION_DURATION, HTTP_REQUEST_DURATION, Instrument};
 
 /// Which of OpenTelemetry's semantic conventions applies.
@@ -38,8 +38,8 @@ impl System {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Operation<'a> {
-    /// `http.request.method` (`_OTHER` for one that is not known) or `db.operation.name`: one of a
-    /// known set.
+    /// `http.request.method` (`_OTHER` for one that is not known, whose spans are named `HTTP`) or
+    /// `db.operation.name`: one of a known set.
     pub name: &'static str,
     /// `server.address`: the host that the request names.
     pub host: Option<&'a str>,
@@ -93,11 +93,11 @@ pub(super) enum Scope {
 
 /// A span with the fields that all have; the names are OpenTelemetry's.
 macro_rules! span_of {
-    ($name:literal, $kind:literal, $operation:expr, $($fields:tt)*) => {
+    ($name:literal, $kind:literal, $named:expr, $operation:expr, $($fields:tt)*) => {
         tracing::info_span!(
             target: "reattempt",
             $name,
-            otel.name = $operation.name,
+            otel.name = $named,
             otel.kind = $kind,
             otel.status_code = Empty,
             server.address = $operation.host,
@@ -112,10 +112,16 @@ macro_rules! span_of {
 pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> Span {
     use tracing::field::Empty;
 
+    let named = match system {
+        // A method that is not known names no span.
+        System::Http if operation.name == OTHER => "HTTP",
+        _ => operation.name,
+    };
     match (system, scope) {
         (System::Http, Scope::Attempt { before }) => span_of!(
             "http.attempt",
             "client",
+            named,
             operation,
             http.request.method = operation.name,
             http.request.resend_count = Some(before).filter(|before| *before > 0),
@@ -124,6 +130,7 @@ pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> S
         (System::Http, Scope::Call) => span_of!(
             "http.call",
             "internal",
+            named,
             operation,
             http.request.method = operation.name,
             http.response.status_code = Empty,
@@ -133,6 +140,7 @@ pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> S
         (System::Db(system), Scope::Attempt { before }) => span_of!(
             "db.attempt",
             "client",
+            named,
             operation,
             db.system.name = system,
             db.operation.name = operation.name,
@@ -142,6 +150,7 @@ pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> S
         (System::Db(system), Scope::Call) => span_of!(
             "db.call",
             "internal",
+            named,
             operation,
             db.system.name = system,
             db.operation.name = operation.name,

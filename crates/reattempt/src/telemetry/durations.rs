@@ -17,7 +17,7 @@ const MOST_LABELS: usize = 2000;
 /// Longer names are [`OTHER`].
 const LONGEST_HOST: usize = 256;
 /// OpenTelemetry's name for what is not in a known set.
-const OTHER: &str = "_OTHER";
+pub(super) const OTHER: &str = "_OTHER";
 
 /// `error.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

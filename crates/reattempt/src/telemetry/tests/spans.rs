@@ -257,6 +257,29 @@ async fn a_databases_own_code_beats_the_status_of_its_response() {
 }
 
 #[test]
+fn a_method_that_is_not_known_names_no_span() {
+    drop(crate::test_util::listen());
+    let spans = Spans::default();
+    let _guard = tracing::subscriber::set_default(spans.clone());
+    let operation = Operation::new("_OTHER");
+    for scope in [
+        convention::Scope::Call,
+        convention::Scope::Attempt { before: 0 },
+    ] {
+        drop(convention::span(scope, System::Http, &operation));
+    }
+    let spans = spans.0.lock().unwrap();
+    assert_eq!(spans.len(), 2);
+    for (fields, _) in &*spans {
+        assert!(fields.starts_with("otel.name=\"HTTP\" "), "{fields}");
+        assert!(
+            fields.contains("http.request.method=\"_OTHER\""),
+            "{fields}"
+        );
+    }
+}
+
+#[test]
 fn what_is_logged_at_the_drop_is_inside_of_the_attempts_span() {
     struct Telling;
 
