@@ -8,6 +8,8 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::*;
 
+mod drops;
+
 /// The fields of each span, in order, with the levels of the events inside of it, and whether it
 /// was closed; and which spans are entered.
 #[derive(Clone, Default)]
@@ -277,32 +279,4 @@ fn a_method_that_is_not_known_names_no_span() {
             "{fields}"
         );
     }
-}
-
-#[test]
-fn what_is_logged_at_the_drop_is_inside_of_the_attempts_span() {
-    struct Telling;
-
-    impl Drop for Telling {
-        fn drop(&mut self) {
-            tracing::info!(target: "reattempt::call", "dropped");
-        }
-    }
-
-    drop(crate::test_util::listen());
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
-    let (_, metrics) = metrics();
-    let mut service = ServiceBuilder::new()
-        .layer(metrics.attempts(Puts, verdict as Verdicts))
-        .service_fn(|_: Call<()>| {
-            let telling = Telling;
-            async {
-                drop(telling);
-                std::future::pending::<Result<Answer, Fault>>().await
-            }
-        });
-    drop(service.call(Call::new(())));
-    let spans = spans.0.lock().unwrap();
-    assert!(spans[0].0.contains("INFO "), "{spans:?}");
 }
