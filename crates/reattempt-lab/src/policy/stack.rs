@@ -85,6 +85,11 @@ impl Stack {
         self.governor.is_some()
     }
 
+    /// True if each process knows the health of the backends that it calls.
+    pub(crate) const fn has_health(&self) -> bool {
+        self.health.is_some()
+    }
+
     /// Gives a process its governor, which all kinds of its calls share.
     pub(crate) fn govern(&self, process: &mut [Own], by: &Simulated) {
         let Some(settings) = self.governor else {

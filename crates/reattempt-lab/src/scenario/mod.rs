@@ -1,5 +1,6 @@
 //! What happens to the policies: clients, arrivals, servers and their faults.
 
+mod bounds;
 mod calls;
 pub(crate) mod latency;
 mod read;

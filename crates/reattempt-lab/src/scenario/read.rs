@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, integer, one_of, wrong};
 
+use super::bounds;
 use super::calls::{arrivals, calls};
 use super::servers::{answer, backend};
 use super::{Pick, Scenario, Tier};
@@ -11,7 +12,7 @@ use crate::load::{Answer, CallKind};
 use crate::number::{millis_as_nanos, number, seconds};
 use crate::policy::Stack;
 
-const FORM: Form = Form {
+pub(super) const FORM: Form = Form {
     most_faults: 100,
     most_warnings: 100,
     ..Form::new("the scenario")
@@ -128,11 +129,7 @@ fn scenario(place: &mut Place<'_>, json: Json<'_>) -> Option<Scenario> {
         }
     }
     if !place.has_faults() {
-        codes(place, &scenario);
-        processes(&mut place.field("clients"), &scenario);
-    }
-    if !place.has_faults() {
-        rows(&mut place.field("duration_s"), &scenario);
+        bounds::check(place, &scenario);
     }
     Some(scenario)
 }
@@ -228,70 +225,4 @@ fn seed(place: &mut Place<'_>, json: Json<'_>) -> Option<u64> {
         text.parse().ok().or_else(|| finite().map(of_other))
     });
     seed.or_else(|| wrong(place, "a number", json))
-}
-
-/// All rows of the result are kept until it is written.
-fn rows(place: &mut Place<'_>, scenario: &Scenario) {
-    let seconds = (scenario.duration - scenario.warmup).div_ceil(1_000_000_000);
-    let most = Scenario::MOST_ROWS / scenario.policies.len().max(1) as u64;
-    if seconds > most {
-        place.wrong(format_args!(
-            "must be at most {most} s after the warm-up with {} policies, got {seconds} s",
-            scenario.policies.len()
-        ));
-    }
-}
-
-/// The most bytes of policy text that all processes may have, each with its own copy.
-const MOST_POLICY_BYTES: usize = 64 * 1024 * 1024;
-
-/// Each process reads its policy for itself, because throttles and budgets are its own.
-fn processes(place: &mut Place<'_>, scenario: &Scenario) {
-    let servers = scenario.tiers.iter().map(|tier| tier.backends.len());
-    // The last tier calls no other.
-    let callers = servers.rev().skip(1).sum::<usize>();
-    let count = scenario.clients as usize + callers;
-    let named = scenario.policies.iter().map(|(_, policy)| policy);
-    let of_tiers = scenario
-        .tiers
-        .iter()
-        .filter_map(|tier| tier.policy.as_ref());
-    let longest = named
-        .chain(of_tiers)
-        .map(|stack| stack.len())
-        .max()
-        .unwrap_or(0);
-    let each = longest + 64 * scenario.calls.len();
-    if count.saturating_mul(each) > MOST_POLICY_BYTES {
-        let most = MOST_POLICY_BYTES / each;
-        place.wrong(format_args!(
-            "must be fewer: with policies of {longest} bytes at most {most} clients and backends can be simulated"
-        ));
-    }
-}
-
-/// Every code has to be one of every protocol that a policy has.
-fn codes(root: &mut Place<'_>, scenario: &Scenario) {
-    let named = scenario.policies.iter().map(|(_, policy)| policy);
-    let of_tiers = scenario
-        .tiers
-        .iter()
-        .filter_map(|tier| tier.policy.as_ref());
-    let mut protocols: Vec<_> = named
-        .chain(of_tiers)
-        .map(|stack| stack.protocol())
-        .collect();
-    protocols.sort_unstable();
-    protocols.dedup();
-    for answer in &scenario.answers {
-        for protocol in &protocols {
-            if let Err(must) = protocol.code(answer.code.as_ref()) {
-                let faults = answer
-                    .paths
-                    .iter()
-                    .map(|path| Fault::new(format!("{path}.code"), format_args!("must be {must}")));
-                root.include(&Faults::new(FORM.subject, faults.collect()));
-            }
-        }
-    }
 }

@@ -173,6 +173,49 @@ fn limits_are_kept() {
     );
 }
 
+/// Each process knows the health of every backend that it calls.
+#[test]
+fn what_all_processes_know_of_health_is_bounded() {
+    let backends = |count: usize| vec![json!({"servers": 1, "latency": {"fixed_ms": 1}}); count];
+    let of_stack = json!({"kv": "fail_fast", "with": {"health": {}}});
+    let of_text = json!({"http_policy": {"health": {}}});
+    let read = |clients: u32, tiers: Value, policy: &Value| {
+        let document = json!({
+            "duration_s": 1, "clients": clients, "arrivals": [{"per_s": 1}], "tiers": tiers,
+            "policies": {"a": {"kv": "fail_fast"}, "b": policy},
+        });
+        Scenario::parse(&document.to_string())
+    };
+    let fault = |clients, tiers, policy: &Value| {
+        let refused = read(clients, tiers, policy).unwrap_err();
+        assert_eq!(refused.faults().len(), 1);
+        refused.faults()[0].to_string()
+    };
+    let what = "must be fewer: with health at most 1000000 pairs of a process and a backend that it calls can be simulated, got";
+    let plain = json!({"kv": "fail_fast"});
+    let one = json!([{"backends": backends(100)}]);
+    for policy in [&of_stack, &of_text] {
+        assert!(read(10_000, one.clone(), policy).is_ok());
+        let refused = fault(10_001, one.clone(), policy);
+        assert_eq!(refused, format!("$.clients: {what} 1000100"));
+    }
+    assert!(read(10_001, one, &plain).is_ok());
+    // Servers are processes too. A tier has the policy under test, or its own.
+    let two = |own: Option<&Value>| {
+        let mut inner = json!({"backends": backends(1000)});
+        if let Some(own) = own {
+            inner["policy"] = own.clone();
+        }
+        json!([{"backends": backends(1001)}, inner])
+    };
+    let refused = fault(1, two(None), &of_text);
+    let at = "$.tiers[1].backends";
+    assert_eq!(refused, format!("{at}: {what} 1002001"));
+    let refused = fault(1, two(Some(&of_stack)), &plain);
+    assert_eq!(refused, format!("{at}: {what} 1001000"));
+    assert!(read(1, two(Some(&plain)), &of_text).is_ok());
+}
+
 #[test]
 fn a_result_has_a_bounded_number_of_rows() {
     let read = |policies: usize, duration: f64| {
