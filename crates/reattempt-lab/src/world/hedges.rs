@@ -90,6 +90,9 @@ impl World<'_> {
             return;
         };
         let wake = hedging.driver.machine.wake().map(|at| self.nanos(at));
+        // After the end of time nothing is due. A hedge that is held back until then would be
+        // looked at there again and again.
+        let wake = wake.filter(|at| *at != u64::MAX);
         let Some(at) = wake.filter(|_| wake != hedging.wakes) else {
             return;
         };

@@ -1,5 +1,6 @@
 //! One hedge after a delay: the analytic tail and its optimum under a budget.
 
+use reattempt_lab::{Limits, Scenario};
 use serde_json::{Value, json};
 
 use super::{http, near, outcome, world};
@@ -81,4 +82,23 @@ fn pareto_tails_and_their_best_hedge_delay() {
     let survival = |t: f64| if t < 5.0 { 1.0 } else { (5.0 / t).powi(2) };
     let latency = json!({"pareto": {"min_ms": 5, "alpha": 2}});
     check(&latency, &survival, &[12.0, 16.0, 20.0, 22.36, 26.0, 32.0]);
+}
+
+/// Of two silent attempts the hedge is held back, and no limit of time ends the call.
+#[test]
+fn a_hedge_that_is_held_back_for_ever_ends_the_run() {
+    let latency = json!({"exponential_ms": 5});
+    let silent = json!([{"kind": "silent", "share": 0.05}]);
+    let mut scenario = world(10.0, 50.0, 1000, latency, silent);
+    let hedge = json!({"extraLoadPercent": 2, "maxAttempts": 3});
+    scenario["policies"] = json!({ "learns": http(json!({"hedge": hedge})) });
+    let scenario = Scenario::parse(&scenario.to_string()).unwrap();
+    let limits = Limits {
+        max_events: 100_000,
+    };
+    let report = scenario.run(&limits).unwrap();
+    let seen = report.policy("learns").unwrap();
+    assert!(seen.ended["never"] > 0, "{:?}", seen.ended);
+    let ended: u64 = seen.ended.values().sum();
+    assert_eq!(ended, seen.calls);
 }
