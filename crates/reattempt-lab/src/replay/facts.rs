@@ -40,7 +40,7 @@ pub(super) fn facts(
     let reason = reasons.get(usize::from(entry.reason));
     facts.report.circuit_open = failed && reason == Some(&reason::CIRCUIT_BREAKER_OPEN);
     facts.report.in_doubt = facts.report.circuit_open && entry.stage > Some(Stage::Dispatch);
-    // Of a strategy without delays it is the same.
+    // Of key-value calls whose strategy has delays; the follower knows whether they are.
     let at_once = entry.delay == Some(Duration::ZERO) && entry.transparent == Transparent::No;
     facts.config_moved = at_once && !matches!(entry.pushback, Some(ServerPushback::After(_)));
     facts

@@ -59,6 +59,8 @@ pub(super) struct Follower<'a> {
     pub(super) clock: Clock,
     /// The policy is the recorded one: a service that was not ready may have made a hedge late.
     pub(super) own: bool,
+    /// An attempt that followed at once says that what the call is about had moved.
+    moves: bool,
     on_deadline: reattempt::OnDeadline,
     pub(super) calls: Vec<Option<Box<Call>>>,
     decisions: Decisions,
@@ -71,6 +73,7 @@ impl<'a> Follower<'a> {
         traffic: &'a Traffic,
         policy: &PolicyText,
         own: bool,
+        moves: bool,
     ) -> Option<Self> {
         let roll = Roll::default();
         let by = Simulated {
@@ -99,6 +102,7 @@ impl<'a> Follower<'a> {
             routes: recording.routes.iter().map(route).collect(),
             clock: by.clock,
             own,
+            moves,
             on_deadline: policy.protocol().on_deadline(),
             calls: traffic.calls.iter().map(|_| None).collect(),
             decisions: Decisions::default(),
@@ -187,9 +191,10 @@ impl<'a> Follower<'a> {
         let entry = &timed.entry;
         let (now, reasons) = (self.clock.at(timed.at), &self.recording.reasons);
         let deadline = deadline(&self.traffic.calls[call], &self.clock);
-        let on_deadline = self.on_deadline;
+        let (on_deadline, moves) = (self.on_deadline, self.moves);
         let (of, route) = self.of(call);
         let mut facts = facts(entry, reasons, now, deadline);
+        facts.config_moved &= moves;
         let mut verdict = verdict(entry, reasons);
         if let Some(classes) = &route.classes {
             verdict = classes.verdict(entry, verdict);

@@ -12,6 +12,8 @@ mod follow;
 mod learned;
 mod past;
 mod sending;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use serde::Serialize;
@@ -23,7 +25,7 @@ use reattempt::record::{Damage, Form, Recording, Timed};
 use reattempt_http::reasons;
 use traffic::{Traffic, nanos};
 
-use crate::policy::{PolicyText, Stack};
+use crate::policy::{KvStrategy, PolicyText, Stack};
 use crate::report::Outcome;
 use crate::run::{Limits, message};
 use crate::scenario::Scenario;
@@ -135,9 +137,17 @@ impl Replay {
     /// # Errors
     /// The policy cannot be read.
     pub fn decisions(&self, policy: &PolicyText) -> Result<Decisions, Faults> {
-        let own = matches!(self.own_policy(), Some(Ok(own)) if own == *policy);
+        let recorded = self.own_policy().and_then(Result::ok);
+        let own = recorded.as_ref() == Some(policy);
+        // Only key-value calls are about a configuration that moves. The record does not say that
+        // it did, but then there was no delay.
+        let moves = match recorded.as_ref().unwrap_or(policy) {
+            PolicyText::Kv(KvStrategy::Constant { delay, .. }) => !delay.is_zero(),
+            PolicyText::Kv(_) => true,
+            PolicyText::HttpPolicy(_) | PolicyText::ServiceConfig(_) => false,
+        };
         let checked = policy.clone().checked()?;
-        let follower = Follower::new(&self.recording, &self.traffic, &checked, own);
+        let follower = Follower::new(&self.recording, &self.traffic, &checked, own, moves);
         Ok(follower.map(Follower::run).unwrap_or_default())
     }
 

@@ -1,0 +1,70 @@
+//! Recordings of one failed attempt.
+
+use std::time::Duration;
+
+use reattempt::reason::KV_LOCKED;
+use reattempt::record::{Entry, Form, Recording, Timed, What};
+use reattempt::{AttemptOutcome, Stage};
+use reattempt_http::reasons;
+
+use super::traffic::Traffic;
+use super::{Decisions, Replay};
+use crate::policy::PolicyText;
+
+/// A retry without a delay, which the recorded policy decided on; and what the tested one does.
+fn retried_at_once(form: Form, recorded: &str, tested: &str) -> Decisions {
+    let mut entry = Entry::new(What::Attempt, 0, 0);
+    entry.outcome = AttemptOutcome::Retry;
+    entry.delay = Some(Duration::ZERO);
+    entry.stage = Some(Stage::Response);
+    entry.idempotent = true;
+    let reason = match form {
+        Form::Kv => KV_LOCKED,
+        _ => {
+            entry.code = Some(503);
+            reasons::of_status(503)
+        }
+    };
+    let recording = Recording {
+        policy: Some((form, recorded.to_owned())),
+        routes: vec!["default".to_owned()],
+        reasons: vec![reason],
+        entries: vec![Timed { at: 0, entry }],
+        lost: 0,
+    };
+    let traffic = Traffic::of(&recording);
+    let (tested, _) = PolicyText::of_file(tested).unwrap();
+    let decisions = Replay { recording, traffic }.decisions(&tested).unwrap();
+    assert_eq!(decisions.of, 1);
+    decisions
+}
+
+#[test]
+fn a_delay_of_zero_is_not_that_of_every_http_policy() {
+    let policy = |jitter: &str| {
+        format!(
+            r#"{{"default": {{"retry": {{"maxAttempts": 3, "backoff": {{"initial": "1s", "jitter": "{jitter}"}}}}}}}}"#
+        )
+    };
+    let tested = |jitter| retried_at_once(Form::HttpPolicy, &policy("full"), &policy(jitter));
+    assert_eq!(tested("full").same, 1);
+    let other = tested("none");
+    assert_eq!(other.first.unwrap().tested, "failed, then 1s");
+}
+
+#[test]
+fn a_kv_call_whose_configuration_moved_has_no_delay() {
+    let constant = |ms: u32| format!(r#"{{"constant_ms": {ms}, "max_attempts": 3}}"#);
+    let tested = |recorded: &str, tested: &str| {
+        let tested = format!(r#"{{"kv": {tested}}}"#);
+        retried_at_once(Form::Kv, recorded, &tested).same
+    };
+    let best_effort = r#""best_effort""#;
+    for recorded in [best_effort, &constant(5)] {
+        assert_eq!(tested(recorded, best_effort), 1);
+        assert_eq!(tested(recorded, &constant(10)), 1);
+    }
+    // The delay of the recorded strategy.
+    assert_eq!(tested(&constant(0), &constant(0)), 1);
+    assert_eq!(tested(&constant(0), best_effort), 0);
+}
