@@ -11,6 +11,7 @@ use reattempt::config::{Fault, Json, Members, Place, boolean};
 use reattempt::health::{HealthPolicy, Pool};
 use reattempt::throttle::{Both, GovernorSettings};
 use reattempt::{HedgePolicy, RetryThrottle};
+use serde_json::Value;
 
 use super::{Own, Parsed, PolicyText, Simulated};
 
@@ -47,6 +48,8 @@ pub(crate) struct Stack {
     /// Each process sends to healthy backends with little load, instead of the scenario's pick: of
     /// the stack, else of the policy's text.
     health: Option<HealthPolicy>,
+    /// The text of the member `with`.
+    with: Option<String>,
     /// Its processes hedge so, whatever the text says.
     pub(crate) hedge: Option<HedgeMaker>,
 }
@@ -62,6 +65,7 @@ impl Stack {
             governor: None,
             admission: None,
             health: None,
+            with: None,
             hedge: None,
         }
     }
@@ -76,8 +80,18 @@ impl Stack {
             governor: self.governor,
             admission: self.admission,
             health: self.health.clone(),
+            with: self.with.clone(),
             hedge: None,
         }
+    }
+
+    /// The policy as it stands in a scenario, with its parts.
+    pub(crate) fn document(&self) -> Value {
+        let mut document = self.policy.document();
+        if let Some(with) = &self.with {
+            document["with"] = serde_json::from_str(with).unwrap_or_default();
+        }
+        document
     }
 
     /// True if a governor takes the place of the policy's throttle.
@@ -131,10 +145,11 @@ impl Stack {
     pub(crate) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
         let policy = PolicyText::read(place, json);
         let (mut marks, mut governor, mut admission, mut health) = (false, None, None, None);
-        if let Some(json) = json.get("with").filter(|json| !json.is_null()) {
+        let with = json.get("with").filter(|json| !json.is_null());
+        if let Some(json) = with {
             let mut place = place.field("with");
-            let with = Members::any(&mut place, json)?;
-            for (name, json) in with.iter() {
+            let parts = Members::any(&mut place, json)?;
+            for (name, json) in parts.iter() {
                 let mut place = place.field(name);
                 match name {
                     "hop_marks" => marks = boolean(&mut place, json)?,
@@ -154,6 +169,7 @@ impl Stack {
             governor,
             admission,
             health: health.or(policy.health),
+            with: with.map(|json| json.text().to_owned()),
             hedge: None,
         })
     }

@@ -4,7 +4,7 @@ use reattempt_lab::tune::{Knob, Range, tune};
 use reattempt_lab::{Limits, Scenario};
 use serde_json::{Value, json};
 
-use super::world;
+use super::{http, world};
 
 fn scenario(policy: Value) -> Scenario {
     let latency = json!({"exponential_ms": 10});
@@ -58,6 +58,16 @@ fn more_attempts_buy_success_with_load() {
     );
     let again = tune(&retrying(), "p", &knobs, 2, &Limits::default()).unwrap();
     assert_eq!(points, again, "the same seed gives the same bytes");
+}
+
+#[test]
+fn a_point_has_the_parts_of_its_stack() {
+    let with = json!({"governor": true, "health": {"maxEjectionPercent": 50}});
+    let mut policy = http(json!({"retry": {"maxAttempts": 2}}));
+    policy["with"] = with.clone();
+    let knobs = ranges(&["attempts=1..2"]);
+    let points = tune(&scenario(policy), "p", &knobs, 1, &Limits::default()).unwrap();
+    assert!(points.iter().all(|point| point.policy["with"] == with));
 }
 
 #[test]
