@@ -56,13 +56,17 @@ pub fn lint(policy: &PolicyText) -> Vec<Finding> {
 /// The findings of a policy in a scenario.
 fn lint_in(stack: &Stack, scenario: &Scenario) -> Vec<Finding> {
     let mut found = find(stack, Some(scenario));
-    found.retain(|finding| match finding.rule {
-        // Marks keep the hops from multiplying.
-        "retries-multiply" => !stack.hop_marks,
-        // The governor takes the place of the policy's throttle.
-        "no-throttle" | "tiny-throttle" | "unearned-budget" => !stack.is_governed(),
-        _ => true,
-    });
+    // The governor takes the place of the policy's throttle.
+    let of_throttles = [
+        "retries-multiply",
+        "no-throttle",
+        "request-fed-budget",
+        "tiny-throttle",
+        "unearned-budget",
+    ];
+    found.retain(|finding| !stack.is_governed() || !of_throttles.contains(&finding.rule));
+    // Marks keep the hops from multiplying.
+    found.retain(|finding| !stack.hop_marks || finding.rule != "retries-multiply");
     found
 }
 

@@ -2,6 +2,9 @@
 
 use reattempt_lab::lint::{COUNTER_EXAMPLES, lint};
 use reattempt_lab::{KvStrategy, Limits, PolicyText, Scenario};
+use serde_json::{Value, json};
+
+use super::{http, run};
 
 /// In the rule's counter-example the linted policy is at least twice as bad as the corrected one,
 /// and the rule finds its fault in that one alone.
@@ -154,4 +157,49 @@ fn findings_of_each_form_have_their_paths() {
     );
     let kv = rules(&PolicyText::Kv(KvStrategy::BestEffort));
     assert_eq!(kv, ["no-throttle $", "no-jitter $"]);
+}
+
+/// The rules that find something in the policy `p` of a scenario, with their paths.
+fn rules_in(scenario: &Value) -> Vec<String> {
+    let report = run(scenario);
+    let found = report.policy("p").unwrap().findings.iter();
+    found
+        .map(|one| format!("{} {}", one.rule, one.path))
+        .collect()
+}
+
+/// One second of this policy in these tiers.
+fn tiers(policy: &Value, tiers: &[Value]) -> Value {
+    let backend = json!({"servers": 1, "latency": {"fixed_ms": 1}});
+    let mut tiers = json!(tiers);
+    for tier in tiers.as_array_mut().unwrap() {
+        tier["backends"] = json!([backend]);
+    }
+    json!({"duration_s": 1, "arrivals": [{"per_s": 1}], "tiers": tiers, "policies": {"p": policy}})
+}
+
+fn retrying() -> Value {
+    http(json!({"retry": {"maxAttempts": 3}}))
+}
+
+fn with(mut policy: Value, parts: Value) -> Value {
+    policy["with"] = parts;
+    policy
+}
+
+#[test]
+fn what_a_governor_holds_back_is_no_finding() {
+    let hedge = json!({"delay": {"percentile": 95}, "budgetPercent": 50});
+    let hedging = http(json!({ "hedge": hedge }));
+    let inner = [json!({}), json!({"policy": retrying()})];
+    let found = |policy: &Value| rules_in(&tiers(policy, &inner));
+    let multiply = "retries-multiply $.default.retry";
+    assert_eq!(
+        found(&retrying()),
+        [multiply, "no-throttle $.default.retry"]
+    );
+    assert_eq!(found(&hedging), ["request-fed-budget $.default.hedge"]);
+    for policy in [retrying(), hedging] {
+        assert_eq!(found(&with(policy, json!({"governor": true}))), [""; 0]);
+    }
 }
