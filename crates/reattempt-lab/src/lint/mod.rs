@@ -29,6 +29,7 @@ use crate::scenario::Scenario;
 pub use examples::{COUNTER_EXAMPLES, CounterExample};
 use probe::Probe;
 use reattempt::config::Faults;
+pub(crate) use rules::InnerRetries;
 
 /// At most this many routes of a policy are looked at.
 const MOST_ROUTES: usize = 1000;
@@ -66,7 +67,8 @@ fn lint_in(stack: &Stack, scenario: &Scenario) -> Vec<Finding> {
     ];
     found.retain(|finding| !stack.is_governed() || !of_throttles.contains(&finding.rule));
     // Marks keep the hops from multiplying.
-    found.retain(|finding| !stack.hop_marks || finding.rule != "retries-multiply");
+    let marked = stack.hop_marks && !rules::inner_retries(scenario).unmarked;
+    found.retain(|finding| !marked || finding.rule != "retries-multiply");
     found
 }
 

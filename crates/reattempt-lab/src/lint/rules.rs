@@ -124,7 +124,7 @@ fn hedge_below_median(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
         }
         return None;
     };
-    let backends = &scenario.tiers[0].backends;
+    let backends = &scenario.tiers[scenario.tested_tier()?].backends;
     let ms = delay
         .saturating_sub(Duration::from_nanos(scenario.rtt))
         .as_secs_f64()
@@ -146,23 +146,37 @@ fn hedge_below_median(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     )
 }
 
-/// Whether some route of a policy sends a failed call again.
-fn resends(probes: &[Probe<'_>]) -> bool {
-    probes.iter().any(|probe| probe.retries().is_some())
+/// Which tiers within the first one under the policy under test retry too.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InnerRetries {
+    any: bool,
+    /// Between the two there is a tier without marks, or the inner one has none.
+    pub(super) unmarked: bool,
+}
+
+pub(super) fn inner_retries(scenario: &Scenario) -> InnerRetries {
+    let find = || {
+        let mut found = InnerRetries::default();
+        let mut marked = true;
+        let first = scenario.tested_tier().unwrap_or(scenario.tiers.len());
+        for tier in scenario.tiers.iter().skip(first + 1) {
+            // A tier without a policy of its own has the one under test, with its marks.
+            let policy = tier.policy.as_ref();
+            marked &= policy.is_none_or(|policy| policy.hop_marks);
+            let resends = |policy| Probe::all(policy).iter().any(|one| one.retries().is_some());
+            if policy.is_none_or(|policy| resends(policy)) {
+                found.any = true;
+                found.unmarked |= !marked;
+            }
+        }
+        found
+    };
+    *scenario.inner_retries.get_or_init(find)
 }
 
 fn retries_multiply(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
-    let scenario = scenario?;
     let most = probe.retries()?;
-    let both = scenario.inner_retries.get_or_init(|| {
-        let mut inner = scenario.tiers.iter().skip(1);
-        // A tier without a policy of its own has the one under test.
-        inner.any(|tier| {
-            let policy = tier.policy.as_ref();
-            policy.is_none_or(|policy| resends(&Probe::all(policy)))
-        })
-    });
-    if !both || probe.is_throttled() {
+    if !inner_retries(scenario?).any || probe.is_throttled() {
         return None;
     }
     let times = if most == u32::MAX {

@@ -12,6 +12,7 @@ use reattempt::config::{Fault, Faults};
 
 pub use latency::Latency;
 
+use crate::lint::InnerRetries;
 use crate::load::{Answer, CallKind};
 use crate::policy::Stack;
 
@@ -39,8 +40,8 @@ pub struct Scenario {
     pub(crate) answers: Vec<Answer>,
     pub(crate) stops: bool,
     pub(crate) pick: Pick,
-    /// Whether a tier after the first retries too: found when the lint asks.
-    pub(crate) inner_retries: OnceLock<bool>,
+    /// Found when the lint asks.
+    pub(crate) inner_retries: OnceLock<InnerRetries>,
 }
 
 /// Servers that are called under one policy.
@@ -157,6 +158,11 @@ impl Scenario {
     /// The policy that a call of this tier runs under.
     pub(crate) fn policy_of<'a>(&'a self, tier: usize, tested: &'a Stack) -> &'a Stack {
         self.tiers[tier].policy.as_ref().unwrap_or(tested)
+    }
+
+    /// The first tier that is called under the policy under test.
+    pub(crate) fn tested_tier(&self) -> Option<usize> {
+        self.tiers.iter().position(|tier| tier.policy.is_none())
     }
 
     /// When the arrivals are above the first rate for the last time, and when for the first time.

@@ -203,3 +203,44 @@ fn what_a_governor_holds_back_is_no_finding() {
         assert_eq!(found(&with(policy, json!({"governor": true}))), [""; 0]);
     }
 }
+
+#[test]
+fn retries_multiply_within_the_tiers_of_the_policy() {
+    let rule = "retries-multiply $.default.retry".to_owned();
+    let found = |policy: &Value, inner: &[Value]| rules_in(&tiers(policy, inner)).contains(&rule);
+    let tested = || json!({});
+    let own = |policy: &Value| json!({ "policy": policy });
+    let (retries, once) = (own(&retrying()), own(&http(json!({}))));
+    assert!(found(&retrying(), &[tested(), tested()]));
+    assert!(found(
+        &retrying(),
+        &[once.clone(), tested(), retries.clone()]
+    ));
+    for inner in [
+        // Those that call the policy's tier retry, or none does.
+        vec![retries.clone(), tested()],
+        vec![tested(), once.clone()],
+        vec![retries.clone(), retries.clone()],
+    ] {
+        assert!(!found(&retrying(), &inner), "{inner:?}");
+    }
+}
+
+#[test]
+fn retries_multiply_where_one_hop_has_no_marks() {
+    let rule = "retries-multiply $.default.retry".to_owned();
+    let marking = |policy: Value| with(policy, json!({"hop_marks": true}));
+    let tested = marking(retrying());
+    let own = |policy: Value| json!({ "policy": policy });
+    let found = |inner: &[Value]| {
+        let inner = [&[json!({})], inner].concat();
+        rules_in(&tiers(&tested, &inner)).contains(&rule)
+    };
+    assert!(!found(&[json!({})]));
+    assert!(!found(&[own(marking(retrying()))]));
+    assert!(found(&[own(retrying())]));
+    // A hop between them passes the mark on.
+    let inner = own(marking(retrying()));
+    assert!(!found(&[own(marking(http(json!({})))), inner.clone()]));
+    assert!(found(&[own(http(json!({}))), inner]));
+}
