@@ -74,7 +74,10 @@ fn lint_in(stack: &Stack, scenario: &Scenario) -> Vec<Finding> {
 
 fn find(policy: &PolicyText, scenario: Option<&Scenario>) -> Vec<Finding> {
     let mut found = Vec::new();
-    for probe in Probe::all(policy).into_iter().take(MOST_ROUTES) {
+    // The clients' calls go to the first tier.
+    let calls = scenario.filter(|scenario| scenario.tested_tier() == Some(0));
+    let calls = calls.map_or(&[][..], |scenario| &scenario.calls);
+    for probe in Probe::all(policy, calls).into_iter().take(MOST_ROUTES) {
         for rule in rules::RULES {
             if let Some((place, text)) = (rule.check)(&probe, scenario) {
                 found.push(Finding {

@@ -1,6 +1,7 @@
 //! A route of a policy, parsed three times: with the lowest, the middle and the highest roll of
 //! its jitter.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use reattempt::{
 use serde_json::Value;
 
 use super::throttles::{Answers, Asked};
-use crate::policy::{Outcome, Parsed, PolicyText, Protocol, Simulated};
+use crate::load::CallKind;
+use crate::policy::{Outcome, Parsed, PolicyText, Protocol, Routes, Simulated};
 
 /// The rolls: no jitter is the same for all.
 const ROLLS: [f64; 3] = [0.0, 0.5, 0.999];
@@ -30,37 +32,43 @@ pub(super) struct Probe<'a> {
     policies: Vec<Arc<RoutePolicy>>,
     /// Of its hedges alone.
     pub(super) budget: Option<Arc<dyn RetryThrottle>>,
+    /// The smallest limit of the scenario's calls that take this route.
+    pub(super) limit: Option<Duration>,
     /// Of all routes, because some share a throttle.
     asked: Rc<Asked<'a>>,
 }
 
 impl<'a> Probe<'a> {
-    /// All routes of a policy.
-    pub(super) fn all(text: &'a PolicyText) -> Vec<Self> {
+    /// All routes of a policy, under which these calls are made.
+    pub(super) fn all(text: &'a PolicyText, calls: &[CallKind]) -> Vec<Self> {
         let parsed: Vec<Parsed> = ROLLS
             .iter()
             .filter_map(|roll| text.parse(&Simulated::fixed(*roll)).ok())
             .collect();
         let protocol = text.protocol();
-        let routes: Vec<Vec<(String, Arc<RoutePolicy>)>> =
-            parsed.iter().map(|parsed| routes(parsed, text)).collect();
+        let routes: Vec<Vec<Found>> = parsed.iter().map(|parsed| routes(parsed, text)).collect();
         let Some(first) = routes.first() else {
             return Vec::new();
         };
+        let limits = limits(&parsed[0], calls);
         let asked = Rc::new(Asked::of(text));
         let probe = |at: usize| Self {
             at,
-            path: first[at].0.clone(),
+            path: first[at].path.clone(),
             protocol,
             policies: routes
                 .iter()
-                .map(|routes| Arc::clone(&routes[at].1))
+                .map(|routes| Arc::clone(&routes[at].policy))
                 .collect(),
             budget: match &parsed[0] {
                 Parsed::Http(policies) => policies
-                    .hedge_budget(first[at].1.name())
+                    .hedge_budget(first[at].policy.name())
                     .map(|budget| Arc::clone(budget) as Arc<dyn RetryThrottle>),
                 _ => None,
+            },
+            limit: {
+                let names = first[at].names.iter();
+                names.filter_map(|name| limits.get(name)).min().copied()
             },
             asked: Rc::clone(&asked),
         };
@@ -180,15 +188,48 @@ fn delays(strategy: &Arc<dyn RetryStrategy>, retries: u32) -> Vec<Duration> {
     delays.collect()
 }
 
+/// The smallest limits of calls, by the names of the routes that they take.
+fn limits(parsed: &Parsed, calls: &[CallKind]) -> HashMap<String, Duration> {
+    let routes = Routes::of(parsed);
+    let mut limits = HashMap::new();
+    for kind in calls {
+        let name = match (parsed, routes.policy(kind)) {
+            (Parsed::Kv(_), _) => KV.to_owned(),
+            (_, Some(policy)) => policy.name().to_owned(),
+            (_, None) => continue,
+        };
+        if let Some(limit) = kind.timeout.map(Duration::from_nanos) {
+            let smallest = limits.entry(name).or_insert(limit);
+            *smallest = limit.min(*smallest);
+        }
+    }
+    limits
+}
+
 /// The routes of a new copy of a policy: its throttles are full.
 pub(super) fn policies(text: &PolicyText) -> Vec<Arc<RoutePolicy>> {
     let parsed = text.parse(&Simulated::fixed(ROLLS[0]));
     let routes = parsed.map_or(Vec::new(), |parsed| routes(&parsed, text));
-    routes.into_iter().map(|(_, policy)| policy).collect()
+    routes.into_iter().map(|route| route.policy).collect()
 }
 
-/// The routes of a policy, each with its path.
-fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<(String, Arc<RoutePolicy>)> {
+const KV: &str = "kv";
+
+/// A route of a policy.
+struct Found {
+    path: String,
+    /// Of the policies of its calls: an entry of a service config has one for each of its names.
+    names: Vec<String>,
+    /// The first of them.
+    policy: Arc<RoutePolicy>,
+}
+
+fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Found> {
+    let found = |path: String, policy: &Arc<RoutePolicy>| Found {
+        path,
+        names: vec![policy.name().to_owned()],
+        policy: Arc::clone(policy),
+    };
     match (parsed, text) {
         (Parsed::Http(policies), PolicyText::HttpPolicy(text)) => {
             let json: Value = serde_json::from_str(text).unwrap_or_default();
@@ -199,24 +240,30 @@ fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<(String, Arc<RoutePolicy>)>
             };
             let policies = policies.iter().enumerate();
             policies
-                .map(|(at, policy)| (path(at), Arc::clone(policy)))
+                .map(|(at, policy)| found(path(at), policy))
                 .collect()
         }
         (Parsed::Grpc(config), PolicyText::ServiceConfig(text)) => {
             let json: Value = serde_json::from_str(text).unwrap_or_default();
             let entries = json["methodConfig"].as_array().cloned().unwrap_or_default();
-            let policy = |(at, entry): (usize, &Value)| {
-                let name = &entry["name"][0];
+            let policy = |name: &Value| {
                 let part = |part: &str| name[part].as_str().unwrap_or_default().to_owned();
                 let method = format!("/{}/{}", part("service"), part("method"));
-                let policy = Arc::new(config.method(&method).policy.as_ref().clone());
-                (format!("$.methodConfig[{at}]"), policy)
+                Arc::clone(&config.method(&method).policy)
             };
-            entries.iter().enumerate().map(policy).collect()
+            let entry = |(at, entry): (usize, &Value)| {
+                let names = entry["name"].as_array().map_or(&[][..], Vec::as_slice);
+                let names = names.iter().map(|name| policy(name).name().to_owned());
+                Found {
+                    names: names.collect(),
+                    ..found(format!("$.methodConfig[{at}]"), &policy(&entry["name"][0]))
+                }
+            };
+            entries.iter().enumerate().map(entry).collect()
         }
         (Parsed::Kv(strategy), _) => {
-            let policy = RoutePolicy::new("kv").retry(Arc::clone(strategy));
-            vec![("$".to_owned(), Arc::new(policy))]
+            let policy = RoutePolicy::new(KV).retry(Arc::clone(strategy));
+            vec![found("$".to_owned(), &Arc::new(policy))]
         }
         _ => Vec::new(),
     }

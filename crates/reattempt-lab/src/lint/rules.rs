@@ -68,16 +68,15 @@ pub(super) fn found(place: &str, text: impl Into<String>) -> Found {
     Some((place.to_owned(), text.into()))
 }
 
-/// The whole call's limit: the policy's, and of a scenario's calls the smallest.
-fn timeout(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Option<Duration> {
-    let calls = scenario.into_iter().flat_map(|scenario| &scenario.calls);
-    let of_calls = calls.filter_map(|kind| kind.timeout.map(Duration::from_nanos));
-    of_calls.chain(probe.policy().timeout()).min()
+/// The whole call's limit: the policy's, and the smallest of the scenario's calls of this route.
+fn timeout(probe: &Probe<'_>) -> Option<Duration> {
+    let limits = [probe.limit, probe.policy().timeout()];
+    limits.into_iter().flatten().min()
 }
 
-fn attempt_limit(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
+fn attempt_limit(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     let each = probe.policy().attempt_timeout()?;
-    let whole = timeout(probe, scenario)?;
+    let whole = timeout(probe)?;
     if each < whole || !probe.repeats() {
         return None;
     }
@@ -89,8 +88,8 @@ fn attempt_limit(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     )
 }
 
-fn never_fits(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
-    let whole = timeout(probe, scenario)?;
+fn never_fits(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
+    let whole = timeout(probe)?;
     let delays = probe.delays();
     let mut passed = Duration::ZERO;
     for (retry, delay) in delays.get(1)?.iter().enumerate() {
@@ -163,7 +162,11 @@ pub(super) fn inner_retries(scenario: &Scenario) -> InnerRetries {
             // A tier without a policy of its own has the one under test, with its marks.
             let policy = tier.policy.as_ref();
             marked &= policy.is_none_or(|policy| policy.hop_marks);
-            let resends = |policy| Probe::all(policy).iter().any(|one| one.retries().is_some());
+            let resends = |policy| {
+                Probe::all(policy, &[])
+                    .iter()
+                    .any(|one| one.retries().is_some())
+            };
             if policy.is_none_or(|policy| resends(policy)) {
                 found.any = true;
                 found.unmarked |= !marked;

@@ -27,7 +27,7 @@ impl<'a> Routes<'a> {
     }
 
     /// The policy of the route that a call takes.
-    pub(super) fn policy(&self, kind: &CallKind) -> Option<Arc<RoutePolicy>> {
+    pub(crate) fn policy(&self, kind: &CallKind) -> Option<Arc<RoutePolicy>> {
         match (self.parsed, &kind.route) {
             (Parsed::Grpc(config), None) => config.route(&request(kind)),
             (Parsed::Http(policies), None) => policies.route(&request(kind)),

@@ -244,3 +244,45 @@ fn retries_multiply_where_one_hop_has_no_marks() {
     assert!(!found(&[own(marking(http(json!({})))), inner.clone()]));
     assert!(found(&[own(http(json!({}))), inner]));
 }
+
+#[test]
+fn the_limit_of_a_call_is_that_of_its_own_route() {
+    let slow = json!({"maxAttempts": 3, "backoff": {"initial": "2s", "jitter": "none"}});
+    let attempts = json!({"retry": slow, "attemptTimeout": "0.5s"});
+    let mut reads = attempts.clone();
+    reads["match"] = json!({"methods": ["GET"]});
+    let policy = json!({"http_policy": {"routes": [reads], "default": attempts}});
+    let call = |method: &str, ms: u32| json!({"method": method, "timeout_ms": ms});
+    let found = |policy: &Value, calls: Value, all: &[Value]| {
+        let mut scenario = tiers(policy, all);
+        scenario["call"] = calls;
+        let found = rules_in(&scenario).into_iter();
+        let limits = |one: &String| one.starts_with("attempt-limit") || one.starts_with("never-");
+        found.filter(limits).collect::<Vec<_>>()
+    };
+    let tested = [json!({})];
+    let both = |path: &str| {
+        let limit = format!("attempt-limit {path}.attemptTimeout");
+        [limit, format!("never-fits {path}.retry")]
+    };
+    let calls = json!([call("GET", 400), call("POST", 60_000)]);
+    assert_eq!(found(&policy, calls, &tested), both("$.routes[0]"));
+    let calls = json!([call("GET", 60_000), call("GET", 60_000), call("POST", 400)]);
+    assert_eq!(found(&policy, calls, &tested), both("$.default"));
+    // The calls of a server have the limits of its policy alone.
+    let inner = [json!({"policy": http(json!({}))}), json!({})];
+    assert_eq!(found(&policy, call("GET", 400), &inner), [""; 0]);
+    // Each name of an entry is a route.
+    let retry = json!({"maxAttempts": 3, "initialBackoff": "2s", "maxBackoff": "2s",
+        "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]});
+    let entry = |names: Value| json!({"name": names, "retryPolicy": retry});
+    let grpc = json!({"service_config": {"methodConfig": [
+        entry(json!([{"service": "a"}, {"service": "b"}])), entry(json!([{"service": "c"}])),
+    ]}});
+    let call = json!({"path": "/b/get", "timeout_ms": 400});
+    let expected = ["never-fits $.methodConfig[0].retryPolicy"];
+    assert_eq!(found(&grpc, call, &tested), expected);
+    let kv = json!({"kv": {"constant_ms": 2000, "max_attempts": 3}});
+    let call = json!({"timeout_ms": 400});
+    assert_eq!(found(&kv, call, &tested), ["never-fits $"]);
+}
