@@ -1,5 +1,6 @@
 //! The rules.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reattempt::{ServerPushback, Verdict};
@@ -271,15 +272,26 @@ fn retry_after_herd(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
         return None;
     }
     probe.retries()?;
-    let limited = scenario.troubles().find_map(|trouble| match trouble.kind {
-        TroubleKind::Limit { answer, .. } => Some(&scenario.answers[answer]),
-        _ => None,
-    })?;
-    let code = probe.protocol.code(limited.code.as_ref()).ok()?;
-    let [low, high] = probe.pushbacks(code, limited.pushback_ms?);
-    let (Some(ServerPushback::After(_)), true) = (low, low == high) else {
-        return None;
+    let of_limits = scenario
+        .troubles()
+        .filter_map(|trouble| match trouble.kind {
+            TroubleKind::Limit { answer, .. } => Some(answer),
+            _ => None,
+        });
+    let of_limits: BTreeSet<usize> = of_limits.collect();
+    // The delay that a rate limiter tells is the same for all.
+    let is_shared = |answer: &usize| {
+        let answer = &scenario.answers[*answer];
+        let code = probe.protocol.code(answer.code.as_ref()).ok();
+        let (Some(code), Some(ms)) = (code, answer.pushback_ms) else {
+            return false;
+        };
+        let [low, high] = probe.pushbacks(code, ms);
+        matches!(low, Some(ServerPushback::After(_))) && low == high
     };
+    if !of_limits.iter().any(is_shared) {
+        return None;
+    }
     found(
         ".retryAfter.spread",
         "a rate limiter tells all clients the same delay, and no spread is added: they return at one instant, and are refused again",

@@ -2,6 +2,7 @@
 
 mod amplification;
 mod contract;
+mod findings;
 mod health;
 mod hedging;
 mod hostile;

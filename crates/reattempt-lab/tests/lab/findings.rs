@@ -1,0 +1,149 @@
+//! The lint in scenarios: what their tiers, calls and faults make of a policy.
+
+use serde_json::{Value, json};
+
+use super::{http, run};
+
+/// The rules that find something in the policy `p` of a scenario, with their paths.
+fn rules_in(scenario: &Value) -> Vec<String> {
+    let report = run(scenario);
+    let found = report.policy("p").unwrap().findings.iter();
+    found
+        .map(|one| format!("{} {}", one.rule, one.path))
+        .collect()
+}
+
+/// One second of this policy in these tiers.
+fn tiers(policy: &Value, tiers: &[Value]) -> Value {
+    let backend = json!({"servers": 1, "latency": {"fixed_ms": 1}});
+    let mut tiers = json!(tiers);
+    for tier in tiers.as_array_mut().unwrap() {
+        tier["backends"] = json!([backend]);
+    }
+    json!({"duration_s": 1, "arrivals": [{"per_s": 1}], "tiers": tiers, "policies": {"p": policy}})
+}
+
+fn retrying() -> Value {
+    http(json!({"retry": {"maxAttempts": 3}}))
+}
+
+fn with(mut policy: Value, parts: Value) -> Value {
+    policy["with"] = parts;
+    policy
+}
+
+#[test]
+fn what_a_governor_holds_back_is_no_finding() {
+    let hedge = json!({"delay": {"percentile": 95}, "budgetPercent": 50});
+    let hedging = http(json!({ "hedge": hedge }));
+    let inner = [json!({}), json!({"policy": retrying()})];
+    let found = |policy: &Value| rules_in(&tiers(policy, &inner));
+    let multiply = "retries-multiply $.default.retry";
+    assert_eq!(
+        found(&retrying()),
+        [multiply, "no-throttle $.default.retry"]
+    );
+    assert_eq!(found(&hedging), ["request-fed-budget $.default.hedge"]);
+    for policy in [retrying(), hedging] {
+        assert_eq!(found(&with(policy, json!({"governor": true}))), [""; 0]);
+    }
+}
+
+#[test]
+fn retries_multiply_within_the_tiers_of_the_policy() {
+    let rule = "retries-multiply $.default.retry".to_owned();
+    let found = |policy: &Value, inner: &[Value]| rules_in(&tiers(policy, inner)).contains(&rule);
+    let tested = || json!({});
+    let own = |policy: &Value| json!({ "policy": policy });
+    let (retries, once) = (own(&retrying()), own(&http(json!({}))));
+    assert!(found(&retrying(), &[tested(), tested()]));
+    assert!(found(
+        &retrying(),
+        &[once.clone(), tested(), retries.clone()]
+    ));
+    for inner in [
+        // Those that call the policy's tier retry, or none does.
+        vec![retries.clone(), tested()],
+        vec![tested(), once.clone()],
+        vec![retries.clone(), retries.clone()],
+    ] {
+        assert!(!found(&retrying(), &inner), "{inner:?}");
+    }
+}
+
+#[test]
+fn retries_multiply_where_one_hop_has_no_marks() {
+    let rule = "retries-multiply $.default.retry".to_owned();
+    let marking = |policy: Value| with(policy, json!({"hop_marks": true}));
+    let tested = marking(retrying());
+    let own = |policy: Value| json!({ "policy": policy });
+    let found = |inner: &[Value]| {
+        let inner = [&[json!({})], inner].concat();
+        rules_in(&tiers(&tested, &inner)).contains(&rule)
+    };
+    assert!(!found(&[json!({})]));
+    assert!(!found(&[own(marking(retrying()))]));
+    assert!(found(&[own(retrying())]));
+    // A hop between them passes the mark on.
+    let inner = own(marking(retrying()));
+    assert!(!found(&[own(marking(http(json!({})))), inner.clone()]));
+    assert!(found(&[own(http(json!({}))), inner]));
+}
+
+#[test]
+fn the_limit_of_a_call_is_that_of_its_own_route() {
+    let slow = json!({"maxAttempts": 3, "backoff": {"initial": "2s", "jitter": "none"}});
+    let attempts = json!({"retry": slow, "attemptTimeout": "0.5s"});
+    let mut reads = attempts.clone();
+    reads["match"] = json!({"methods": ["GET"]});
+    let policy = json!({"http_policy": {"routes": [reads], "default": attempts}});
+    let call = |method: &str, ms: u32| json!({"method": method, "timeout_ms": ms});
+    let found = |policy: &Value, calls: Value, all: &[Value]| {
+        let mut scenario = tiers(policy, all);
+        scenario["call"] = calls;
+        let found = rules_in(&scenario).into_iter();
+        let limits = |one: &String| one.starts_with("attempt-limit") || one.starts_with("never-");
+        found.filter(limits).collect::<Vec<_>>()
+    };
+    let tested = [json!({})];
+    let both = |path: &str| {
+        let limit = format!("attempt-limit {path}.attemptTimeout");
+        [limit, format!("never-fits {path}.retry")]
+    };
+    let calls = json!([call("GET", 400), call("POST", 60_000)]);
+    assert_eq!(found(&policy, calls, &tested), both("$.routes[0]"));
+    let calls = json!([call("GET", 60_000), call("GET", 60_000), call("POST", 400)]);
+    assert_eq!(found(&policy, calls, &tested), both("$.default"));
+    // The calls of a server have the limits of its policy alone.
+    let inner = [json!({"policy": http(json!({}))}), json!({})];
+    assert_eq!(found(&policy, call("GET", 400), &inner), [""; 0]);
+    // Each name of an entry is a route.
+    let retry = json!({"maxAttempts": 3, "initialBackoff": "2s", "maxBackoff": "2s",
+        "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]});
+    let entry = |names: Value| json!({"name": names, "retryPolicy": retry});
+    let grpc = json!({"service_config": {"methodConfig": [
+        entry(json!([{"service": "a"}, {"service": "b"}])), entry(json!([{"service": "c"}])),
+    ]}});
+    let call = json!({"path": "/b/get", "timeout_ms": 400});
+    let expected = ["never-fits $.methodConfig[0].retryPolicy"];
+    assert_eq!(found(&grpc, call, &tested), expected);
+    let kv = json!({"kv": {"constant_ms": 2000, "max_attempts": 3}});
+    let call = json!({"timeout_ms": 400});
+    assert_eq!(found(&kv, call, &tested), ["never-fits $"]);
+}
+
+#[test]
+fn a_herd_comes_back_to_any_limiter_with_a_pushback() {
+    let found = |faults: Value| {
+        let mut scenario = tiers(&retrying(), &[json!({})]);
+        scenario["tiers"][0]["backends"][0]["faults"] = faults;
+        rules_in(&scenario).contains(&"retry-after-herd $.default.retryAfter.spread".to_owned())
+    };
+    let limit = |ms: Value| json!({"kind": "limit", "per_s": 1, "code": 429, "pushback_ms": ms});
+    let (without, told) = (limit(Value::Null), limit(json!(1000)));
+    assert!(found(json!([told])));
+    assert!(!found(json!([without])));
+    assert!(found(json!([without, told])));
+    let error = json!({"kind": "error", "code": 429, "pushback_ms": 1000});
+    assert!(!found(json!([error])));
+}
