@@ -124,8 +124,7 @@ impl<'a> Probe<'a> {
     /// How the throttle answers when it starts full.
     pub(super) fn throttle(&self) -> Option<Answers> {
         let throttle = self.policy().throttle()?;
-        // Only hedges have budgets.
-        let composed = matches!(self.policy().recovery(), Recovery::Hedge(_));
+        let composed = self.budget.is_some();
         self.asked.answers(throttle, self.at, composed)
     }
 

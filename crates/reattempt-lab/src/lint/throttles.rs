@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use reattempt::throttle::Settled;
 use reattempt::{Failure, RetryThrottle, RoutePolicy, Stage, reason};
+use serde_json::{Value, json};
 
 use super::probe::{Probe, policies};
 use super::rules::{Found, found};
@@ -30,13 +31,15 @@ pub(super) struct Answers {
 }
 
 /// The throttles of a policy that were asked, by their addresses. The questions empty a throttle,
-/// and routes share throttles: each is asked once, in a copy of the policy.
+/// and routes share throttles: each is asked once, in a copy.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     text: &'a PolicyText,
     known: RefCell<HashMap<*const (), Option<Answers>>>,
     /// Of throttles without parts that others share.
     copy: OnceCell<Vec<Arc<RoutePolicy>>>,
+    /// The document of an HTTP policy.
+    document: OnceCell<Value>,
 }
 
 impl<'a> Asked<'a> {
@@ -45,6 +48,7 @@ impl<'a> Asked<'a> {
             text,
             known: RefCell::default(),
             copy: OnceCell::new(),
+            document: OnceCell::new(),
         }
     }
 
@@ -57,18 +61,37 @@ impl<'a> Asked<'a> {
         composed: bool,
     ) -> Option<Answers> {
         let ask = || {
-            let anew;
-            let routes = if composed {
-                anew = policies(self.text);
-                &anew
+            let full = if composed {
+                self.alone(at)?
             } else {
-                self.copy.get_or_init(|| policies(self.text))
+                let routes = self.copy.get_or_init(|| policies(self.text));
+                Arc::clone(routes.get(at)?)
             };
-            let full = routes.get(at)?.throttle()?;
-            Some(Answers::of(&**full))
+            Some(Answers::of(&**full.throttle()?))
         };
         let mut known = self.known.borrow_mut();
         *known.entry(Arc::as_ptr(of).cast()).or_insert_with(ask)
+    }
+
+    /// A new copy of this route of an HTTP policy, and of what it shares. The whole policy may have
+    /// many such routes, and would be read again for each.
+    fn alone(&self, at: usize) -> Option<Arc<RoutePolicy>> {
+        let PolicyText::HttpPolicy(text) = self.text else {
+            return None;
+        };
+        let read = || serde_json::from_str(text).unwrap_or_default();
+        let document = self.document.get_or_init(read);
+        let route = document["routes"].get(at).unwrap_or(&document["default"]);
+        let shared = |all: &str, name: &Value| match name.as_str() {
+            Some(name) => json!({ name: document[all][name] }),
+            None => Value::Null,
+        };
+        let alone = json!({
+            "routes": [route],
+            "throttles": shared("throttles", &route["throttle"]),
+            "budgets": shared("budgets", &route["hedge"]["budget"]),
+        });
+        policies(&PolicyText::HttpPolicy(alone.to_string())).pop()
     }
 }
 

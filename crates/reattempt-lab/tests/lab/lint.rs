@@ -2,6 +2,7 @@
 
 use reattempt_lab::lint::{COUNTER_EXAMPLES, lint};
 use reattempt_lab::{KvStrategy, Limits, PolicyText, Scenario};
+use serde_json::json;
 
 /// In the rule's counter-example the linted policy is at least twice as bad as the corrected one,
 /// and the rule finds its fault in that one alone.
@@ -154,4 +155,32 @@ fn findings_of_each_form_have_their_paths() {
     );
     let kv = rules(&PolicyText::Kv(KvStrategy::BestEffort));
     assert_eq!(kv, ["no-throttle $", "no-jitter $"]);
+}
+
+/// Each budget and throttle are asked while both are full. A policy with many of them takes no
+/// longer than its text is long: this one took minutes.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "no time is paused here")]
+fn many_hedged_routes_that_share_a_throttle_are_linted_soon() {
+    let route = |at: usize| {
+        let budget = format!("b{}", at % 2);
+        let hedge = json!({"delay": "0.1s", "budget": budget});
+        json!({"match": {"path": format!("/{at}")}, "hedge": hedge, "throttle": "t"})
+    };
+    let found = |routes: usize, ratio: f64| {
+        let hedge = json!({"delay": "0.1s", "budgetPercent": 5});
+        let text = json!({
+            "routes": (0..routes).map(route).collect::<Vec<_>>(),
+            "default": {"hedge": hedge, "throttle": "t"},
+            "throttles": {"t": {"maxTokens": 10, "tokenRatio": ratio}},
+            "budgets": {"b0": {"percent": 5}, "b1": {"percent": 50}},
+        });
+        rules(&PolicyText::HttpPolicy(text.to_string()).checked().unwrap())
+    };
+    let begun = std::time::Instant::now();
+    assert_eq!(found(999, 0.1), [""; 0]);
+    assert!(begun.elapsed().as_secs() < 30);
+    let path = ["routes[0]", "routes[1]", "default"];
+    let unearned = path.map(|path| format!("unearned-budget $.{path}.hedge"));
+    assert_eq!(found(2, 0.001), unearned);
 }
