@@ -76,3 +76,28 @@ fn cross_hop_marks_leave_the_attempts_of_one_hop() {
     assert_eq!(tiers(json!({"hop_marks": false})), [3.0, 9.0, 27.0, 81.0]);
     assert_eq!(tiers(json!({"hop_marks": true})), [1.0, 1.0, 1.0, 3.0]);
 }
+
+/// A back-off that does not fit the deadline ends the server's own call with its last failure, and
+/// the server passes that on. Only a deadline that passes is answered as one.
+#[test]
+fn an_inner_call_that_gives_up_answers_its_last_failure() {
+    let answered = |fault: Value, on_deadline: &str, status: u32| {
+        let backoff = json!({"initial": "5s", "max": "5s", "jitter": "none"});
+        let retry = json!({"maxAttempts": 3, "backoff": backoff, "onDeadline": on_deadline});
+        let inner = http(json!({"retry": retry, "timeout": "1s"}));
+        let backend =
+            |faults: Value| json!({"servers": 1000, "latency": {"fixed_ms": 1}, "faults": faults});
+        let scenario = json!({"duration_s": 20, "arrivals": [{"per_s": 50}], "tiers": [
+            {"backends": [backend(json!([]))]},
+            {"policy": inner, "backends": [backend(json!([fault]))]},
+        ]});
+        // Sends again what was answered so.
+        let retry = json!({"maxAttempts": 2, "statuses": [status]});
+        outcome(scenario, http(json!({ "retry": retry }))).amplification == 2.0
+    };
+    let fails = || json!({"kind": "error", "code": 503});
+    let silent = || json!({"kind": "silent"});
+    assert!(answered(fails(), "giveUp", 503) && !answered(fails(), "giveUp", 504));
+    assert!(answered(fails(), "cap", 504) && !answered(fails(), "cap", 503));
+    assert!(answered(silent(), "giveUp", 504) && !answered(silent(), "giveUp", 503));
+}
