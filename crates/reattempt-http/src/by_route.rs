@@ -10,10 +10,6 @@ use crate::retry_after::may_push_back;
 use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
 
 /// The call's user data: its request has an idempotency key that counts.
-#[cfg_attr(
-    not(feature = "tokio"),
-    expect(dead_code, reason = "the layer sets it")
-)]
 pub(crate) struct Keyed;
 
 #[cold]
