@@ -20,6 +20,8 @@ use crate::{CallContext, Classify, HasCallContext, ReadPushback, ServerPushback,
 struct Flight<S> {
     list: Arc<List<S>>,
     sent: Option<Sent>,
+    /// Until the attempt has its outcome.
+    context: Option<CallContext>,
 }
 
 impl<S> Flight<S> {
@@ -33,8 +35,10 @@ impl<S> Flight<S> {
     }
 
     #[cold]
-    fn dropped(&mut self, context: Option<&CallContext>) {
-        self.ended(context.map_or(Outcome::Dropped, CallContext::dropped), None);
+    fn dropped(&mut self) {
+        let context = self.context.as_ref();
+        let outcome = context.map_or(Outcome::Dropped, CallContext::dropped);
+        self.ended(outcome, None);
     }
 
     // Always: 7 % of a call, together with the pool's own.
@@ -50,7 +54,7 @@ impl<S> Drop for Flight<S> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.sent.is_some() {
-            self.dropped(None);
+            self.dropped();
         }
     }
 }
@@ -63,20 +67,6 @@ pin_project! {
         #[pin]
         inner: RoundRobinFuture<S, Req>,
         flight: Flight<S>,
-        context: Option<CallContext>,
-    }
-
-    impl<S, Req> PinnedDrop for Attempt<S, Req>
-    where
-        S: Service<Req>,
-    {
-        #[inline]
-        fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            if this.flight.sent.is_some() {
-                this.flight.dropped(this.context.as_ref());
-            }
-        }
     }
 }
 
@@ -90,19 +80,19 @@ where
     pub(super) fn send(list: &Arc<List<S>>, sent: Sent, request: Req) -> Self {
         let (at, untried) = (sent.at(), sent.untried());
         // From here on it ends also by a panic, of a service's `clone` for example.
-        let flight = Flight {
+        let mut flight = Flight {
             list: Arc::clone(list),
             sent: Some(sent),
+            context: None,
         };
         let context = request.context();
         if let Some(context) = context {
             context.sent_to(list.name(at), untried);
         }
-        let context = context.map(CallContext::share);
+        flight.context = context.map(CallContext::share);
         Self {
             inner: RoundRobinFuture::new(list.service(at), request),
             flight,
-            context,
         }
     }
 }
@@ -119,7 +109,8 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
     {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
-        let context = this.context.get_or_insert_default();
+        // The attempt's state is not kept for longer than the attempt.
+        let context = &this.flight.context.take().unwrap_or_default();
         let verdict = judge.classifier.classify(outcome.as_ref(), context);
         let report = context.report();
         let asked = report
@@ -134,8 +125,6 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
         } else {
             this.flight.ended(Outcome::of(&verdict), hold);
         }
-        // The attempt's state is not kept for longer than the attempt.
-        *this.context = None;
         Poll::Ready(outcome)
     }
 }

@@ -556,3 +556,35 @@ async fn an_observer_may_ask_for_the_list_while_it_changes() {
         "of the return too"
     );
 }
+
+#[derive(Clone)]
+struct Late;
+
+impl crate::deadline::OnElapsed<usize, &'static str> for Late {
+    fn on_elapsed(&self, _: crate::Elapsed) -> Outcome {
+        Err("late")
+    }
+}
+
+/// The limit is more than an answer takes, and less than four times that.
+#[tokio::test(start_paused = true)]
+async fn attempts_past_their_limit_eject_a_silent_backend() {
+    let (balanced, servers) = three();
+    let limit = crate::AttemptDeadlineLayer::new(Duration::from_millis(5)).on_elapsed(Late);
+    let service = retrying().layer(limit.layer(balanced.clone()));
+    let sends = async || {
+        assert!(send(&service).await.0.is_ok());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        !ejected(&balanced).is_empty()
+    };
+    for _ in 0..60 {
+        assert!(!sends().await);
+    }
+    servers[1].hangs.store(true, Ordering::Relaxed);
+    for _ in 0..600 {
+        if sends().await {
+            break;
+        }
+    }
+    assert_eq!(ejected(&balanced), ["1"]);
+}
