@@ -96,10 +96,10 @@ const PUSHBACK_PINS: [(&str, u64); 4] = [
 const BALANCE_PINS: [(&str, u64); 6] = [
     ("instant", 64),
     ("pick", 118),
-    ("pick+end", 229),
+    ("pick+end", 241),
     ("round-robin", 62),
-    ("backends", 499),
-    ("backends-streams", 1367),
+    ("backends", 531),
+    ("backends-streams", 1396),
 ];
 
 /// The most instructions of a choice, without what belongs to reading a clock.

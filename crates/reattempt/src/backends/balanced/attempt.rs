@@ -24,29 +24,35 @@ struct Flight<S> {
     context: Option<CallContext>,
 }
 
-impl<S> Flight<S> {
-    /// The response has begun: its backend learns from the end.
-    fn begun(&mut self, context: &CallContext, hold: Option<Duration>) {
-        let sent = self.sent.take();
-        let open = sent.and_then(|sent| self.list.pool().begun(sent, clock::now(), hold));
-        if let Some(open) = open {
-            context.at_end(AtEnd::Health(open));
-        }
+/// The response has begun: its backend learns from the end.
+fn begun<S>(
+    list: &List<S>,
+    sent: &mut Option<Sent>,
+    context: &CallContext,
+    hold: Option<Duration>,
+) {
+    let open = sent
+        .take()
+        .and_then(|sent| list.pool().begun(sent, clock::now(), hold));
+    if let Some(open) = open {
+        context.at_end(AtEnd::Health(open));
     }
+}
 
+// Always: 7 % of a call, together with the pool's own.
+#[inline(always)]
+fn ended<S>(list: &List<S>, sent: &mut Option<Sent>, outcome: Outcome, hold: Option<Duration>) {
+    if let Some(sent) = sent.take() {
+        list.pool().ended(sent, clock::now(), outcome, hold);
+    }
+}
+
+impl<S> Flight<S> {
     #[cold]
     fn dropped(&mut self) {
         let context = self.context.as_ref();
         let outcome = context.map_or(Outcome::Dropped, CallContext::dropped);
-        self.ended(outcome, None);
-    }
-
-    // Always: 7 % of a call, together with the pool's own.
-    #[inline(always)]
-    fn ended(&mut self, outcome: Outcome, hold: Option<Duration>) {
-        if let Some(sent) = self.sent.take() {
-            self.list.pool().ended(sent, clock::now(), outcome, hold);
-        }
+        ended(&self.list, &mut self.sent, outcome, None);
     }
 }
 
@@ -109,8 +115,12 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
     {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
-        // The attempt's state is not kept for longer than the attempt.
-        let context = &this.flight.context.take().unwrap_or_default();
+        let Flight {
+            list,
+            sent,
+            context: kept,
+        } = this.flight;
+        let context = kept.get_or_insert_default();
         let verdict = judge.classifier.classify(outcome.as_ref(), context);
         let report = context.report();
         let asked = report
@@ -121,10 +131,12 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
             Some(ServerPushback::Stop) | None => None,
         };
         if report.followed && verdict == Verdict::Committed {
-            this.flight.begun(context, hold);
+            begun(list, sent, context, hold);
         } else {
-            this.flight.ended(Outcome::of(&verdict), hold);
+            ended(list, sent, Outcome::of(&verdict), hold);
         }
+        // The attempt's state is not kept for longer than the attempt.
+        *kept = None;
         Poll::Ready(outcome)
     }
 }
