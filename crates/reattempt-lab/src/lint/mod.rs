@@ -29,7 +29,6 @@ use crate::scenario::Scenario;
 pub use examples::{COUNTER_EXAMPLES, CounterExample};
 use probe::Probe;
 use reattempt::config::Faults;
-pub(crate) use rules::InnerRetries;
 
 /// At most this many routes of a policy are looked at.
 const MOST_ROUTES: usize = 1000;

@@ -146,14 +146,6 @@ fn hedge_below_median(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     )
 }
 
-/// Which tiers within the first one under the policy under test retry too.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InnerRetries {
-    any: bool,
-    /// Between the two there is a tier without marks, or the inner one has none.
-    pub(super) unmarked: bool,
-}
-
 pub(super) fn inner_retries(scenario: &Scenario) -> InnerRetries {
     let find = || {
         let mut found = InnerRetries::default();

@@ -12,7 +12,6 @@ use reattempt::config::{Fault, Faults};
 
 pub use latency::Latency;
 
-use crate::lint::InnerRetries;
 use crate::load::{Answer, CallKind};
 use crate::policy::Stack;
 
@@ -42,6 +41,14 @@ pub struct Scenario {
     pub(crate) pick: Pick,
     /// Found when the lint asks.
     pub(crate) inner_retries: OnceLock<InnerRetries>,
+}
+
+/// Whether tiers within the first one under the policy under test retry too.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InnerRetries {
+    pub(crate) any: bool,
+    /// Between the two there is a tier without marks, or the inner one has none.
+    pub(crate) unmarked: bool,
 }
 
 /// Servers that are called under one policy.
