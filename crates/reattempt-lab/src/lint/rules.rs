@@ -8,7 +8,7 @@ use reattempt::{ServerPushback, Verdict};
 use super::probe::Probe;
 use super::throttles;
 use crate::policy::Protocol;
-use crate::scenario::{Scenario, TroubleKind};
+use crate::scenario::{InnerRetries, Scenario, TroubleKind};
 
 /// Where below the route, and what is wrong.
 pub(super) type Found = Option<(String, String)>;
