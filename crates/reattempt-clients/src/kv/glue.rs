@@ -185,16 +185,15 @@ pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static 
     }
 }
 
-/// Fetches a node's configuration over a separate connection, for a `ConfigPoller`: the one that
-/// was received during its bootstrap.
+/// Fetches a node's configuration over a separate connection, for a `ConfigPoller`.
 #[must_use]
 pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
-        fetch(
-            NodeClient::new(node.to_string(), options.clone()),
-            node,
-            known,
-        )
+        let client = NodeClient::new(node.to_string(), options.clone());
+        async move {
+            client.connect().await?;
+            fetch(client, node, known).await
+        }
     }
 }
 
