@@ -106,10 +106,14 @@ impl Marks {
         self.0 |= BEGUN | (1 << NUMBER_SHIFT) | (1 << SLOT_SHIFT);
     }
 
-    /// Of no attempt, and of a call that no layer knows: none enforces its deadline.
+    /// Of no attempt, and of a call that no layer knows. A layer that enforced the deadline of the
+    /// call that is left need not be around this one.
     #[inline]
     pub(crate) const fn leave_call(&mut self) {
-        self.0 &= ((1 << NUMBER_SHIFT) - 1) & !(BEGUN | KIND | SLOT | MAY_LOSE | ENFORCED);
+        if self.has(BEGUN) {
+            self.0 &= !ENFORCED;
+        }
+        self.0 &= ((1 << NUMBER_SHIFT) - 1) & !(BEGUN | KIND | SLOT | MAY_LOSE);
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Deserializer;
-use serde::de::{Deserialize, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::Faults;
@@ -34,6 +34,9 @@ impl<'de> Deserialize<'de> for Once {
     }
 }
 
+/// How serde_json hands over a number if the program has its feature `arbitrary_precision`.
+const NUMBER: &str = "$serde_json::private::Number";
+
 struct Document;
 
 impl<'de> Visitor<'de> for Document {
@@ -53,6 +56,14 @@ impl<'de> Visitor<'de> for Document {
 
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
         Ok(value.into())
+    }
+
+    fn visit_i128<E: Error>(self, value: i128) -> Result<Value, E> {
+        serde_json::from_str(&value.to_string()).map_err(E::custom)
+    }
+
+    fn visit_u128<E: Error>(self, value: u128) -> Result<Value, E> {
+        serde_json::from_str(&value.to_string()).map_err(E::custom)
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
@@ -85,12 +96,36 @@ impl<'de> Visitor<'de> for Document {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut members = Map::new();
-        while let Some((name, Once(value))) = entries.next_entry::<String, _>()? {
+        while let Some(name) = entries.next_key::<String>()? {
+            if name == NUMBER {
+                let number = entries.next_value::<String>()?;
+                return serde_json::from_str(&number).map_err(A::Error::custom);
+            }
+            let Once(value) = entries.next_value()?;
             if members.contains_key(&name) {
                 return Err(A::Error::custom(format_args!("{name:?} is there twice")));
             }
             members.insert(name, value);
         }
         Ok(members.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::IntoDeserializer;
+    use serde::de::value::{Error, MapDeserializer};
+
+    use super::*;
+
+    #[test]
+    fn a_number_of_any_precision_is_a_number() {
+        let handed_over = [(NUMBER, "3")].into_iter();
+        let number = MapDeserializer::<_, Error>::new(handed_over);
+        let Once(value) = Once::deserialize(number).unwrap();
+        assert_eq!(value, Value::from(3));
+        let large: serde::de::value::I128Deserializer<Error> = 7_i128.into_deserializer();
+        let Once(value) = Once::deserialize(large).unwrap();
+        assert_eq!(value, Value::from(7));
     }
 }

@@ -32,7 +32,7 @@ impl Target {
             policy,
         };
         let (file, length) = begin(&path, &header)?;
-        fs::rename(new(&path), &path)?;
+        fs::rename(new(&path, &header), &path)?;
         Ok(Self {
             path,
             most_bytes,
@@ -66,7 +66,7 @@ impl Target {
                 fs::rename(older, self.numbered(number))?;
             }
         }
-        fs::rename(new(&self.path), &self.path)?;
+        fs::rename(new(&self.path, &self.header), &self.path)?;
         (self.file, self.length, self.bytes) = (file, length, 0);
         Ok(true)
     }
@@ -97,15 +97,22 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-fn new(path: &Path) -> PathBuf {
-    with_suffix(path, ".new")
+/// Where a file of this recording begins. It is renamed to its path: another recorder that writes to
+/// the file there keeps it, and one that begins at the same time has another name.
+fn new(path: &Path, header: &Header) -> PathBuf {
+    with_suffix(path, &format!(".{:016x}.new", header.recording))
 }
 
-/// A file with a header, at [`new`]. It is renamed to its path: if another recorder writes to the
-/// file there, that one keeps its file.
+/// A file with a header, at [`new`].
 fn begin(path: &Path, header: &Header) -> io::Result<(File, u64)> {
-    let mut file = File::create(new(path))?;
-    let header = header.encode();
-    file.write_all(&header)?;
-    Ok((file, header.len() as u64))
+    let path = new(path, header);
+    let begun = File::create(&path).and_then(|mut file| {
+        let header = header.encode();
+        file.write_all(&header)?;
+        Ok((file, header.len() as u64))
+    });
+    if begun.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    begun
 }

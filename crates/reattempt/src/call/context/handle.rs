@@ -61,12 +61,15 @@ impl CallHandle {
         }
     }
 
-    /// The current attempt was not sent.
+    /// The current attempt was not sent, as far as is known: a layer between may have sent it
+    /// before, and says so.
     #[cfg(feature = "tokio")]
     pub(crate) fn unsent(&self) {
         if let Some(state) = self.0.call().filter(|_| self.0.marks.has(CLAIMED)) {
             let key = self.0.marks.key();
-            state.slots.stage(key, crate::Stage::Dispatch);
+            if state.slots.read(key).stage.is_none() {
+                state.slots.stage(key, crate::Stage::Dispatch);
+            }
         }
     }
 

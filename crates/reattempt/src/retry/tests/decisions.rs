@@ -79,6 +79,19 @@ impl RetryStrategy for FirstUnlessCoded {
     }
 }
 
+/// M28 M29
+#[tokio::test(start_paused = true)]
+async fn the_caller_gets_the_failure_that_surfaces() {
+    let fails = |n| attempt(n).fails(TMPFAIL).as_answer();
+    let first = probe((1..=3).map(fails));
+    let (told, _) = send(&retry(FirstUnlessCoded), &first).await;
+    assert_eq!(told, Told::Answer(1));
+    let coded = attempt(2).fails_for_good(TMPFAIL).code(11600);
+    let last = probe([fails(1), coded]);
+    let (told, _) = send(&retry(FirstUnlessCoded), &last).await;
+    assert_eq!(told, Told::Error(2));
+}
+
 /// M22
 #[tokio::test(start_paused = true)]
 async fn a_readiness_error_returns_the_failure_held() {

@@ -99,3 +99,31 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
         assert_eq!(info.stopped(), Some(ended));
     }
 }
+
+/// Its service got ready for an attempt that the deadline no longer allowed.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_ended_holds_no_permit() {
+    let limit = tower::limit::GlobalConcurrencyLimitLayer::new(1);
+    let probe = probe([attempt(1).fails(KV_LOCKED)]);
+    let other = limit.layer(probe.inner());
+    let ready = async || {
+        ServiceExt::<crate::Call<crate::test_util::Payload>>::ready_oneshot(other.clone()).await
+    };
+    let service = retry(three()).layer(limit.layer(probe.inner()));
+    let mut request = probe.request();
+    let at = crate::clock::now() + ms(15);
+    let context = request.context_mut();
+    context.stamp_deadline(CallDeadline::stamped(at));
+    let mut call = Box::pin(service.oneshot(request));
+    let holds_it_for_long = async {
+        tokio::time::sleep(ms(5)).await;
+        let held = ready().await;
+        tokio::time::sleep(ms(15)).await;
+        drop(held);
+    };
+    let (outcome, ()) = tokio::join!(&mut call, holds_it_for_long);
+    assert_eq!(told(&outcome), Told::Error(1));
+    let free = tokio::time::timeout(ms(1), ready()).await;
+    assert!(free.is_ok(), "the call keeps the permit");
+    drop(call);
+}
