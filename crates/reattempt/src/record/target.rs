@@ -97,8 +97,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// Where a file of this recording begins. It is renamed to its path: another recorder that writes to
-/// the file there keeps it, and one that begins at the same time has another name.
+/// Where a file of this recording begins. It is renamed to its path: another recorder that writes
+/// to the file there keeps it, and one that begins at the same time has another name.
 fn new(path: &Path, header: &Header) -> PathBuf {
     with_suffix(path, &format!(".{:016x}.new", header.recording))
 }

@@ -29,7 +29,8 @@ pub use reporter::AttemptReporter;
 /// What a caller sets is a template. A clone of a context on which no recovery layer acts yet
 /// begins a call of its own, so that a request which is cloned above or between the layers never
 /// shares a call. It has the deadline, but no layer that enforces it: one around the original need
-/// not be around the clone. Below the recovery layer all clones of one attempt's context belong to it.
+/// not be around the clone. Below the recovery layer all clones of one attempt's context belong to
+/// it.
 ///
 /// The caller's settings override the policy's, and the policy's override the layer's; of two
 /// deadlines the earlier applies.
