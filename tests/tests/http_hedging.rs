@@ -113,8 +113,9 @@ async fn five_percent_slow_answers_hardly_reach_the_caller() {
     );
     assert_eq!(without.sent, 1.0);
     assert!(without.p99 >= SLOW && without.slow > 0.03);
-    // A call is slow if both of its attempts are: one in 400.
-    assert!(with.slow < 0.01, "{}", with.slow);
+    // A call is slow if both of its attempts are, one in 400; or if its hedge is held back, because
+    // a machine that stalls makes more calls wait than the extra load allows.
+    assert!(with.slow < without.slow / 2.0, "{}", with.slow);
     assert!(
         with.sent > 1.02 && with.sent <= 1.08 + 0.015,
         "{}",
