@@ -42,7 +42,7 @@ impl Effects<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tokio"))]
 mod tests {
     use super::*;
     use crate::CallContext;
