@@ -80,7 +80,7 @@ fn healths(place: &mut Place<'_>, scenario: &Scenario) {
     let Some((all, largest)) = most.filter(|(all, _)| *all > MOST_HEALTHS) else {
         return;
     };
-    let what = format_args!(
+    let what = format!(
         "must be fewer: with health at most {MOST_HEALTHS} pairs of a process and a backend that it calls can be simulated, got {all}"
     );
     match largest {
