@@ -9,6 +9,7 @@ mod grpc;
 mod http;
 pub(crate) mod in_millis;
 mod kv;
+mod later_batches;
 mod load;
 mod mongodb;
 mod named_values;

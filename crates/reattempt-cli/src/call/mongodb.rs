@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::{Document as Bson, RawDocumentBuf};
 use reattempt::{
     Call, ClientError, Elapsed, Failure, HasCallContext, Idempotency, OnDeadline, RetryInfo,
-    RetryInfoHandle, RetryStrategy, Stage, Surface, UncallLayer,
+    RetryStrategy, Stage, Surface, UncallLayer,
 };
 use reattempt_clients::mongodb::client::{
     CommandEvent, ConnectionString, Drained, Operation, WriteError, drain,
@@ -25,6 +25,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Attempt, Ending, JournalLayer, JournalObserver};
 use super::document::{Document, Fault, Fields, Head};
+use super::later_batches::Later;
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 
@@ -279,37 +280,6 @@ async fn exchange(
     match read.stopped_at {
         Some(bound) => Err(bound.into()),
         None => Ok(read.documents),
-    }
-}
-
-/// The later batches of a call: why any was sent again, and the last one.
-#[derive(Debug, Default)]
-struct Later(Mutex<(Vec<&'static str>, Option<RetryInfoHandle>)>);
-
-impl Later {
-    fn begin(&self, batch: RetryInfoHandle) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Self::end_last(&mut known);
-        known.1 = Some(batch);
-    }
-
-    /// True if the last one was sent again.
-    fn end_last((reasons, last): &mut (Vec<&'static str>, Option<RetryInfoHandle>)) -> bool {
-        let Some(info) = last.take().map(|last| last.info()) else {
-            return false;
-        };
-        for reason in info.reasons() {
-            if !reasons.contains(&reason.name()) {
-                reasons.push(reason.name());
-            }
-        }
-        info.attempts() > 1
-    }
-
-    fn ended(self) -> (Vec<&'static str>, bool) {
-        let mut known = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let again = Self::end_last(&mut known);
-        (known.0, again)
     }
 }
 
