@@ -50,9 +50,9 @@ retry_reasons! {
     /// The response violates the protocol.
     pub HTTP_PROTOCOL_ERROR(false, false);
     /// The request itself cannot be sent: it is invalid, or its own body failed.
-    pub HTTP_REQUEST_FAILED(false, false);
+    pub HTTP_REQUEST_FAILED(false, false, request);
     /// Another attempt had already read more of a body that exceeded its buffer.
-    pub HTTP_REQUEST_ABANDONED(false, false);
+    pub HTTP_REQUEST_ABANDONED(false, false, request);
 }
 
 /// The reason for a failure status.

@@ -361,10 +361,17 @@ mod tests {
     fn an_abandoned_body_inside_another_error_is_found() {
         let error = Outer(Box::new(Outer(Box::new(ReplayBodyError::Abandoned))));
         assert_eq!(TransportFault::of(&error), TransportFault::Abandoned);
-        assert!(matches!(
-            TransportFault::Abandoned.verdict(),
-            Verdict::Fatal(_)
-        ));
+    }
+
+    #[test]
+    fn what_the_request_did_is_fatal_and_blames_no_server() {
+        use reattempt::health::Outcome;
+
+        for fault in [TransportFault::RequestFailed, TransportFault::Abandoned] {
+            let verdict = fault.verdict();
+            assert!(matches!(verdict, Verdict::Fatal(_)), "{fault:?}");
+            assert_eq!(Outcome::of(&verdict), Outcome::Nothing, "{fault:?}");
+        }
     }
 
     #[cfg(feature = "tonic")]

@@ -5,6 +5,7 @@ mod tests;
 
 use http::Response;
 use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Verdict};
+use reattempt_http::reasons::{HTTP_REQUEST_ABANDONED, HTTP_REQUEST_FAILED};
 use reattempt_http::{RefusedStream, TransportError, TransportFault};
 
 use crate::head::status_in_head;
@@ -141,7 +142,14 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         TransportFault::DispatchGone => Transparent::IfUnread,
         _ => Transparent::No,
     };
-    (code, failure_of(code, stage).transparent(transparent))
+    let mut failure = failure_of(code, stage).transparent(transparent);
+    match fault {
+        // The code does not say that the server has no part in it.
+        TransportFault::RequestFailed => failure.reason = HTTP_REQUEST_FAILED,
+        TransportFault::Abandoned => failure.reason = HTTP_REQUEST_ABANDONED,
+        _ => {}
+    }
+    (code, failure)
 }
 
 impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {

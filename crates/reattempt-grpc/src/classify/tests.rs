@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use reattempt::health::Outcome;
+
 use super::*;
 use crate::reasons::GRPC_UNAVAILABLE;
 use crate::service_config::{Options, ServiceConfig};
@@ -205,6 +207,7 @@ fn what_the_request_itself_did_is_not_judged_by_its_code() {
         for fault in [TransportFault::RequestFailed, TransportFault::Abandoned] {
             let verdict = classify(fault);
             assert!(matches!(verdict, Verdict::Fatal(_)), "{codes:?} {fault:?}");
+            assert_eq!(Outcome::of(&verdict), Outcome::Nothing, "{fault:?}");
         }
     }
 }

@@ -26,6 +26,9 @@ pub enum ReasonClass {
     Transient,
     /// The request never reached the server: no connection, or refused before it was sent.
     Unsent,
+    /// The request itself cannot be sent, because its own body failed for example. That says
+    /// nothing about the server.
+    Request,
 }
 
 impl ReasonClass {
@@ -36,6 +39,7 @@ impl ReasonClass {
             Self::Overload => "overload",
             Self::Transient => "transient",
             Self::Unsent => "unsent",
+            Self::Request => "request",
         }
     }
 }
@@ -64,6 +68,13 @@ impl ReasonDef {
     #[must_use]
     pub const fn unsent(mut self) -> Self {
         self.class = ReasonClass::Unsent;
+        self
+    }
+
+    /// A reason of requests that cannot be sent as they are ([`ReasonClass::Request`]).
+    #[must_use]
+    pub const fn request(mut self) -> Self {
+        self.class = ReasonClass::Request;
         self
     }
 
@@ -155,7 +166,7 @@ impl fmt::Display for RetryReason {
 
 /// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`, followed by what else
 /// holds of it: `, answer` for the server's answer to the request ([`ReasonDef::answer`]),
-/// `, overload` or `, unsent` for its [class](ReasonClass).
+/// `, overload`, `, unsent` or `, request` for its [class](ReasonClass).
 ///
 /// ```
 /// use reattempt::reason::ReasonClass;

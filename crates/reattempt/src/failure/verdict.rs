@@ -61,13 +61,15 @@ impl Failure {
         }
     }
 
-    /// What the failure says about the server: the class of its reason, but
-    /// [`ReasonClass::Unsent`] for an attempt that was never sent ([`Stage::Dispatch`]).
+    /// What the failure says about the server: the class of its reason, but for an attempt that was
+    /// never sent ([`Stage::Dispatch`]) [`ReasonClass::Unsent`], unless the request is to blame.
     #[must_use]
     pub const fn class(&self) -> ReasonClass {
-        match self.stage {
-            Stage::Dispatch => ReasonClass::Unsent,
-            Stage::InFlight | Stage::Response => self.reason.class(),
+        match (self.stage, self.reason.class()) {
+            (Stage::Dispatch, ReasonClass::Overload | ReasonClass::Transient) => {
+                ReasonClass::Unsent
+            }
+            (_, class) => class,
         }
     }
 

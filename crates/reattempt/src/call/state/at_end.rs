@@ -52,7 +52,8 @@ impl AtEnd {
                 open.ended(clock::now(), Outcome::of(&verdict));
             }
             Self::Admission(admission, criticality, counted) => {
-                if end.err().is_some_and(|(failure, _)| !is_accepted(failure)) {
+                let accepted = end.err().and_then(|(failure, _)| is_accepted(failure));
+                if accepted == Some(false) {
                     admission.was_not_accepted(counted, criticality);
                 }
             }
@@ -127,7 +128,7 @@ impl CallState {
             let mut records = log.iter().flat_map(|log| log.info.records.iter().rev());
             let record = records.find(|record| record.stopped == Some(StopReason::Committed));
             let failure = record.and_then(|record| record.failure.as_ref());
-            failure.is_none_or(is_accepted)
+            failure.and_then(is_accepted).unwrap_or(true)
         })
     }
 

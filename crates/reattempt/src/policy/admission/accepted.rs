@@ -5,8 +5,8 @@ use crate::{Failure, Stage, StopReason};
 
 /// Whether a server accepted a call that ended like this: it succeeded, or its last failure is the
 /// server's own and of another class than [`ReasonClass::Overload`]. `None` if that is not known:
-/// its caller dropped it, its deadline passed before an attempt was `sent`, or a circuit breaker
-/// refused it.
+/// its caller dropped it, its deadline passed before an attempt was `sent`, a circuit breaker
+/// refused it, or the request itself failed.
 ///
 /// `last` is the last failure of an attempt that was sent, else the refusal; for
 /// [`StopReason::Deadline`] only if the call returned it, because the next delay did not fit.
@@ -20,18 +20,19 @@ pub fn was_accepted(
         StopReason::Success | StopReason::Committed => Some(true),
         StopReason::Cancelled | StopReason::Admission => None,
         StopReason::Deadline => match last() {
-            Some(last) => of_failure(&last),
+            Some(last) => is_accepted(&last),
             None => sent.then_some(false),
         },
-        _ => of_failure(&last()?),
+        _ => is_accepted(&last()?),
     }
 }
 
-fn of_failure(last: &Failure) -> Option<bool> {
-    (!last.was_refused()).then(|| is_accepted(last))
-}
-
-/// Whether a server that failed like this had accepted the call.
-pub(crate) fn is_accepted(last: &Failure) -> bool {
-    last.stage == Stage::Response && last.class() != ReasonClass::Overload
+/// Whether a server had accepted a call whose last failure is this one.
+pub(crate) fn is_accepted(last: &Failure) -> Option<bool> {
+    match last.class() {
+        _ if last.was_refused() => None,
+        ReasonClass::Request => None,
+        ReasonClass::Overload => Some(false),
+        ReasonClass::Transient | ReasonClass::Unsent => Some(last.stage == Stage::Response),
+    }
 }

@@ -288,6 +288,12 @@ fn what_the_server_answers_was_accepted() {
         "the connection broke"
     );
     assert_eq!(last(CIRCUIT_BREAKER_OPEN, Stage::Dispatch), None);
+    crate::retry_reasons! { BODY_FAILED(false, false, request); }
+    assert_eq!(
+        last(BODY_FAILED, Stage::InFlight),
+        None,
+        "the request's own"
+    );
     let returned = |reason| {
         was_accepted(StopReason::Deadline, true, || {
             Some(Failure::new(reason, Stage::Response))

@@ -111,11 +111,14 @@ impl Common {
         took: u64,
         outcome: Outcome,
     ) -> bool {
+        if outcome == Outcome::Nothing {
+            return false;
+        }
         let usual = self.usual.load(Relaxed);
         let unanswered = usual.saturating_mul(UNANSWERED);
         member.took_at_least(took);
         let is_usual = match outcome {
-            Outcome::Success | Outcome::Failure => false,
+            Outcome::Success | Outcome::Failure | Outcome::Nothing => false,
             // Nothing is known yet of how long an answer takes.
             Outcome::Dropped | Outcome::TimedOut if usual == 0 => {
                 took <= nanos(self.policy.load().interval)

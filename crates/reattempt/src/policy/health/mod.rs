@@ -54,6 +54,7 @@ mod waiting;
 use std::time::Duration;
 
 use crate::Verdict;
+use crate::failure::reason::ReasonClass;
 
 pub use breaker::{CircuitBreaker, CircuitState};
 pub use event::{HealthCause, HealthChange, HealthEvent};
@@ -73,6 +74,8 @@ pub enum Outcome {
     Success,
     /// It failed, or could not be reached.
     Failure,
+    /// Nothing: the request itself could not be sent, because its own body failed for example.
+    Nothing,
     /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
     /// failure if that was long: see [`HealthPolicy::consecutive_failures`].
     Dropped,
@@ -83,14 +86,17 @@ pub enum Outcome {
 impl Outcome {
     /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
     /// argument) is a success, and so is one that sends the request elsewhere: a reason that is
-    /// always retried.
+    /// always retried. A failure of the request itself ([`ReasonClass::Request`]) says nothing.
     #[must_use]
     pub const fn of(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::Success | Verdict::Committed => Self::Success,
             Verdict::Fatal(failure) if failure.is_answer() => Self::Success,
             Verdict::Retry(failure) if failure.reason.always_retry() => Self::Success,
-            Verdict::Fatal(_) | Verdict::Retry(_) => Self::Failure,
+            Verdict::Fatal(failure) | Verdict::Retry(failure) => match failure.class() {
+                ReasonClass::Request => Self::Nothing,
+                _ => Self::Failure,
+            },
         }
     }
 }

@@ -85,7 +85,7 @@ pub struct Governor {
 const fn price(class: ReasonClass) -> u32 {
     match class {
         ReasonClass::Overload => 5 * MILLI,
-        ReasonClass::Transient => MILLI,
+        ReasonClass::Transient | ReasonClass::Request => MILLI,
         ReasonClass::Unsent => MILLI / 2,
     }
 }

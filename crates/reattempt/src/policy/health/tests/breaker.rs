@@ -68,6 +68,22 @@ fn a_failed_trial_opens_it_for_longer() {
 }
 
 #[test]
+fn a_request_that_fails_by_itself_says_nothing() {
+    let mut circuit = Circuit::new();
+    (0..9).for_each(|_| circuit.call(Outcome::Nothing).unwrap());
+    // Between failures it leaves their count, and as a trial the circuit.
+    for outcome in [Outcome::Failure, Outcome::Nothing].repeat(4) {
+        circuit.call(outcome).unwrap();
+    }
+    assert_eq!(circuit.state(), CircuitState::Closed);
+    circuit.call(Outcome::Failure).unwrap();
+    assert_eq!(circuit.state(), CircuitState::Open(5 * SECOND));
+    circuit.now += 5 * SECOND;
+    circuit.call(Outcome::Nothing).unwrap();
+    assert_eq!(circuit.state(), CircuitState::HalfOpen);
+}
+
+#[test]
 fn a_dropped_trial_leaves_it_to_the_next_call() {
     let mut circuit = Circuit::new();
     (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
