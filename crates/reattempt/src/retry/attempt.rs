@@ -119,6 +119,21 @@ where
                 }
             }
             Action::Wait(wait) => {
+                let attempt = this.source.context_mut().attempt();
+                // Before the response is dropped: a body may outgrow its buffer until its attempt
+                // is over, and then the server's answer is all that there is.
+                if let Source::Template { request, .. } = &mut *this.source {
+                    request.attempt_over(attempt);
+                }
+                let (kind, failure) = (wait.kind, failing.failure.as_ref());
+                if wait.keep == Keep::Error
+                    && outcome.is_ok()
+                    && !this.source.can_replay(attempt, kind, failure)
+                {
+                    let effects = this.config.settings.effects(this.source.context_mut());
+                    effects.unsent(&mut failing.driver, StopReason::NotReplayable);
+                    return ControlFlow::Break(outcome);
+                }
                 match wait.keep {
                     Keep::New => *kept = Some(outcome),
                     Keep::Held => {
@@ -129,16 +144,11 @@ where
                     Keep::Error => drop(outcome),
                 }
                 failing.wait(&wait);
-                let attempt = this.source.context_mut().attempt();
                 failing.next = match wait.until {
                     Some(_) => Next::Wait,
                     None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
                     None => Next::AtOnce,
                 };
-                // After the response was dropped, which may end the request in the transport.
-                if let Source::Template { request, .. } = &mut *this.source {
-                    request.attempt_over(attempt);
-                }
             }
         }
         ControlFlow::Continue(())

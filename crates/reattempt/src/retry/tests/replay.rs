@@ -1,6 +1,6 @@
 //! What is cloned, and when; requests that cannot be cloned.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::{Failure, NextAttempt, Stage};
 use crate::{Replay, RetryThrottle, TokenBucket};
@@ -104,7 +104,9 @@ async fn a_limit_that_rises_or_falls_later_counts() {
 #[derive(Debug)]
 struct Stubborn {
     call: Call<Payload>,
-    can: bool,
+    can: Arc<AtomicBool>,
+    /// The end of an attempt shows that it has become too large.
+    outgrows: bool,
     copies: Arc<AtomicU32>,
     most: u32,
     cut_off: bool,
@@ -126,14 +128,19 @@ impl Replay for Stubborn {
     }
 
     fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
-        self.can
+        self.can.load(Ordering::Relaxed)
+    }
+
+    fn attempt_over(&self, _: u32) {
+        self.can.fetch_and(!self.outgrows, Ordering::Relaxed);
     }
 
     fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
         let made = self.copies.fetch_add(1, Ordering::Relaxed);
         (made < self.most).then(|| Self {
             call: self.call.clone(),
-            can: self.can,
+            can: Arc::clone(&self.can),
+            outgrows: self.outgrows,
             copies: Arc::clone(&self.copies),
             most: self.most,
             cut_off: self.cut_off,
@@ -147,7 +154,8 @@ async fn send_stubborn(probe: &Probe, can: bool, most: u32) -> (Told, RetryInfo)
     let copies = Arc::default();
     let request = Stubborn {
         call,
-        can,
+        can: Arc::new(can.into()),
+        outgrows: false,
         copies,
         most,
         cut_off: false,
@@ -164,7 +172,8 @@ async fn an_attempt_that_is_cut_off_is_not_counted() {
     let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
     let mut request = Stubborn {
         call: probe.request(),
-        can: false,
+        can: Arc::default(),
+        outgrows: false,
         copies: Arc::default(),
         most: 9,
         cut_off: true,
@@ -213,4 +222,25 @@ async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
     let (told, info) = send_stubborn(&probe, true, 1).await;
     assert_eq!(told, Told::Error(2));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
+}
+
+/// The transport reads on while the server's early answer is judged.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_outgrows_its_buffer_keeps_the_answer() {
+    let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]);
+    let mut call = probe.request();
+    let watch = RetryInfo::track(&mut call);
+    let request = Stubborn {
+        call,
+        can: Arc::new(true.into()),
+        outgrows: true,
+        copies: Arc::default(),
+        most: 9,
+        cut_off: false,
+    };
+    let outcome = retry(three()).layer(probe.inner()).oneshot(request).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    let last = watch.info().records().last().cloned().unwrap();
+    assert_eq!(last.stopped, Some(StopReason::NotReplayable));
+    assert_eq!(probe.log().now(), 0, "no delay before it");
 }
