@@ -5,7 +5,7 @@ use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
 use crate::backoff::{Backoff, Randomness};
-use crate::failure::reason::{KV_TEMPORARY_FAILURE, UNKNOWN};
+use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::strategy::MaxAttempts;
 use crate::test_util::{Answer, Fault, Payload, Probe, Step, attempt, listen, ms, probe, verdict};
 use crate::{AttemptReporter, ClientError, ClientErrorLayer, DeadlineLayer};
@@ -84,6 +84,8 @@ async fn a_call_counts_once_by_what_became_of_it() {
     let overload = attempt(1).fails_for_good(KV_TEMPORARY_FAILURE);
     assert_eq!(adds([overload]).await, (1, 0));
     assert_eq!(adds([attempt(1).hangs()]).await, (1, 0), "the deadline");
+    let answered_first = [attempt(1).fails(KV_LOCKED).as_answer(), attempt(2).hangs()];
+    assert_eq!(adds(answered_first).await, (1, 0), "the deadline");
     assert_eq!(
         adds([attempt(1).commits()]).await,
         (1, 1),

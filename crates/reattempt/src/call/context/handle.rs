@@ -93,10 +93,11 @@ impl CallHandle {
     pub(crate) fn was_accepted(&self, learns: impl FnOnce() -> AtEnd) -> Option<bool> {
         let state = self.0.call().filter(|_| !self.is_copied())?;
         match state.stopped()? {
-            StopReason::Committed => Some(state.accepted_at_end(learns)),
-            stopped => was_accepted(stopped, state.sent_any(), || {
-                state.last_failure(stopped == StopReason::Deadline)
+            StopReason::Committed => Some(state.accepted_at_end(learns())),
+            StopReason::Deadline => was_accepted(StopReason::Deadline, state.sent_any(), || {
+                state.failure_at_deadline()
             }),
+            stopped => was_accepted(stopped, state.sent_any(), || state.last_failure()),
         }
     }
 

@@ -117,12 +117,12 @@ impl CallState {
     /// Whether the server accepted a call whose response is committed. If a layer follows the
     /// response and it has not ended, the call counts as accepted until this learns from its end: a
     /// stream may be open for hours, and its caller may drop it.
-    pub(crate) fn accepted_at_end(&self, learns: impl FnOnce() -> AtEnd) -> bool {
+    pub(crate) fn accepted_at_end(&self, learns: AtEnd) -> bool {
         let sent = (self.progress() & SENT_MASK) as u32;
         // Its end takes this lock too: it is either seen here, or finds what is stored here.
         self.in_log(|log| {
             if self.slots.is_end_awaited(sent) {
-                self.begun(log).at_end.push((EndOf::Call, learns()));
+                self.begun(log).at_end.push((EndOf::Call, learns));
                 return true;
             }
             let mut records = log.iter().flat_map(|log| log.info.records.iter().rev());

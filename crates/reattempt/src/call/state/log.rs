@@ -198,23 +198,30 @@ impl CallState {
     }
 
     /// What the last attempt that no circuit breaker refused failed with; the refusal, if all were
-    /// refused. Of a call that ended at its `deadline` only if it returned this failure, or waited
-    /// for a circuit to close.
+    /// refused.
     #[cfg(feature = "tokio")]
-    pub(crate) fn last_failure(&self, deadline: bool) -> Option<Failure> {
+    pub(crate) fn last_failure(&self) -> Option<Failure> {
         self.read(|log| {
-            let records = &log.info.records;
-            let last = records.last()?;
-            let waited = last.failure.is_some_and(|failure| failure.was_refused());
-            let returned = last.stopped == Some(StopReason::Deadline) && last.delay.is_none();
-            if deadline && !waited && !returned {
-                return None;
-            }
-            let failures = || records.iter().rev().filter_map(|record| record.failure);
+            let failures = || log.info.records.iter().rev().filter_map(|r| r.failure);
             failures()
                 .find(|failure| !failure.was_refused())
                 .or_else(|| failures().next())
         })?
+    }
+
+    /// The same of a call that ended at its deadline: only if it returned this failure, or waited
+    /// for a circuit to close.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn failure_at_deadline(&self) -> Option<Failure> {
+        let is_known = self.read(|log| {
+            let last = log.info.records.last()?;
+            // An attempt that the deadline cut off has none.
+            let failure = last.failure?;
+            let returned = last.stopped == Some(StopReason::Deadline) && last.delay.is_none();
+            Some(returned || failure.was_refused())
+        });
+        is_known.flatten().filter(|known| *known)?;
+        self.last_failure()
     }
 
     pub(crate) fn info(&self) -> RetryInfo {
