@@ -5,7 +5,9 @@
 //! sent: below a recovery layer its reason is
 //! [`CIRCUIT_BREAKER_OPEN`](crate::reason::CIRCUIT_BREAKER_OPEN), whatever the classifier says of
 //! the outcome. Where each backend of a [`RoundRobin`](crate::RoundRobin) has a breaker, any
-//! request moves on to the next one, uncounted; without another one the call ends.
+//! request moves on to the next one, uncounted. Where the call has tried all of them, the policy
+//! decides if one let it through, or if the protocol waits for a circuit to close; otherwise the
+//! call ends.
 //!
 //! Put it directly around the transport of one backend, or around all transports of one route; or
 //! pick a breaker for each request ([`PickBreaker`]).

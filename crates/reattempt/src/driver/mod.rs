@@ -68,7 +68,8 @@ impl RetryDriver {
     ) -> Action {
         self.machine.failed(failed);
         let allowed = throttle.is_none_or(|throttle| {
-            !count(throttle, failed) || throttle.allows(Some(failed.failure()))
+            let asks = count(throttle, failed) || failed.was_refused();
+            !asks || throttle.allows(Some(failed.failure()))
         });
         let action = self.machine.decide(failed, allowed, strategy, call);
         self.spend(action, failed, throttle)

@@ -235,6 +235,12 @@ impl FailedAttempt {
         counted && self.is_for_throttle() && !self.is_forced()
     }
 
+    /// A circuit breaker refused it. The throttle does not count that, and is asked for what
+    /// follows unless that is transparent.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.facts.report.circuit_open && self.is_for_throttle()
+    }
+
     /// How it ended for a hedge delay that learns ([`HedgeDelay::ended`]); `None` if it never left
     /// the client, because then it says nothing of how long the server takes.
     #[must_use]

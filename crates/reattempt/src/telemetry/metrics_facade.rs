@@ -71,7 +71,7 @@ impl Registered {
     }
 }
 
-/// Each is registered at once, so that it begins with zero.
+/// Counters and gauges are registered at once, so that they begin with zero.
 impl Meter for MetricsMeter {
     fn counter(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Counter> {
         let registered = Registered::new(instrument, labels);

@@ -9,7 +9,9 @@ use super::script::ms;
 use super::simulator::start;
 use crate::driver::{HedgeDriver, RetryDriver};
 use crate::effects::Effects;
-use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
+use crate::failure::reason::{
+    CIRCUIT_BREAKER_OPEN, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN,
+};
 use crate::machine::{
     Action, Due, Facts, FailedAttempt, HedgeAction, Keep, Planned, Resume, Withdrawn,
 };
@@ -105,6 +107,29 @@ fn nothing_follows_the_last_of_several_attempts() {
         let action = fails(&mut driver, none(), &verdict, &strategy, &env);
         assert!(matches!(action, Action::Wait(_)));
         assert_eq!(driver.machine.is_last(), is_last, "{most}");
+    }
+}
+
+/// R26: an open circuit is not counted, and a retry after it asks the throttle as any other.
+#[test]
+fn a_retry_after_an_open_circuit_asks_the_throttle() {
+    let open = Failure::new(CIRCUIT_BREAKER_OPEN, Stage::Dispatch);
+    let report = AttemptReport {
+        circuit_open: true,
+        ..none()
+    };
+    for (spent, stopped) in [(4, None), (5, Some(StopReason::Throttled))] {
+        let bucket = bucket(10, spent);
+        let mut context = first_attempt();
+        context.set_throttle(bucket.clone());
+        let (env, mut driver) = (effects(&context), RetryDriver::default());
+        let verdict = Verdict::Retry(open);
+        fails(&mut driver, report, &verdict, &attempts(3), &env);
+        assert_eq!(recorded(&context), (AttemptOutcome::Retry, stopped));
+        assert_eq!(
+            bucket.milli_tokens(),
+            Some(10_000 - u64::from(spent) * 1000)
+        );
     }
 }
 
