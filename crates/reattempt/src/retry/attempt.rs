@@ -119,21 +119,8 @@ where
                 }
             }
             Action::Wait(wait) => {
+                let settings = &this.config.settings;
                 let attempt = this.source.context_mut().attempt();
-                // Before the response is dropped: a body may outgrow its buffer until its attempt
-                // is over, and then the server's answer is all that there is.
-                if let Source::Template { request, .. } = &mut *this.source {
-                    request.attempt_over(attempt);
-                }
-                let (kind, failure) = (wait.kind, failing.failure.as_ref());
-                if wait.keep == Keep::Error
-                    && outcome.is_ok()
-                    && !this.source.can_replay(attempt, kind, failure)
-                {
-                    let effects = this.config.settings.effects(this.source.context_mut());
-                    effects.unsent(&mut failing.driver, StopReason::NotReplayable);
-                    return ControlFlow::Break(outcome);
-                }
                 match wait.keep {
                     Keep::New => *kept = Some(outcome),
                     Keep::Held => {
@@ -141,6 +128,19 @@ where
                         *kept = held;
                     }
                     Keep::Error if outcome.is_err() => *kept = Some(outcome),
+                    // The body may have outgrown its buffer since it was asked: then the server's
+                    // answer is all that there is.
+                    Keep::Error
+                        if !this.source.can_replay(
+                            attempt,
+                            wait.kind,
+                            failing.failure.as_ref(),
+                        ) =>
+                    {
+                        let effects = settings.effects(this.source.context_mut());
+                        effects.unsent(&mut failing.driver, StopReason::NotReplayable);
+                        return ControlFlow::Break(outcome);
+                    }
                     Keep::Error => drop(outcome),
                 }
                 failing.wait(&wait);
@@ -149,6 +149,10 @@ where
                     None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
                     None => Next::AtOnce,
                 };
+                // After the response was dropped, which may end the request in the transport.
+                if let Source::Template { request, .. } = &mut *this.source {
+                    request.attempt_over(attempt);
+                }
             }
         }
         ControlFlow::Continue(())

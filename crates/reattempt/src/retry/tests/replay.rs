@@ -1,6 +1,6 @@
 //! What is cloned, and when; requests that cannot be cloned.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Failure, NextAttempt, Stage};
 use crate::{Replay, RetryThrottle, TokenBucket};
@@ -104,9 +104,8 @@ async fn a_limit_that_rises_or_falls_later_counts() {
 #[derive(Debug)]
 struct Stubborn {
     call: Call<Payload>,
-    can: Arc<AtomicBool>,
-    /// The end of an attempt shows that it has become too large.
-    outgrows: bool,
+    /// How often it says that it can be.
+    can: Arc<AtomicU32>,
     copies: Arc<AtomicU32>,
     most: u32,
     cut_off: bool,
@@ -128,11 +127,9 @@ impl Replay for Stubborn {
     }
 
     fn can_replay(&self, _: &NextAttempt<'_>) -> bool {
-        self.can.load(Ordering::Relaxed)
-    }
-
-    fn attempt_over(&self, _: u32) {
-        self.can.fetch_and(!self.outgrows, Ordering::Relaxed);
+        let one_less = |left: u32| left.checked_sub(1);
+        let order = Ordering::Relaxed;
+        self.can.fetch_update(order, order, one_less).is_ok()
     }
 
     fn replay(&self, _: &NextAttempt<'_>) -> Option<Self> {
@@ -140,7 +137,6 @@ impl Replay for Stubborn {
         (made < self.most).then(|| Self {
             call: self.call.clone(),
             can: Arc::clone(&self.can),
-            outgrows: self.outgrows,
             copies: Arc::clone(&self.copies),
             most: self.most,
             cut_off: self.cut_off,
@@ -148,14 +144,13 @@ impl Replay for Stubborn {
     }
 }
 
-async fn send_stubborn(probe: &Probe, can: bool, most: u32) -> (Told, RetryInfo) {
+async fn send_stubborn(probe: &Probe, can: u32, most: u32) -> (Told, RetryInfo) {
     let mut call = probe.request();
     let watch = RetryInfo::track(&mut call);
     let copies = Arc::default();
     let request = Stubborn {
         call,
         can: Arc::new(can.into()),
-        outgrows: false,
         copies,
         most,
         cut_off: false,
@@ -173,7 +168,6 @@ async fn an_attempt_that_is_cut_off_is_not_counted() {
     let mut request = Stubborn {
         call: probe.request(),
         can: Arc::default(),
-        outgrows: false,
         copies: Arc::default(),
         most: 9,
         cut_off: true,
@@ -189,7 +183,7 @@ async fn an_attempt_that_is_cut_off_is_not_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_resent_gets_its_own_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let (told, info) = send_stubborn(&probe, false, 9).await;
+    let (told, info) = send_stubborn(&probe, 0, 9).await;
     assert_eq!(told, Told::Error(1));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
     assert_eq!(probe.log().now(), 0, "no delay before it");
@@ -198,7 +192,7 @@ async fn a_request_that_cannot_be_resent_gets_its_own_failure() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let (told, info) = send_stubborn(&probe, true, 0).await;
+    let (told, info) = send_stubborn(&probe, 9, 0).await;
     assert_eq!(told, Told::Error(1));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
     assert_eq!(probe.log().service_clones(), 0);
@@ -208,7 +202,7 @@ async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
 #[tokio::test(start_paused = true)]
 async fn a_copy_refused_at_send_time_returns_the_kept_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let (told, info) = send_stubborn(&probe, true, 1).await;
+    let (told, info) = send_stubborn(&probe, 9, 1).await;
     assert_eq!(told, Told::Error(1));
     assert_eq!(probe.log().now(), 10, "refused at send time");
     let last = info.records().last().cloned().unwrap();
@@ -219,7 +213,7 @@ async fn a_copy_refused_at_send_time_returns_the_kept_failure() {
 async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
     let failing = attempt(1).fails(TMPFAIL).as_answer();
     let probe = probe([failing, attempt(2).fails(TMPFAIL)]);
-    let (told, info) = send_stubborn(&probe, true, 1).await;
+    let (told, info) = send_stubborn(&probe, 9, 1).await;
     assert_eq!(told, Told::Error(2));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
 }
@@ -228,19 +222,9 @@ async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_outgrows_its_buffer_keeps_the_answer() {
     let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]);
-    let mut call = probe.request();
-    let watch = RetryInfo::track(&mut call);
-    let request = Stubborn {
-        call,
-        can: Arc::new(true.into()),
-        outgrows: true,
-        copies: Arc::default(),
-        most: 9,
-        cut_off: false,
-    };
-    let outcome = retry(three()).layer(probe.inner()).oneshot(request).await;
-    assert!(outcome.is_ok(), "{outcome:?}");
-    let last = watch.info().records().last().cloned().unwrap();
+    let (told, info) = send_stubborn(&probe, 1, 9).await;
+    assert_eq!(told, Told::Answer(1));
+    let last = info.records().last().cloned().unwrap();
     assert_eq!(last.stopped, Some(StopReason::NotReplayable));
     assert_eq!(probe.log().now(), 0, "no delay before it");
 }
