@@ -22,9 +22,11 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
         let route = HttpRoute::of(context).and_then(HttpRoute::classifier);
         let verdict = self.verdict(outcome, route);
         match verdict {
-            // An earlier attempt with the same key is still being processed.
+            // Another attempt with the same key is still being processed.
             Verdict::Fatal(failure)
-                if failure.code == Some(409) && context.attempt() > 1 && is_keyed(context) =>
+                if failure.code == Some(409)
+                    && is_keyed(context)
+                    && context.info().attempts() > 1 =>
             {
                 Verdict::Retry(failure)
             }

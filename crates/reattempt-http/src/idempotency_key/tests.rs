@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{CallContext, HasCallContext, RetryLayer, RoutePolicy};
+use reattempt::{CallContext, HasCallContext, HedgeLayer, HedgePolicy, RetryLayer, RoutePolicy};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use super::*;
@@ -107,7 +107,7 @@ async fn what_the_caller_said_of_its_request_is_kept() {
 
 /// The draft, Error Handling: a concurrent request.
 #[tokio::test(start_paused = true)]
-async fn a_conflict_with_an_earlier_attempt_of_the_call_is_retried() {
+async fn a_conflict_with_another_attempt_of_the_call_is_retried() {
     let at_once = || MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
     let status = async |layer: Option<IdempotencyKeyLayer>, answers: &'static [u16]| {
         let mut request = keyed();
@@ -128,8 +128,28 @@ async fn a_conflict_with_an_earlier_attempt_of_the_call_is_retried() {
     let layer = || Some(IdempotencyKeyLayer::new());
     assert_eq!(status(layer(), &[503, 409, 200]).await, 200);
     assert_eq!(status(layer(), &[503, 409, 409]).await, 409);
-    assert_eq!(status(layer(), &[409, 200]).await, 409, "the first attempt");
+    assert_eq!(status(layer(), &[409, 200]).await, 409, "the only attempt");
     assert_eq!(status(None, &[503, 409, 200]).await, 409, "no key counts");
+}
+
+/// The first attempt reaches the server after its hedge.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_with_its_own_hedge_does_not_end_the_call() {
+    let mut request = keyed();
+    let context = request.context_mut();
+    context.set_idempotency(Idempotency::Idempotent);
+    let policy = HedgePolicy::new(2, Duration::from_millis(10));
+    let service = ServiceBuilder::new()
+        .layer(IdempotencyKeyLayer::new())
+        .layer(HedgeLayer::new(HttpClassifier::new(), policy))
+        .service_fn(|request: Request<()>| async move {
+            let is_first = request.context().map(CallContext::attempt) == Some(1);
+            let (ms, status) = if is_first { (20, 409) } else { (30, 200) };
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            let response = Response::builder().status(status).body(());
+            Ok::<_, Infallible>(response.unwrap())
+        });
+    assert_eq!(service.oneshot(request).await.unwrap().status(), 200);
 }
 
 /// RFC 9562, section 5.4: version and variant; RFC 9651, section 3.3.3: a string.
