@@ -1,9 +1,10 @@
 //! Maps errors to status codes.
 
+use reattempt::RetryReason;
 use reattempt_http::{TransportError, TransportFault};
 
 use crate::Code;
-use crate::classify::failure_of_fault;
+use crate::classify::{failure_of_fault, request_failed};
 
 /// Maps an error of a call, or of a response stream, to a status code. Implemented for closures
 /// `Fn(&E) -> Code`.
@@ -14,6 +15,12 @@ use crate::classify::failure_of_fault;
 pub trait BodyErrorCode<E> {
     /// The code of this error.
     fn code(&self, error: &E) -> Code;
+
+    /// The reason, if the request failed by itself, because its own body did for example: that says
+    /// nothing about the server ([`ReasonClass::Request`](reattempt::reason::ReasonClass)).
+    fn request_failed(&self, _: &E) -> Option<RetryReason> {
+        None
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -44,6 +51,10 @@ impl<E: 'static> BodyErrorCode<E> for ByKnownError {
         }
         failure_of_fault(fault).0
     }
+
+    fn request_failed(&self, error: &E) -> Option<RetryReason> {
+        request_failed(TransportFault::of_any(error))
+    }
 }
 
 /// Uses the error's [`TransportError`] implementation, for error types of your own.
@@ -53,6 +64,10 @@ pub struct ByTransportError;
 impl<E: TransportError> BodyErrorCode<E> for ByTransportError {
     fn code(&self, error: &E) -> Code {
         failure_of_fault(error.fault()).0
+    }
+
+    fn request_failed(&self, error: &E) -> Option<RetryReason> {
+        request_failed(error.fault())
     }
 }
 

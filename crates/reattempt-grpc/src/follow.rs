@@ -10,7 +10,7 @@ use bytes::Buf;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use reattempt::CallDeadline;
+use reattempt::{CallDeadline, RetryReason};
 use tracing::Span;
 use tracing::span::Entered;
 
@@ -42,6 +42,11 @@ pub trait Follow: Sized {
 
     /// The stream ended with a status, or failed.
     fn ended(self, code: Code);
+
+    /// The stream failed because the request did, for this reason.
+    fn request_failed(self, code: Code, _: RetryReason) {
+        self.ended(code);
+    }
 }
 
 /// The code, if the head or the absence of a body determines it. A response that ends with a head
@@ -251,7 +256,16 @@ where
                     first(trailers, &STATUS).map_or(Code::Unknown, Code::from_header)
                 })
             }
-            Some(Err(error)) => Some(following.body_error.code(error)),
+            Some(Err(error)) => {
+                let code = following.body_error.code(error);
+                if let Some(reason) = following.body_error.request_failed(error) {
+                    if let Some(following) = this.following.take() {
+                        following.follower.request_failed(code, reason);
+                    }
+                    return Poll::Ready(polled);
+                }
+                Some(code)
+            }
             None => Some(Code::Internal),
         };
         match code {

@@ -39,7 +39,7 @@ use std::task::{Context, Poll};
 
 use http::Response;
 use http_body::Body;
-use reattempt::{AttemptReporter, HasCallContext, StackCheck, Stage};
+use reattempt::{AttemptReporter, Failure, HasCallContext, RetryReason, StackCheck, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -171,5 +171,10 @@ impl Follow for Open {
             let counts = self.retryable.contains(code);
             self.reporter.finish(Err((&failure, counts)));
         }
+    }
+
+    fn request_failed(self, code: Code, reason: RetryReason) {
+        let failure = Failure::new(reason, Stage::InFlight).code(code.number());
+        self.reporter.finish(Err((&failure, false)));
     }
 }

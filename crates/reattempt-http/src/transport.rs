@@ -201,8 +201,8 @@ impl TransportFault {
             Self::RequestFailed => {
                 return Verdict::Fatal(Failure::new(HTTP_REQUEST_FAILED, Stage::InFlight));
             }
-            // The recovery layer knows of an attempt that was cut off for another one, and then
-            // asks for no verdict. Otherwise the request's own body was cancelled.
+            // The recovery layer knows of an attempt that was cut off for another one, and then no
+            // verdict counts. Otherwise the request's own body was cancelled.
             Self::Abandoned => {
                 return Verdict::Fatal(Failure::new(HTTP_REQUEST_ABANDONED, Stage::InFlight));
             }

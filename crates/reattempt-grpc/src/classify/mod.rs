@@ -4,7 +4,9 @@
 mod tests;
 
 use http::Response;
-use reattempt::{CallContext, Classify, Elapsed, Failure, Stage, Transparent, Verdict};
+use reattempt::{
+    CallContext, Classify, Elapsed, Failure, RetryReason, Stage, Transparent, Verdict,
+};
 use reattempt_http::reasons::{HTTP_REQUEST_ABANDONED, HTTP_REQUEST_FAILED};
 use reattempt_http::{RefusedStream, TransportError, TransportFault};
 
@@ -143,13 +145,18 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
         _ => Transparent::No,
     };
     let mut failure = failure_of(code, stage).transparent(transparent);
-    match fault {
-        // The code does not say that the server has no part in it.
-        TransportFault::RequestFailed => failure.reason = HTTP_REQUEST_FAILED,
-        TransportFault::Abandoned => failure.reason = HTTP_REQUEST_ABANDONED,
-        _ => {}
-    }
+    failure.reason = request_failed(fault).unwrap_or(failure.reason);
     (code, failure)
+}
+
+/// The reason of a request that failed by itself: its code does not say that the server has no part
+/// in it.
+pub(crate) fn request_failed(fault: TransportFault) -> Option<RetryReason> {
+    match fault {
+        TransportFault::RequestFailed => Some(HTTP_REQUEST_FAILED),
+        TransportFault::Abandoned => Some(HTTP_REQUEST_ABANDONED),
+        _ => None,
+    }
 }
 
 impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {

@@ -45,10 +45,12 @@ use std::task::{Context, Poll, ready};
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use reattempt::{AttemptReporter, Failure, HasCallContext, StackCheck, Stage};
+use reattempt::reason::ReasonClass;
+use reattempt::{AttemptReporter, Failure, HasCallContext, StackCheck, Stage, Verdict};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::TransportFault;
 use crate::reasons::HTTP_BODY_FAILED;
 
 /// Reports how response bodies end.
@@ -181,7 +183,10 @@ impl<B> fmt::Debug for OutcomeBody<B> {
     }
 }
 
-impl<B: Body> Body for OutcomeBody<B> {
+impl<B: Body> Body for OutcomeBody<B>
+where
+    B::Error: 'static,
+{
     type Data = B::Data;
     type Error = B::Error;
 
@@ -192,11 +197,15 @@ impl<B: Body> Body for OutcomeBody<B> {
         let mut this = self.project();
         let polled = ready!(this.inner.as_mut().poll_frame(cx));
         match &polled {
-            Some(Err(_)) => {
+            Some(Err(error)) => {
                 if let Some(open) = this.open.take() {
-                    let failure = Failure::new(HTTP_BODY_FAILED, Stage::Response)
-                        .code(i32::from(*this.status));
-                    open.finish(Err((&failure, true)));
+                    let own = match TransportFault::of_any(error).verdict() {
+                        Verdict::Fatal(own) if own.class() == ReasonClass::Request => Some(own),
+                        _ => None,
+                    };
+                    let failed = own.unwrap_or(Failure::new(HTTP_BODY_FAILED, Stage::Response));
+                    let failure = failed.code(i32::from(*this.status));
+                    open.finish(Err((&failure, own.is_none())));
                 }
             }
             // A reader may stop at the last frame, without polling for the end.

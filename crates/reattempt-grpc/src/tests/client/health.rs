@@ -166,3 +166,27 @@ async fn a_status_that_was_held_is_a_failure_of_its_backend() {
     }
     assert!(backends.status()[0].1.is_ejected());
 }
+
+/// Its head has arrived when the source of the caller's own stream fails.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_fails_by_itself_ejects_no_backend() {
+    use TransportFault::{Abandoned, ConnectionReset, RequestFailed};
+
+    for (fault, is_ejected) in [
+        (RequestFailed, false),
+        (Abandoned, false),
+        (ConnectionReset, true),
+    ] {
+        let server = Server::new([Breaks(Some(fault))]);
+        let channel = service_fn(move |request: Request<()>| server.clone().attempt(request));
+        let policy = HealthPolicy::standard().max_ejection_percent(100);
+        let policy = policy.consecutive_failures(1);
+        let backends = Backends::new([("one", channel)], policy, GrpcClassifier::new());
+        let client = ServiceBuilder::new()
+            .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
+            .service(backends.clone());
+        let response = client.oneshot(Request::new(())).await.unwrap();
+        assert!(response.into_body().collect().await.is_err());
+        assert_eq!(backends.status()[0].1.is_ejected(), is_ejected, "{fault:?}");
+    }
+}
