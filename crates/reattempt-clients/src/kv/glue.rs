@@ -189,11 +189,11 @@ pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static 
 #[must_use]
 pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
-        let client = NodeClient::new(node.to_string(), options.clone());
-        async move {
-            client.connect().await?;
-            fetch(client, node, known).await
-        }
+        fetch(
+            NodeClient::new(node.to_string(), options.clone()),
+            node,
+            known,
+        )
     }
 }
 

@@ -75,7 +75,13 @@ async fn a_call_that_waits_for_a_map_takes_the_one_that_came() {
 #[tokio::test]
 async fn a_node_without_known_version_is_polled_all_the_same() {
     let node = Node::builder().features(&[]).start().await.expect("node");
-    let fetch = fetch_with(couchbase());
+    let none = map_of(ConfigStore::new());
+    // The first one connects.
+    let fetch = fetch_over(RoutedClient::new(
+        [node.addr().to_string()],
+        couchbase(),
+        none,
+    ));
     for known in [None, Some(Revision { epoch: 1, rev: 1 })] {
         let address = node.addr().to_string().parse().unwrap();
         let config = fetch.fetch(address, known).await.unwrap();

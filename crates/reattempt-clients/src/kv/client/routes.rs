@@ -143,7 +143,7 @@ impl Routes {
             .unwrap_or_else(|| map.vbucket_of(&request.key));
         let (address, asked) = self.forwarding.node(&map, vbucket);
         let Some(address) = address else {
-            let why = "the map names no owner of the vbucket";
+            let why = "the map names no owner of the vbucket that can be reached";
             return Some(Err(no_node(Some(vbucket), why)));
         };
         request.vbucket = Some(vbucket);
