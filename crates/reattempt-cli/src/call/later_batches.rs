@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use reattempt::RetryInfoHandle;
+use reattempt::{RetryInfo, RetryInfoHandle};
 
 /// Why any later batch was sent again, each reason once, and the last batch.
 #[derive(Debug, Default)]
@@ -15,23 +15,23 @@ impl Later {
         known.1 = Some(batch);
     }
 
-    /// True if the last one was sent again.
-    fn end_last((reasons, last): &mut (Vec<&'static str>, Option<RetryInfoHandle>)) -> bool {
-        let Some(info) = last.take().map(|last| last.info()) else {
-            return false;
-        };
+    /// What happened in the last one, if there was any.
+    fn end_last((reasons, last): &mut (Vec<&'static str>, Option<RetryInfoHandle>)) -> RetryInfo {
+        let info = last
+            .take()
+            .map_or_else(RetryInfo::default, |last| last.info());
         for reason in info.reasons() {
             if !reasons.contains(&reason.name()) {
                 reasons.push(reason.name());
             }
         }
-        info.attempts() > 1
+        info
     }
 
-    /// The reasons, and whether the last batch was asked for again.
-    pub(super) fn ended(self) -> (Vec<&'static str>, bool) {
+    /// The reasons, and what happened in the last batch.
+    pub(super) fn ended(self) -> (Vec<&'static str>, RetryInfo) {
         let mut known = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let again = Self::end_last(&mut known);
-        (known.0, again)
+        let last = Self::end_last(&mut known);
+        (known.0, last)
     }
 }

@@ -309,7 +309,7 @@ impl Caller for MongoCaller {
         let later = Later::default();
         let exchange = exchange(stack, request, &story, &later);
         let outcome = unless_cancelled(&head, exchange).await;
-        let (reasons, last_again) = later.ended();
+        let (reasons, last_batch) = later.ended();
         let mut documents = None;
         let mut failed: Option<MongoError> = None;
         let mut unwritten = None;
@@ -370,11 +370,12 @@ impl Caller for MongoCaller {
             .with("labels", labels)
             .with(
                 "error_from",
-                raised.then(|| {
-                    if last_again {
-                        "last"
-                    } else {
-                        self.raised(&story.failures(), attempts)
+                raised.then(|| match last_batch.attempts() {
+                    0 | 1 => self.raised(&story.failures(), attempts),
+                    attempts => {
+                        let records = last_batch.records();
+                        let failures: Vec<_> = records.filter_map(|r| r.failure).collect();
+                        self.raised(&failures, attempts as usize)
                     }
                 }),
             )
