@@ -49,6 +49,8 @@ pub(crate) struct InnerRetries {
     pub(crate) any: bool,
     /// Between the two there is a tier without marks, or the inner one has none.
     pub(crate) unmarked: bool,
+    /// Policies of their own hedge, so that calls are faster than the servers.
+    pub(crate) hedged: bool,
 }
 
 /// Servers that are called under one policy.

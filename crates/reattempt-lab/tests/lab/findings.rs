@@ -147,3 +147,42 @@ fn a_herd_comes_back_to_any_limiter_with_a_pushback() {
     let error = json!({"kind": "error", "code": 429, "pushback_ms": 1000});
     assert!(!found(json!([error])));
 }
+
+#[test]
+fn a_herd_needs_an_answer_that_is_retried() {
+    let found = |retry: Value, code: u32| {
+        let mut scenario = tiers(&http(json!({ "retry": retry })), &[json!({})]);
+        scenario["tiers"][0]["backends"][0]["faults"] =
+            json!([{"kind": "limit", "per_s": 1, "code": code, "pushback_ms": 1000}]);
+        rules_in(&scenario).contains(&"retry-after-herd $.default.retryAfter.spread".to_owned())
+    };
+    assert!(found(json!({"maxAttempts": 3}), 429));
+    assert!(!found(json!({"maxAttempts": 3}), 400));
+    assert!(!found(json!({"maxAttempts": 3, "statuses": [503]}), 429));
+    assert!(found(json!({"maxAttempts": 3, "statuses": [503]}), 503));
+}
+
+#[test]
+fn a_hedge_delay_is_held_against_the_tiers_behind_too() {
+    let hedging = |delay: &str| http(json!({"hedge": {"delay": delay}}));
+    let rule = "hedge-below-median $.default.hedge".to_owned();
+    let found = |inner: Vec<Value>, ms: u32| {
+        let all = [vec![json!({})], inner].concat();
+        let mut scenario = tiers(&hedging("0.05s"), &all);
+        for tier in &mut scenario["tiers"].as_array_mut().unwrap()[1..] {
+            tier["backends"][0]["latency"] = json!({ "fixed_ms": ms });
+        }
+        scenario["rtt_ms"] = json!(10);
+        rules_in(&scenario).contains(&rule)
+    };
+    let once = || json!({"policy": http(json!({}))});
+    assert!(!found(vec![], 0));
+    assert!(found(vec![once()], 40));
+    // The time on the network counts once for each hop.
+    assert!(found(vec![once()], 31));
+    assert!(!found(vec![once()], 30));
+    assert!(found(vec![once(), once()], 21));
+    assert!(found(vec![json!({})], 40));
+    // Hedges there may answer before the server's time.
+    assert!(!found(vec![json!({"policy": hedging("0.01s")})], 40));
+}
