@@ -69,7 +69,12 @@ impl Past {
             attempts.dedup_by_key(|attempt| attempt.0);
             let from = past.attempts.len() as u32;
             past.attempts.append(&mut attempts);
-            let left = |timed: &&Timed| timed.entry.stopped == Some(StopReason::Cancelled);
+            // Its caller, or its own limit of messages in the middle of an attempt.
+            let left = |timed: &&Timed| match timed.entry.stopped {
+                Some(StopReason::Cancelled) => true,
+                Some(StopReason::Fatal) => timed.entry.outcome == AttemptOutcome::Cancelled,
+                _ => false,
+            };
             let left = entries().rfind(left);
             let call = Call {
                 arrived: recorded.arrived,

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use reattempt::reason::KV_LOCKED;
 use reattempt::record::{Entry, Form, Recording, Timed, What};
-use reattempt::{AttemptOutcome, Stage};
+use reattempt::{AttemptOutcome, Stage, StopReason};
 use reattempt_http::reasons;
 
 use super::traffic::Traffic;
 use super::{Decisions, Replay};
 use crate::policy::PolicyText;
+use crate::run::Limits;
 
 /// A retry without a delay, which the recorded policy decided on; and what the tested one does.
 fn retried_at_once(form: Form, recorded: &str, tested: &str) -> Decisions {
@@ -67,4 +68,34 @@ fn a_kv_call_whose_configuration_moved_has_no_delay() {
     // The delay of the recorded strategy.
     assert_eq!(tested(&constant(0), &constant(0)), 1);
     assert_eq!(tested(&constant(0), best_effort), 0);
+}
+
+#[test]
+fn a_call_ends_where_its_limit_of_messages_ended_it() {
+    let attempt = |call: u32, ms: u64, outcome, stopped| {
+        let mut entry = Entry::new(What::Attempt, call, 0);
+        entry.took = Duration::from_millis(ms);
+        (entry.outcome, entry.stopped) = (outcome, Some(stopped));
+        let at = ms * 1_000_000;
+        Timed { at, entry }
+    };
+    let ended_by = |stopped| {
+        let recording = Recording {
+            policy: None,
+            routes: vec!["default".to_owned()],
+            reasons: Vec::new(),
+            entries: vec![
+                attempt(0, 5, AttemptOutcome::Cancelled, stopped),
+                attempt(1, 10, AttemptOutcome::Success, StopReason::Success),
+            ],
+            lost: 0,
+        };
+        let traffic = Traffic::of(&recording);
+        let (policy, _) = PolicyText::of_file(r#"{"default": {}}"#).unwrap();
+        let replay = Replay { recording, traffic };
+        replay.what_if(&policy, 1, &Limits::default()).unwrap()
+    };
+    let [by_limit, by_caller] = [StopReason::Fatal, StopReason::Cancelled].map(ended_by);
+    assert_eq!((by_limit.calls, by_limit.success), (2, 0.5));
+    assert_eq!(by_limit, by_caller);
 }

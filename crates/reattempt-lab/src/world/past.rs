@@ -19,7 +19,7 @@ pub(crate) struct Call {
     pub(crate) kind: u16,
     /// The caller's own limit, in nanoseconds; `u64::MAX` is none.
     pub(crate) timeout: u64,
-    /// After how long its caller dropped it.
+    /// After how long its caller, or its own limit of messages, dropped it.
     pub(crate) leaves: Option<u64>,
     /// Of [`Past::attempts`].
     pub(crate) attempts: Range<u32>,
