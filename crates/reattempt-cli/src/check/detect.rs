@@ -16,27 +16,18 @@ const MEMBERS: [(&str, Kind); 6] = [
     ("vBucketServerMap", Kind::ClusterConfig),
 ];
 
-/// The kind to check a file as: `said`, or by its members, and a service config without any of
-/// them. An error if the members are of two kinds, or all of another than was said.
-pub(super) fn kind(bytes: &[u8], said: Option<Kind>) -> Result<Kind, String> {
+/// The kind that the members of a file say; a service config without any of them. An error if they
+/// are of two kinds.
+pub(super) fn kind(bytes: &[u8]) -> Result<Kind, String> {
     let found = members(bytes);
     let kinds: BTreeSet<Kind> = found.iter().map(|(_, kind)| *kind).collect();
-    let listed = || {
+    if kinds.len() > 1 {
         let members = found.iter();
         let members = members.map(|(name, kind)| format!("{name} ({})", kind.name()));
-        members.collect::<Vec<_>>().join(", ")
-    };
-    match said {
-        Some(said) if kinds.is_empty() || kinds.contains(&said) => Ok(said),
-        // A list has no members.
-        Some(said) => Err(format!(
-            "is not of the kind {}: it has {}",
-            said.name(),
-            listed()
-        )),
-        None if kinds.len() > 1 => Err(format!("has members of two kinds: {}", listed())),
-        None => Ok(kinds.first().copied().unwrap_or(Kind::ServiceConfig)),
+        let listed = members.collect::<Vec<_>>().join(", ");
+        return Err(format!("has members of two kinds: {listed}"));
     }
+    Ok(kinds.first().copied().unwrap_or(Kind::ServiceConfig))
 }
 
 /// The members at the top that say a kind; none of what is not a JSON object.
@@ -73,22 +64,16 @@ mod tests {
             ("[]", Kind::ServiceConfig),
             ("{", Kind::ServiceConfig),
         ] {
-            assert_eq!(kind(text.as_bytes(), None), Ok(expected), "{text}");
+            assert_eq!(kind(text.as_bytes()), Ok(expected), "{text}");
         }
     }
 
     #[test]
     fn members_of_two_kinds_are_a_fault() {
         let both = br#"{"routes": [], "methodConfig": []}"#;
-        let fault = kind(both, None).unwrap_err();
+        let fault = kind(both).unwrap_err();
         let expected =
             "has members of two kinds: methodConfig (service-config), routes (http-policy)";
         assert_eq!(fault, expected);
-        assert_eq!(kind(both, Some(Kind::HttpPolicy)), Ok(Kind::HttpPolicy));
-        let fault = kind(br#"{"routes": []}"#, Some(Kind::ServiceConfig)).unwrap_err();
-        assert_eq!(
-            fault,
-            "is not of the kind service-config: it has routes (http-policy)"
-        );
     }
 }

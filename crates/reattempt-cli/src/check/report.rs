@@ -76,7 +76,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Reads the file, finds its kind, and runs `check` on it.
+    /// Reads the file, finds its kind unless it was `said`, and runs `check` on it.
     pub(super) fn of(
         file: &Path,
         said: Option<Kind>,
@@ -84,9 +84,9 @@ impl Report {
         check: impl FnOnce(Kind, &[u8]) -> Findings,
     ) -> Self {
         let (kind, found) = match crate::input::read(file) {
-            Ok(bytes) => match detect::kind(&bytes, said) {
+            Ok(bytes) => match said.map_or_else(|| detect::kind(&bytes), Ok) {
                 Ok(kind) => (Some(kind), check(kind, &bytes)),
-                Err(refused) => (said, Findings::one_fault(refused)),
+                Err(refused) => (None, Findings::one_fault(refused)),
             },
             Err(error) => (
                 said,

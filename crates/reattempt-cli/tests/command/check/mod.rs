@@ -170,10 +170,20 @@ async fn a_file_of_two_kinds_is_refused() {
     let (status, lines) = check(&["--json"], &both).await;
     let report: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!((status, &report["kind"]), (Some(1), &Value::Null));
+}
 
+#[tokio::test]
+async fn a_kind_that_was_given_is_checked_whatever_the_members() {
+    let unknown = |name| {
+        let warning = format!("FILE: warning: $.{name}: is not known and has no effect");
+        (Some(0), vec![warning, "FILE: ok".to_owned()])
+    };
     let policy = file("policy_as_config.json", r#"{"routes": []}"#);
-    let flags = ["--json", "--kind", "service-config"];
-    assert_eq!(check(&flags, &policy).await.0, Some(1));
+    let found = check(&["--kind", "service-config"], &policy).await;
+    assert_eq!(found, unknown("routes"));
+    let config = file("config_as_policy.json", r#"{"methodConfig": []}"#);
+    let found = check(&["--kind", "http-policy"], &config).await;
+    assert_eq!(found, unknown("methodConfig"));
 }
 
 #[tokio::test]
