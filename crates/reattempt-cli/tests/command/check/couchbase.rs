@@ -52,6 +52,23 @@ async fn what_is_skipped_of_a_map_is_a_warning() {
     assert_eq!(lines.last().map(String::as_str), Some("FILE: ok"));
 }
 
+#[tokio::test]
+async fn unknown_fields_of_an_error_map_are_warnings() {
+    let json = r#"{"version": 2, "revision": 1, "extra": 1, "errors": {"1": {"attrs": [], "Desc": "d",
+        "retry": {"strategy": "constant", "after": 1, "interval": 1, "ceiling": 9}}}}"#;
+    let (status, lines) = map("unknown-fields.json", json).await;
+    assert_eq!(status, Some(0));
+    assert_eq!(
+        lines,
+        [
+            "FILE: warning: $.extra: is not known and has no effect",
+            "FILE: warning: $.errors.1.Desc: is not known and has no effect: write desc",
+            "FILE: warning: $.errors.1.retry.ceiling: is not known and has no effect",
+            "FILE: ok",
+        ]
+    );
+}
+
 /// Every fault is one line, with control characters in names escaped.
 #[tokio::test]
 async fn a_name_moves_no_cursor_and_begins_no_line() {

@@ -92,7 +92,7 @@ impl ErrorMap {
         self.entries.is_empty()
     }
 
-    /// The faults that did not prevent the use of the map.
+    /// The faults that did not prevent the use of the map, and the members that are not known.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use reattempt::config::{Form, Json, Members, Place, Unreadable};
 
 use super::{Attributes, ErrorMap, ErrorMapEntry, MAX_BYTES, RetrySpec, SpecStrategy};
-use crate::server_document::{form, not_json, object};
+use crate::server_document::{form, not_json};
 
 pub(super) const FORM: Form = form("the error map", MAX_BYTES, |unreadable| match unreadable {
     Unreadable::TooLong { bytes, longest } => {
@@ -16,7 +16,7 @@ pub(super) const FORM: Form = form("the error map", MAX_BYTES, |unreadable| matc
 });
 
 pub(super) fn map(place: &mut Place<'_>, json: Json<'_>) -> Option<ErrorMap> {
-    let root = object(place, json, &["version", "revision", "errors"])?;
+    let root = Members::of(place, json, &["version", "revision", "errors"])?;
     let mut number = |name, missing: u64| {
         let mut place = place.field(name);
         let Some(json) = root.get(name) else {
@@ -72,7 +72,7 @@ fn entry(place: &mut Place<'_>, name: &str, json: Json<'_>) -> Option<(u16, Erro
     let Some(status) = status(name) else {
         return place.refuse("the key must be a status in hex, 0 to ffff");
     };
-    let entry = object(place, json, &["name", "desc", "attrs", "retry"])?;
+    let entry = Members::of(place, json, &["name", "desc", "attrs", "retry"])?;
     let attributes = entry.get("attrs").and_then(attributes);
     let attributes =
         attributes.or_else(|| place.field("attrs").refuse("must be a list of names"))?;
@@ -100,7 +100,7 @@ fn attributes(json: Json<'_>) -> Option<Attributes> {
 fn retry_spec(place: &mut Place<'_>, json: Json<'_>) -> Option<RetrySpec> {
     let mut place = place.skipping("; the retry specification is not used");
     let known = ["strategy", "after", "interval", "ceil", "max-duration"];
-    let spec = object(&mut place, json, &known)?;
+    let spec = Members::of(&mut place, json, &known)?;
     let strategy = spec.get("strategy").and_then(Json::as_str);
     let strategy = match strategy.as_deref() {
         Some("constant") => SpecStrategy::Constant,
