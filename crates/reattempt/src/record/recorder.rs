@@ -184,6 +184,8 @@ pub(super) enum Event {
 
 impl Recorder {
     /// Begins a recording: creates the file, or replaces it, and starts the thread that writes.
+    /// Each recorder needs a path of its own: those of one path rename and replace each other's
+    /// files.
     ///
     /// # Errors
     /// The file cannot be written, the policy is longer than 4 MiB, or no thread can be started.
