@@ -31,8 +31,13 @@ impl Target {
             recording: Randomness::Thread.bits(),
             policy,
         };
-        let (file, length) = begin(&path, &header)?;
-        fs::rename(new(&path, &header), &path)?;
+        // A link stays, and what it leads to is replaced.
+        let path = fs::canonicalize(&path).unwrap_or(path);
+        if path.exists() && !path.is_file() {
+            let why = format!("{} is there and is no file", path.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        let (file, length) = begin(&path, &header, || Ok(()))?;
         Ok(Self {
             path,
             most_bytes,
@@ -54,8 +59,13 @@ impl Target {
             return Ok(false);
         }
         self.header.file += 1;
-        // First, so that an error leaves the older files where they are.
-        let (file, length) = begin(&self.path, &self.header)?;
+        (self.file, self.length) = begin(&self.path, &self.header, || self.make_room())?;
+        self.bytes = 0;
+        Ok(true)
+    }
+
+    /// Renames the older files.
+    fn make_room(&self) -> io::Result<()> {
         let free = (1..self.files).find(|number| !self.numbered(*number).exists());
         for number in (1..=free.unwrap_or(self.files - 1)).rev() {
             let older = match number {
@@ -66,9 +76,7 @@ impl Target {
                 fs::rename(older, self.numbered(number))?;
             }
         }
-        fs::rename(new(&self.path, &self.header), &self.path)?;
-        (self.file, self.length, self.bytes) = (file, length, 0);
-        Ok(true)
+        Ok(())
     }
 
     /// Writes a block, or nothing of it.
@@ -97,22 +105,23 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// Where a file of this recording begins. It is renamed to its path: another recorder that writes
-/// to the file there keeps it, and one that begins at the same time has another name.
-fn new(path: &Path, header: &Header) -> PathBuf {
-    with_suffix(path, &format!(".{:016x}.new", header.recording))
-}
-
-/// A file with a header, at [`new`].
-fn begin(path: &Path, header: &Header) -> io::Result<(File, u64)> {
-    let path = new(path, header);
-    let begun = File::create(&path).and_then(|mut file| {
+/// A file with a header. It begins under a name of its own, so that another recorder that writes to
+/// the file at the path keeps that, and an error leaves the older files where they are.
+fn begin(
+    path: &Path,
+    header: &Header,
+    make_room: impl FnOnce() -> io::Result<()>,
+) -> io::Result<(File, u64)> {
+    let new = with_suffix(path, &format!(".{:016x}.new", header.recording));
+    let begun = File::create(&new).and_then(|mut file| {
         let header = header.encode();
         file.write_all(&header)?;
+        make_room()?;
+        fs::rename(&new, path)?;
         Ok((file, header.len() as u64))
     });
     if begun.is_err() {
-        let _ = fs::remove_file(path);
+        let _ = fs::remove_file(new);
     }
     begun
 }

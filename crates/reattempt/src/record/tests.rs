@@ -160,6 +160,11 @@ async fn a_file_that_cannot_be_created_is_an_error() {
     let scratch = Scratch::new("none");
     let path = scratch.file("no folder/a");
     assert!(Recorder::create(path, Options::new()).is_err());
+    let folder = scratch.file("folder");
+    std::fs::create_dir(&folder).unwrap();
+    assert!(Recorder::create(folder, Options::new()).is_err());
+    let left = std::fs::read_dir(scratch.file("")).unwrap();
+    assert_eq!(left.count(), 1, "the folder alone");
 }
 
 async fn recorded(name: &str) -> Vec<u8> {
