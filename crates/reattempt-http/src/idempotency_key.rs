@@ -8,9 +8,9 @@
 //! count, unless it is [by policy only](IdempotencyKeyLayer::by_policy). What the caller has set
 //! takes precedence.
 //!
-//! A server may answer 409 to an attempt while it still processes another one with the same key (the
-//! draft, Error Handling). [`HttpClassifier`](crate::HttpClassifier) retries this answer; to the
-//! only attempt of a call 409 is final.
+//! A server may answer 409 to an attempt while it still processes another one with the same key
+//! (the draft, Error Handling). [`HttpClassifier`](crate::HttpClassifier) retries this answer; to
+//! the only attempt of a call 409 is final.
 //!
 //! ```
 //! use http::{Request, Response};

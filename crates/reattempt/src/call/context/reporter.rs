@@ -102,8 +102,8 @@ impl AttemptReporter {
     /// says, its reason is [`CIRCUIT_BREAKER_OPEN`](crate::reason::CIRCUIT_BREAKER_OPEN) in the
     /// stage [`Stage::Dispatch`]. Any request moves on to a backend that the call has not tried,
     /// uncounted. Without one the policy decides if another backend let the call through, or if the
-    /// protocol waits for a circuit to close; otherwise the call ends. If an earlier step of the attempt may have reached a
-    /// server, it is [in doubt](Self::in_doubt) and does not move on.
+    /// protocol waits for a circuit to close; otherwise the call ends. If an earlier step of the
+    /// attempt may have reached a server, it is [in doubt](Self::in_doubt) and does not move on.
     pub fn circuit_open(&self) {
         self.with(|state, key| state.slots.set(key, Flag::CIRCUIT_OPEN));
     }
