@@ -98,8 +98,8 @@ impl<'a> Effects<'a> {
 
     /// An attempt ended. Its record gets what only the call knows.
     pub(crate) fn record(&self, record: &mut AttemptRecord) {
-        record.backend = self.context.backend();
         if let Some(state) = self.context.shared() {
+            record.backend = state.backend_of(self.context.attempt());
             // A final failure is no reason to retry.
             let retryable = record.outcome == AttemptOutcome::Retry;
             let reason = record
