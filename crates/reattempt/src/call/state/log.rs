@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 #[cfg(feature = "tokio")]
 use super::at_end::{AtEnd, EndOf, Step};
 use super::identity::Identity;
-use super::{CallState, LOGGED, SENT_MASK};
+use super::{CallState, LEFT_WAITER, LOGGED, SENT_MASK};
 use crate::call::attempts::ConfigWaiter;
 use crate::info::{AttemptRecord, Backend, MOST_RECORDS, RetryInfo};
 use crate::sync::Ordering;
@@ -158,7 +158,8 @@ impl CallState {
             }
             log.info.push(record, reason);
             // The lock orders this before or after a waiter that is stored at the same time.
-            self.is_over().then(|| std::mem::take(&mut log.waiters))
+            let unwanted = self.has(LEFT_WAITER) && self.is_over();
+            unwanted.then(|| std::mem::take(&mut log.waiters))
         });
     }
 
