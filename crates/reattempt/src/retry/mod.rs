@@ -96,8 +96,8 @@ impl<C> Config<C> {
 
     /// The strategy of a call that this layer has claimed.
     fn strategy<'a>(&'a self, context: &'a CallContext) -> &'a dyn RetryStrategy {
-        let chosen = self.choose(context.policy(), context.strategy());
-        chosen.unwrap_or(&*self.strategy)
+        self.choose(context.policy(), context.strategy())
+            .unwrap_or_else(|| &*self.strategy)
     }
 }
 
