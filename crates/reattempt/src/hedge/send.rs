@@ -138,7 +138,7 @@ where
                             context.allow_to_lose();
                         }
                         *request.context_mut() = context.clone();
-                        config.settings.observer.attempt_sent(&context);
+                        config.settings.sent_again(&context);
                         hedging.others.push(Other::Flight {
                             future: Box::pin(service.call(request)),
                             context,

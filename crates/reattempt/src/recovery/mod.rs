@@ -103,6 +103,13 @@ impl<C> Settings<C> {
         self.classify(outcome, context)
     }
 
+    /// An attempt after the first is sent. The log wants nothing of it.
+    pub(crate) fn sent_again(&self, context: &CallContext) {
+        if let Some(observer) = &self.own_observer {
+            observer.attempt_sent(context);
+        }
+    }
+
     /// The effects on the call of this context's attempt.
     pub(crate) fn effects<'a>(&'a self, context: &'a CallContext) -> Effects<'a> {
         Effects {

@@ -179,8 +179,8 @@ where
         else {
             polled_after_completion("RetryFuture")
         };
-        let context = request.context_mut();
-        let effects = this.config.settings.effects(context);
+        let context = &*request.context_mut();
+        let effects = || this.config.settings.effects(context);
         // If nothing was waited for, the instant counts at which the failure was read, and by which
         // it was decided.
         let resume = match (failing.next, context.deadline()) {
@@ -197,14 +197,14 @@ where
                 return ControlFlow::Continue(());
             }
             (Resume::Expire, true) => {
-                effects.unsent(&mut failing.driver, StopReason::Deadline);
+                effects().unsent(&mut failing.driver, StopReason::Deadline);
                 let expired = context.deadline().map(past);
                 failing.leave(Next::Expire, expired);
                 this.source.shed();
                 return ControlFlow::Continue(());
             }
             (Resume::Return, true) => {
-                effects.unsent(&mut failing.driver, StopReason::Deadline);
+                effects().unsent(&mut failing.driver, StopReason::Deadline);
                 // The service may hold a permit for the attempt that is not sent.
                 this.source.shed();
                 return kept
@@ -239,7 +239,7 @@ where
         }
         context.start_attempt(number, kind);
         failing.next = Next::Send;
-        this.config.settings.observer.attempt_sent(context);
+        this.config.settings.sent_again(context);
         failing.driver.sent();
         let future = match copy {
             Some(mut copy) => {
