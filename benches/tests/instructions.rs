@@ -57,7 +57,7 @@ const TYPICAL_PINS: [(&str, u64, u64); 11] = [
     ("get-bare, pending", 78, 80),
     ("get-six-limited, pending", 1943, 2213),
     ("get-tower-two, pending", 1616, 1760),
-    ("get-six, fails twice", 5487, 6159),
+    ("get-six, fails twice", 5373, 6085),
     ("get-tower, fails twice", 1673, 1808),
     ("get-hedge", 505, 518),
     ("get-hedge, pending", 1285, 1485),
