@@ -3,8 +3,9 @@
 //! A call is committed once response headers arrive, and its status comes in the trailers. Place
 //! this layer below the recovery layer. At the end of the response it reports to the throttle a
 //! success for OK, a failure for a retryable code or a stream error with such a code, and nothing
-//! for any other code (A6, Throttling). A stream that the caller drops early counts as neither.
-//! Admission, circuit breakers and the health of backends learn of the same end.
+//! for any other code (A6, Throttling). A stream that the caller drops early counts as neither, and
+//! so does a request that failed by itself, because the source of its own stream did. Admission,
+//! circuit breakers and the health of backends learn of the same end.
 //!
 //! ```
 //! use std::sync::Arc;

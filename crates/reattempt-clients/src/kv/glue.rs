@@ -214,9 +214,10 @@ async fn fetch(
     let connected = client.is_connected();
     let connection = client.connect().await?;
     if !connected {
-        let config = connection.cluster_config_json();
-        let config = config.ok_or_else(|| format!("{node} returned no configuration"))?;
-        return Ok(Some(ClusterConfig::parse(&config, node.host())?));
+        // A bootstrap that asks for none has none.
+        if let Some(config) = connection.cluster_config_json() {
+            return Ok(Some(ClusterConfig::parse(&config, node.host())?));
+        }
     }
     // A node without this feature rejects a request with a revision as malformed.
     let agreed = connection.features().contains(&FEATURE_KNOWN_VERSION);

@@ -4,7 +4,8 @@
 //! Put it below the recovery layer, whose classifier leaves successful heads undecided
 //! ([`HttpClassifier::judge_bodies`](crate::HttpClassifier::judge_bodies)). At the body's end the
 //! result is reported to the throttle: a success at a clean end, a failure ([`HTTP_BODY_FAILED`])
-//! on an error. A caller that drops the body early counts as neither. It changes the response type:
+//! on an error. A caller that drops the body early counts as neither, and so does a request that
+//! failed by itself, because the source of its own body did. It changes the response type:
 //! `Response<B>` becomes `Response<OutcomeBody<B>>`.
 //!
 //! ```

@@ -72,7 +72,9 @@ impl Past {
             // Its caller, or its own limit of messages in the middle of an attempt.
             let left = |timed: &&Timed| match timed.entry.stopped {
                 Some(StopReason::Cancelled) => true,
-                Some(StopReason::Fatal) => timed.entry.outcome == AttemptOutcome::Cancelled,
+                Some(StopReason::Fatal) => {
+                    timed.entry.outcome == AttemptOutcome::Cancelled && !timed.entry.cut_off
+                }
                 _ => false,
             };
             let left = entries().rfind(left);

@@ -183,12 +183,13 @@ pub(super) enum Event {
 }
 
 impl Recorder {
-    /// Begins a recording: creates the file, or replaces it, and starts the thread that writes.
-    /// Each recorder needs a path of its own: those of one path rename and replace each other's
-    /// files.
+    /// Begins a recording: creates the file, or replaces it, and starts the thread that writes. A
+    /// link is replaced too, and not followed. Each recorder needs a path of its own: those of one
+    /// path rename and replace each other's files.
     ///
     /// # Errors
-    /// The file cannot be written, the policy is longer than 4 MiB, or no thread can be started.
+    /// The file cannot be written, a folder or a device stands there, the policy is longer than
+    /// 4 MiB, or no thread can be started.
     pub fn create(path: impl AsRef<Path>, options: Options) -> io::Result<Self> {
         let text = options.policy.as_ref().map_or(0, |(_, text)| text.len());
         if text > MOST_TEXT {

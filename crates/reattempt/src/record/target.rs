@@ -31,8 +31,6 @@ impl Target {
             recording: Randomness::Thread.bits(),
             policy,
         };
-        // A link stays, and what it leads to is replaced.
-        let path = fs::canonicalize(&path).unwrap_or(path);
         if path.exists() && !path.is_file() {
             let why = format!("{} is there and is no file", path.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
