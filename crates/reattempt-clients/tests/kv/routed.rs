@@ -90,6 +90,14 @@ async fn a_node_without_known_version_is_polled_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_node_whose_bootstrap_asks_for_no_map_is_polled() {
+    let node = Node::start().await.expect("node");
+    let fetch = fetch_with(ClientOptions::memcached());
+    let address = node.addr().to_string().parse().unwrap();
+    assert!(fetch.fetch(address, None).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn what_has_no_key_goes_round() {
     let cluster = Cluster::start(2).await.expect("cluster");
     let mut client = client(&addresses(&cluster));

@@ -183,6 +183,7 @@ async fn a_request_that_fails_by_itself_ejects_no_backend() {
         let policy = policy.consecutive_failures(1);
         let backends = Backends::new([("one", channel)], policy, GrpcClassifier::new());
         let client = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(Duration::from_secs(9)).on_elapsed(AsGrpcStatus))
             .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
             .service(backends.clone());
         let response = client.oneshot(Request::new(())).await.unwrap();
