@@ -1,8 +1,8 @@
 use std::sync::{Arc, Mutex};
 
 use reattempt_clients::kv::{
-    ClientError, KvRequest, RoutedClient, VbucketMap, fetch_over, fetch_with, map_of, offer_to,
-    vbucket_of,
+    ClientError, ClientOptions, KvRequest, RoutedClient, VbucketMap, fetch_over, fetch_with,
+    map_of, offer_to, vbucket_of,
 };
 use reattempt_couchbase::cluster_config::Revision;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
