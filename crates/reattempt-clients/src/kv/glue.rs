@@ -189,11 +189,11 @@ pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static 
 #[must_use]
 pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
-        fetch(
-            NodeClient::new(node.to_string(), options.clone()),
-            node,
-            known,
-        )
+        let client = NodeClient::new(node.to_string(), options.clone());
+        async move {
+            client.connect().await?;
+            fetch(client, node, known).await
+        }
     }
 }
 
@@ -214,10 +214,9 @@ async fn fetch(
     let connected = client.is_connected();
     let connection = client.connect().await?;
     if !connected {
-        // A bootstrap that asks for none has none.
-        if let Some(config) = connection.cluster_config_json() {
-            return Ok(Some(ClusterConfig::parse(&config, node.host())?));
-        }
+        let config = connection.cluster_config_json();
+        let config = config.ok_or_else(|| format!("{node} returned no configuration"))?;
+        return Ok(Some(ClusterConfig::parse(&config, node.host())?));
     }
     // A node without this feature rejects a request with a revision as malformed.
     let agreed = connection.features().contains(&FEATURE_KNOWN_VERSION);
