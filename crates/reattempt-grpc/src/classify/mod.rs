@@ -4,10 +4,10 @@
 mod tests;
 
 use http::Response;
+use reattempt::reason::ReasonClass;
 use reattempt::{
     CallContext, Classify, Elapsed, Failure, RetryReason, Stage, Transparent, Verdict,
 };
-use reattempt_http::reasons::{HTTP_REQUEST_ABANDONED, HTTP_REQUEST_FAILED};
 use reattempt_http::{RefusedStream, TransportError, TransportFault};
 
 use crate::head::status_in_head;
@@ -152,11 +152,9 @@ pub(crate) fn failure_of_fault(fault: TransportFault) -> (Code, Failure) {
 /// The reason of a request that failed by itself: its code does not say that the server has no part
 /// in it.
 pub(crate) fn request_failed(fault: TransportFault) -> Option<RetryReason> {
-    match fault {
-        TransportFault::RequestFailed => Some(HTTP_REQUEST_FAILED),
-        TransportFault::Abandoned => Some(HTTP_REQUEST_ABANDONED),
-        _ => None,
-    }
+    let verdict = fault.verdict();
+    let own = verdict.failure().map(|failure| failure.reason);
+    own.filter(|reason| reason.class() == ReasonClass::Request)
 }
 
 impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
