@@ -13,7 +13,7 @@ use reattempt::{DeadlineLayer, RetryLayer, RouteLayer, RoutePolicy};
 use reattempt_http::HttpClientLayer;
 use tower::{Service, ServiceBuilder};
 
-use crate::{http_calls, typical};
+use crate::{Count, http_calls, typical};
 
 /// More than a thread keeps of calls that ended.
 const AT_ONCE: u64 = 200;
@@ -33,7 +33,12 @@ pub struct Allocated {
 }
 
 /// Begins calls here, and ends them on a thread that lives as long.
-fn measure<S, R>(name: &'static str, mut service: S, request: impl Fn() -> R) -> Allocated
+fn measure<S, R>(
+    total: Count,
+    name: &'static str,
+    mut service: S,
+    request: impl Fn() -> R,
+) -> Allocated
 where
     S: Service<R>,
     S::Future: Send,
@@ -49,29 +54,29 @@ where
             let _guard = runtime.enter();
             let mut allocated = 0;
             for (round, mut calls) in (0..).zip(&taken) {
-                let ended = allocation_counter::measure(|| calls.drain(..).for_each(end));
+                let (ended, _) = total(&mut || calls.drain(..).for_each(end));
                 if round >= FIRST_ROUNDS {
-                    allocated += ended.count_total;
+                    allocated += ended;
                 }
                 empty.send(calls).expect("it is taken");
             }
             allocated
         });
         for round in 0..FIRST_ROUNDS + ROUNDS {
-            let made = allocation_counter::measure(|| {
+            let (made, _) = total(&mut || {
                 for _ in 0..AT_ONCE {
                     drop(request());
                 }
             });
-            let all = allocation_counter::measure(|| {
+            let (all, _) = total(&mut || {
                 for _ in 0..AT_ONCE {
                     assert!(service.poll_ready(&mut cx).is_ready(), "not ready");
                     calls.push(service.call(request()));
                 }
             });
             if round >= FIRST_ROUNDS {
-                begun += all.count_total;
-                requests += made.count_total;
+                begun += all;
+                requests += made;
             }
             hand_over.send(std::mem::take(&mut calls)).expect("taken");
             calls = returned.recv().expect("they end");
@@ -94,9 +99,9 @@ fn end<F: Future>(call: F) {
     assert!(call.as_mut().poll(&mut cx).is_ready(), "it is pending");
 }
 
-/// All measured stacks. Needs a runtime with timers.
+/// All measured stacks. `total` counts what was freed too. Needs a runtime with timers.
 #[must_use]
-pub fn all() -> [Allocated; 2] {
+pub fn all(total: Count) -> [Allocated; 2] {
     let http = ServiceBuilder::new()
         .layer(HttpClientLayer::standard())
         .service(http_calls::Server);
@@ -108,8 +113,8 @@ pub fn all() -> [Allocated; 2] {
         .layer(typical::reports())
         .service(typical::Server::new(0, 0));
     [
-        measure("key-value", key_value, || typical::call(1)),
-        measure("http, preset", http, || {
+        measure(total, "key-value", key_value, || typical::call(1)),
+        measure(total, "http, preset", http, || {
             http_calls::request(Method::GET, "")
         }),
     ]
@@ -117,7 +122,7 @@ pub fn all() -> [Allocated; 2] {
 
 /// What each of many key-value calls allocates that begin together and end together, on one thread.
 #[must_use]
-pub fn together() -> u64 {
+pub fn together(total: Count) -> u64 {
     let mut service = typical::six(typical::Server::new(0, 0));
     let mut cx = Context::from_waker(Waker::noop());
     let mut calls = Vec::with_capacity(AT_ONCE as usize);
@@ -129,6 +134,6 @@ pub fn together() -> u64 {
         calls.drain(..).for_each(end);
     };
     (0..FIRST_ROUNDS).for_each(|_| round());
-    let all = allocation_counter::measure(|| (0..ROUNDS).for_each(|_| round()));
-    all.count_total.div_ceil(AT_ONCE * ROUNDS)
+    let (all, _) = total(&mut || (0..ROUNDS).for_each(|_| round()));
+    all.div_ceil(AT_ONCE * ROUNDS)
 }

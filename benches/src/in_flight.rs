@@ -20,6 +20,7 @@ use reattempt_http::body::{BufferBudget, DeadlineBodyLayer, ReplayBodyLayer};
 use reattempt_http::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use tower::{BoxError, Service, ServiceBuilder};
 
+use crate::Count;
 use crate::typical::{Server, call, hedged, six};
 
 /// The memory held by each of many calls.
@@ -101,7 +102,7 @@ fn request() -> Request<Full<Bytes>> {
 }
 
 /// Starts many calls and leaves them pending.
-fn measure<S, R>(name: &'static str, mut service: S, request: impl Fn() -> R) -> Kept
+fn measure<S, R>(held: Count, name: &'static str, mut service: S, request: impl Fn() -> R) -> Kept
 where
     S: Service<R>,
 {
@@ -116,14 +117,13 @@ where
     let first = begin();
     let future = size_of_val(&*first);
     let mut calls = Vec::with_capacity(CALLS as usize);
-    let kept = allocation_counter::measure(|| calls.extend((0..CALLS).map(|_| begin())));
-    let per_call = |sum: i64| u64::try_from(sum).unwrap_or(0) / CALLS;
+    let (allocations, bytes) = held(&mut || calls.extend((0..CALLS).map(|_| begin())));
     // What these calls leave would be used by those of the next case.
     std::mem::forget(calls);
     Kept {
         name,
-        bytes: per_call(kept.bytes_current),
-        allocations: per_call(kept.count_current),
+        bytes: bytes / CALLS,
+        allocations: allocations / CALLS,
         future,
     }
 }
@@ -137,7 +137,7 @@ fn config(policy: &str) -> ServiceConfig {
 }
 
 /// The same layers with the context inline, as in the preset.
-fn inline(name: &'static str, policy: &str, answers: bool) -> Kept {
+fn inline(held: Count, name: &'static str, policy: &str, answers: bool) -> Kept {
     let hedge = HedgeLayer::by_policy(GrpcClassifier::new()).unclaimed();
     let body = ReplayBodyLayer::new().budget(BufferBudget::new(usize::MAX));
     let service = ServiceBuilder::new()
@@ -153,11 +153,11 @@ fn inline(name: &'static str, policy: &str, answers: bool) -> Kept {
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
         .service(Transport { answers });
-    measure(name, service, request)
+    measure(held, name, service, request)
 }
 
 /// Calls through the documented stack.
-fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
+fn stacked(held: Count, name: &'static str, policy: &str, answers: bool) -> Kept {
     let config = config(policy);
     let budget = BufferBudget::new(usize::MAX);
     let service = ServiceBuilder::new()
@@ -172,29 +172,49 @@ fn stacked(name: &'static str, policy: &str, answers: bool) -> Kept {
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
         .service(Transport { answers });
-    measure(name, service, request)
+    measure(held, name, service, request)
 }
 
-/// All measured cases. Needs a runtime with timers.
+/// All measured cases. `held` counts what is not freed. Needs a runtime with timers.
 #[must_use]
-pub fn all() -> Vec<Kept> {
+pub fn all(held: Count) -> Vec<Kept> {
     const RETRY: &str = r#""retryPolicy":{"maxAttempts":3,"initialBackoff":"30s","maxBackoff":"30s",
         "backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE"]}"#;
     const HEDGE: &str = r#""hedgingPolicy":{"maxAttempts":3,"hedgingDelay":"30s"}"#;
     const ALL_AT_ONCE: &str = r#""hedgingPolicy":{"maxAttempts":3}"#;
     vec![
-        alone(|| measure("no layers", Transport { answers: false }, request)),
-        alone(|| stacked("no policy", r#""waitForReady":false"#, false)),
-        alone(|| stacked("retried, attempt out", RETRY, false)),
-        alone(|| stacked("retried, in back-off", RETRY, true)),
-        alone(|| stacked("hedged, 1 attempt out", HEDGE, false)),
-        alone(|| stacked("hedged, 3 attempts out", ALL_AT_ONCE, false)),
-        alone(|| inline("inline: no policy", r#""waitForReady":false"#, false)),
-        alone(|| inline("inline: retried", RETRY, false)),
-        alone(|| inline("inline: in back-off", RETRY, true)),
-        alone(|| inline("inline: hedged", HEDGE, false)),
-        alone(|| measure("key-value: six layers", six(waiting()), || call(1))),
-        alone(|| measure("key-value: hedged", hedged(waiting()), || call(1))),
+        alone(held, |held| {
+            measure(held, "no layers", Transport { answers: false }, request)
+        }),
+        alone(held, |held| {
+            stacked(held, "no policy", r#""waitForReady":false"#, false)
+        }),
+        alone(held, |held| {
+            stacked(held, "retried, attempt out", RETRY, false)
+        }),
+        alone(held, |held| {
+            stacked(held, "retried, in back-off", RETRY, true)
+        }),
+        alone(held, |held| {
+            stacked(held, "hedged, 1 attempt out", HEDGE, false)
+        }),
+        alone(held, |held| {
+            stacked(held, "hedged, 3 attempts out", ALL_AT_ONCE, false)
+        }),
+        alone(held, |held| {
+            inline(held, "inline: no policy", r#""waitForReady":false"#, false)
+        }),
+        alone(held, |held| inline(held, "inline: retried", RETRY, false)),
+        alone(held, |held| {
+            inline(held, "inline: in back-off", RETRY, true)
+        }),
+        alone(held, |held| inline(held, "inline: hedged", HEDGE, false)),
+        alone(held, |held| {
+            measure(held, "key-value: six layers", six(waiting()), || call(1))
+        }),
+        alone(held, |held| {
+            measure(held, "key-value: hedged", hedged(waiting()), || call(1))
+        }),
     ]
 }
 
@@ -204,11 +224,11 @@ fn waiting() -> Server {
 }
 
 /// On a thread of its own, which has kept no state of an earlier call.
-fn alone(measured: fn() -> Kept) -> Kept {
+fn alone(held: Count, measured: fn(Count) -> Kept) -> Kept {
     let runtime = tokio::runtime::Handle::current();
     let thread = std::thread::spawn(move || {
         let _guard = runtime.enter();
-        measured()
+        measured(held)
     });
     thread.join().expect("a measured case")
 }

@@ -13,11 +13,17 @@ fn main() {
             .chain(kv::all())
             .chain(http_calls::all());
         for case in cases.chain(typical::all()) {
-            let (count, bytes) = allocations_per_call(case.run);
+            let (count, bytes) = allocations_per_call(case.run, total);
             println!(
                 "{:<26} {:>12} {:>12} {:>12}",
                 case.name, count, bytes, case.future
             );
         }
     });
+}
+
+/// Allocations and bytes, freed or not.
+fn total(work: &mut dyn FnMut()) -> (u64, u64) {
+    let counted = allocation_counter::measure(work);
+    (counted.count_total, counted.bytes_total)
 }

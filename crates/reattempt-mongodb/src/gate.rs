@@ -243,18 +243,22 @@ impl RetryReads {
     }
 
     /// Stamps a call with its policy, its command's name for the log and, if it only reads, as
-    /// idempotent. What the caller or a
-    /// route layer above has set before is kept, unless it has no [`ReadGate`] and this operation
-    /// must not be retried.
+    /// idempotent. What the caller or a route layer above has set before is kept, but for the
+    /// recovery of a policy that has no [`ReadGate`], if this operation must not be retried.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
         context.stamp_policy(Arc::clone(policy));
         let gate_of = |policy: &Arc<RoutePolicy>| policy.data::<ReadGate>().copied();
-        if gate_of(policy) != Some(ReadGate::Retry) {
-            if context.route_policy().and_then(gate_of).is_none() {
-                context.set_policy(Arc::clone(policy));
-            } else if let Some(hedged) = context.policy().filter(|policy| hedges(policy)) {
-                let gated = RoutePolicy::clone(hedged).with_recovery(policy.recovery().clone());
+        if let Some(gate) = gate_of(policy).filter(|gate| *gate != ReadGate::Retry) {
+            let ungated = context.route_policy().and_then(gate_of).is_none();
+            if let Some(own) = context.policy().filter(|own| ungated || hedges(own)) {
+                let mut gated = RoutePolicy::clone(own).with_recovery(policy.recovery().clone());
+                if ungated {
+                    gated = gated.with_data(gate);
+                }
+                if let Some(tokens) = policy.throttle() {
+                    gated = gated.with_throttle(Arc::clone(tokens));
+                }
                 context.set_policy(Arc::new(gated));
             }
         }

@@ -88,8 +88,9 @@ impl MongoFailure for Error {
     }
 
     fn base_backoff(&self) -> Option<Duration> {
-        let answer = mongodb::bson::Document::try_from(self.server_response()?.clone()).ok()?;
-        let base = answer.get("baseBackoffMS")?;
+        // Of the reply as it was received: a copy of all of it could take a server's whole message
+        // once for each level of its nesting.
+        let base = self.server_response()?.get("baseBackoffMS").ok()??;
         let whole = || base.as_i32().map(f64::from);
         let long = || base.as_i64().map(|ms| ms as f64);
         base_backoff_from_ms(whole().or_else(long).or_else(|| base.as_f64())?)

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::client::{ClientError, KvResponse};
 use crate::lock::lock;
@@ -16,8 +18,15 @@ pub struct CollectionIds(Arc<Mutex<HashMap<Arc<str>, Entry>>>);
 enum Entry {
     Known(u32),
     /// A lookup is in progress, unless the sender was dropped.
-    LookedUp(watch::Receiver<Found>),
+    LookedUp {
+        found: watch::Receiver<Found>,
+        since: Instant,
+    },
 }
+
+/// How long requests wait for the lookup of another one. Its node may be silent, and its deadline
+/// far: then one of them looks the id up at another node.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The result of a lookup: an id, or the outcome of the request that was not sent. `None` while the
 /// lookup is in progress.
@@ -52,22 +61,30 @@ impl CollectionIds {
         match ids.get(path) {
             Some(Entry::Known(id)) => return Need::Nothing(*id),
             // A lookup that ended without a result has dropped its sender.
-            Some(Entry::LookedUp(found)) if found.has_changed().is_ok() => {
+            Some(Entry::LookedUp { found, since })
+                if found.has_changed().is_ok() && since.elapsed() < LONGEST_WAIT =>
+            {
                 return Need::Wait(found.clone());
             }
             _ => {}
         }
         let (sender, found) = watch::channel(None);
-        ids.insert(Arc::clone(path), Entry::LookedUp(found));
+        let since = Instant::now();
+        ids.insert(Arc::clone(path), Entry::LookedUp { found, since });
         Need::LookUp(sender)
     }
 
     pub(super) fn found(&self, path: &Arc<str>, sender: &watch::Sender<Found>, found: Found) {
         let mut ids = self.ids();
-        match &found {
-            Some(Ok(id)) => ids.insert(Arc::clone(path), Entry::Known(*id)),
-            _ => ids.remove(path),
+        let is_own = |entry: &Entry| match entry {
+            Entry::LookedUp { found, .. } => found.same_channel(&sender.subscribe()),
+            Entry::Known(_) => false,
         };
+        if let Some(Ok(id)) = &found {
+            ids.insert(Arc::clone(path), Entry::Known(*id));
+        } else if ids.get(path).is_some_and(is_own) {
+            ids.remove(path);
+        }
         // Sent under the lock, so that later callers start a new lookup.
         sender.send_replace(found);
     }

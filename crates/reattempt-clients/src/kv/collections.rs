@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tower_service::Service;
 
 use super::client::{ClientError, KvRequest, KvResponse};
-use super::collection_ids::{CollectionIds, Found, Need};
+use super::collection_ids::{CollectionIds, Found, LONGEST_WAIT, Need};
 use super::staging::Dialling;
 use super::status;
 
@@ -114,7 +114,8 @@ where
             Need::Wait(mut found) => Self::Joined {
                 found: Box::pin(async move {
                     // An error means that the lookup was dropped.
-                    let found = found.wait_for(Option::is_some).await;
+                    let found = found.wait_for(Option::is_some);
+                    let found = tokio::time::timeout(LONGEST_WAIT, found).await.ok()?;
                     found.map_or(None, |found| found.clone())
                 }),
                 // The one that is ready: a copy would have to get ready too, and leave this one's

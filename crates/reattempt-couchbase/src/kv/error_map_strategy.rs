@@ -9,8 +9,11 @@ use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Surface
 
 use super::{ErrorMaps, RetrySpec};
 
-/// Between two retries by a specification.
+/// Between two retries of a call.
 const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The longest delay of a call without a deadline. A longer one means stop, as of pushback.
+const LONGEST_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Retries statuses that only the error map defines, by the map's retry specification (RFC 0013,
 /// Retry Intervals).
@@ -22,7 +25,8 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 ///
 /// The retries of one status are counted while it is the only failure; any other failure restarts
 /// the count. If a retry would be sent later than `max-duration` after the first such failure, the
-/// failure is returned at once. Between two retries there is at least one millisecond.
+/// failure is returned at once. So is one whose delay is longer than a day, if the call has no
+/// deadline. Between two retries there is at least one millisecond.
 #[derive(Clone, Debug)]
 pub struct ErrorMapStrategy {
     maps: ErrorMaps,
@@ -39,8 +43,8 @@ impl ErrorMapStrategy {
         }
     }
 
-    /// The strategy for failures without a retry specification. Its maximum of attempts applies
-    /// only to these.
+    /// The strategy for failures without a retry specification. Its maximum of attempts ends a call
+    /// with such a failure only; all attempts of the call count.
     #[must_use]
     pub fn otherwise(mut self, strategy: impl RetryStrategy + 'static) -> Self {
         self.otherwise = Arc::new(strategy);
@@ -66,9 +70,13 @@ impl RetryStrategy for ErrorMapStrategy {
             // for this status.
             let retries = view.streak.saturating_sub(1);
             let mut delay = spec.delay(retries);
-            if retries > 0 {
-                // An interval of zero would retry at the speed of the network.
+            if view.retries > 0 {
+                // An interval of zero would retry at the speed of the network; so would two
+                // statuses in turn, each of which is retried at once.
                 delay = delay.max(LEAST_INTERVAL);
+            }
+            if view.deadline.is_none() && delay > LONGEST_DELAY {
+                return Decision::Stop;
             }
             let elapsed = view.now.saturating_duration_since(view.streak_since);
             return match spec.max_duration() {
@@ -78,9 +86,13 @@ impl RetryStrategy for ErrorMapStrategy {
         }
         let attempts = view.retries.saturating_add(1);
         match self.otherwise.max_attempts() {
-            Some(max) if attempts >= max => Decision::Stop,
+            Some(max) if attempts >= max => Decision::Exhausted,
             _ => self.otherwise.decide(view),
         }
+    }
+
+    fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
+        self.otherwise.delay_asked(failure, asked, own)
     }
 
     /// Of the strategy for failures without a specification; RFC 0049's capping if that leaves it

@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 use super::body::{First, HeldBody};
 use crate::head::status_in_head;
 use crate::metadata::append;
-use crate::{Code, GRPC_STATUS};
+use crate::{Code, GRPC_STATUS, RETRY_PUSHBACK_MS};
 
 /// How long headers are held.
 #[derive(Clone, Copy, Debug)]
@@ -93,8 +93,9 @@ fn is_failure(trailers: &HeaderMap) -> bool {
 }
 
 /// Merges headers and trailers into one block, as in a Trailers-Only response. For gRPC's own
-/// fields (status, message, pushback) the trailers win.
+/// fields (status, message) the trailers win. Pushback counts in trailers only (A6, Pushback).
 fn merge(headers: &mut HeaderMap, trailers: HeaderMap) {
+    headers.remove(RETRY_PUSHBACK_MS);
     let said: Vec<_> = trailers
         .keys()
         .filter(|name| name.as_str().starts_with("grpc-"))

@@ -98,15 +98,13 @@ where
         let this = self.project();
         let limited = this.limited.take();
         Poll::Ready(outcome.map(|response| {
-            // A response of another type has no messages.
-            let limit = limited
-                .as_ref()
-                .and_then(|limited| limited.response)
-                .filter(|_| is_of_stream(&response));
-            let watched = limited.map(|Limited { call, handle, .. }| Watched {
-                sieve: limit.map(|limit| (Sieve::new(limit), limit)),
-                call,
-                handle,
+            let foreign = !is_of_stream(&response);
+            let watched = limited.map(|limited| Watched {
+                sieve: limited
+                    .response
+                    .map(|limit| (Sieve::new(limit, foreign), limit)),
+                call: limited.call,
+                handle: limited.handle,
             });
             response.map(|body| LimitedResponseBody::new(body, watched))
         }))

@@ -24,6 +24,9 @@ pub(super) enum Out {
 #[derive(Debug)]
 pub(super) struct Sieve {
     limit: u64,
+    /// The head does not say that messages follow. A client may read them all the same, so only a
+    /// body that cannot begin with one passes as it is.
+    foreign: bool,
     prefix: [u8; PREFIX],
     /// How many bytes of the prefix have arrived. It is passed on once it is complete.
     have: usize,
@@ -33,9 +36,10 @@ pub(super) struct Sieve {
 }
 
 impl Sieve {
-    pub(super) const fn new(limit: u64) -> Self {
+    pub(super) const fn new(limit: u64, foreign: bool) -> Self {
         Self {
             limit,
+            foreign,
             prefix: [0; PREFIX],
             have: 0,
             left: 0,
@@ -107,9 +111,13 @@ impl Sieve {
             if self.left > 0 || self.have < PREFIX {
                 break None;
             }
-            let [_, length @ ..] = self.prefix;
-            let length = u64::from(u32::from_be_bytes(length));
-            if length > self.limit {
+            let [compressed, length @ ..] = self.prefix;
+            let has_none = std::mem::take(&mut self.foreign) && compressed > 1;
+            let length = match has_none {
+                true => u64::MAX,
+                false => u64::from(u32::from_be_bytes(length)),
+            };
+            if length > self.limit && !has_none {
                 break Some(length);
             }
             if before > 0 {
@@ -144,7 +152,7 @@ mod tests {
     /// All output for a stream split into these pieces, and the length of the message that stopped
     /// it.
     fn sieve(limit: u64, pieces: impl Iterator<Item = Vec<u8>>) -> (Vec<u8>, Option<u64>) {
-        let mut sieve = Sieve::new(limit);
+        let mut sieve = Sieve::new(limit, false);
         let mut all = Vec::new();
         for piece in pieces {
             sieve.push(Frame::data(Bytes::from(piece)));
@@ -203,7 +211,7 @@ mod tests {
 
     #[test]
     fn trailers_come_out_behind_a_prefix_that_broke_off() {
-        let mut sieve = Sieve::new(9);
+        let mut sieve = Sieve::new(9, false);
         sieve.push(Frame::data(Bytes::from_static(&[0, 0, 0])));
         assert_eq!(
             (sieve.pop(), sieve.held(), sieve.is_empty()),
@@ -217,10 +225,10 @@ mod tests {
     #[test]
     fn the_longest_length_there_is_overflows_nothing() {
         let prefix = Bytes::from_static(&[1, 255, 255, 255, 255, 9]);
-        let mut sieve = Sieve::new(u64::MAX);
+        let mut sieve = Sieve::new(u64::MAX, false);
         sieve.push(Frame::data(prefix.clone()));
         assert_eq!(sieve.pop(), Some(Out::Data(prefix.clone())));
-        let mut sieve = Sieve::new(u64::from(u32::MAX) - 1);
+        let mut sieve = Sieve::new(u64::from(u32::MAX) - 1, false);
         sieve.push(Frame::data(prefix));
         assert_eq!(sieve.pop(), Some(Out::TooLong(u32::MAX.into())));
     }

@@ -64,6 +64,14 @@ async fn pushback_in_real_trailers_is_the_servers_word_too() {
     assert_eq!(ended.info.stopped(), Some(StopReason::Pushback));
 }
 
+/// R36: initial metadata has none.
+#[tokio::test(start_paused = true)]
+async fn pushback_in_the_headers_counts_as_little_as_ever() {
+    let server = Server::new([EarlyPushback(Code::Unavailable, "-1"), Late(Code::Ok)]);
+    let ended = call(&retrying(2, "14"), &server, unary()).await;
+    assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn headers_are_held_to_the_bound_and_no_longer() {
     for (after, attempts, code) in [

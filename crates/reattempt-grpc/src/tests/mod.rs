@@ -67,7 +67,9 @@ enum Step {
     Late(Code),
     /// The same with pushback.
     LatePushback(Code, &'static str),
-    /// The same, with the trailers after this many milliseconds.
+    /// The same, with the pushback in the headers.
+    EarlyPushback(Code, &'static str),
+    /// As `Late`, with the trailers after this many milliseconds.
     Later(u64, Code),
     /// Headers, a message, and the status in real trailers.
     Message(Code),
@@ -138,6 +140,10 @@ fn answer(step: Step) -> Result<Response<Body>, Broken> {
         }
         Late(code) => *response.body_mut() = ends(empty(), 0, code, None),
         LatePushback(code, value) => *response.body_mut() = ends(empty(), 0, code, Some(value)),
+        EarlyPushback(code, value) => {
+            headers.insert(RETRY_PUSHBACK_MS, value.parse().unwrap());
+            *response.body_mut() = ends(empty(), 0, code, None);
+        }
         Later(ms, code) => *response.body_mut() = ends(empty(), ms, code, None),
         Message(code) => {
             let message = Full::from("message").map_err(|never| match never {});

@@ -171,9 +171,10 @@ async fn failures_after_the_wait_go_by_the_policy() {
     assert_eq!(ended.at_ms, 300 + 50 + 200);
 }
 
-/// R16, R49: a drop is final also for a call that waits.
+/// R16, R49: a drop is final also for a call that waits, and was never sent.
 #[tokio::test(start_paused = true)]
 async fn a_drop_is_not_waited_out() {
+    let tries = AtomicUsize::new(0);
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(config(WAITS)))
         .layer(ReplayBodyLayer::new())
@@ -182,16 +183,24 @@ async fn a_drop_is_not_waited_out() {
             MaxAttempts::standard(),
         ))
         .layer(WaitForReadyLayer::new())
-        .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
-            Ok::<_, Broken>(ControlPlaneFailure::dropped("too many calls").into_response::<()>())
+        .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| {
+            let is_first = tries.fetch_add(1, Ordering::Relaxed) == 0;
+            std::future::ready(match is_first {
+                true => Err(Broken(TransportFault::ConnectFailed)),
+                false => Ok(ControlPlaneFailure::dropped("too many calls").into_response::<()>()),
+            })
         });
-    let began = Instant::now();
-    let answer = service.oneshot(request()).await.unwrap();
+    let mut request = request();
+    let watch = RetryInfo::track(&mut request);
+    let answer = service.oneshot(request).await.unwrap();
     assert_eq!(
         Code::from_header(&answer.headers()[GRPC_STATUS]),
         Code::Unavailable
     );
-    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(tries.load(Ordering::Relaxed), 2);
+    let info = watch.info();
+    let last = info.records().last().and_then(|record| record.failure);
+    assert_eq!(last.map(|failure| failure.stage), Some(Stage::Dispatch));
 }
 
 /// A limit that no layer enforces: the failure is returned in time.

@@ -117,11 +117,8 @@ where
     }
 
     /// The call has a response, or a failure that this layer does not wait for.
-    fn over(mut self, answered: bool) {
+    fn over(mut self) {
         self.template.body_mut().release();
-        if answered && self.reporter.is_some() {
-            self.report(Stage::Response);
-        }
     }
 }
 
@@ -195,7 +192,7 @@ where
                     }
                     outcome => {
                         if let Some(waiting) = this.waiting.take() {
-                            waiting.over(outcome.is_ok());
+                            waiting.over();
                         }
                         return Poll::Ready(outcome);
                     }

@@ -1,6 +1,7 @@
 mod memory;
 
 use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -14,8 +15,9 @@ use reattempt::RetryInfo;
 use reattempt::strategy::{MaxAttempts, RetryOnce};
 use reattempt::throttle::Settled;
 use reattempt::{
-    AttemptKind, CallContext, DeadlineLayer, Failure, HasCallContext, HedgeLayer, HedgePolicy,
-    NextAttempt, Replay, RetryLayer, RetryThrottle, Stage, ThrottleLayer, TokenBucket, reason,
+    AttemptKind, CallContext, CallDeadline, DeadlineLayer, Failure, HasCallContext, HedgeLayer,
+    HedgePolicy, NextAttempt, Replay, RetryLayer, RetryThrottle, Stage, ThrottleLayer, TokenBucket,
+    reason,
 };
 use tokio::sync::mpsc;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -598,16 +600,33 @@ async fn an_empty_answer_counts_without_being_read() {
     assert_eq!(bucket.milli_tokens(), Some(9_500));
 }
 
-/// A server that answers early explains itself while it still reads the request.
+/// A server that answers early with this status. After its first request it is no longer ready.
+#[derive(Clone)]
+struct Early(u16, bool);
+
+impl Service<Request<ReplayBody<Fed>>> for Early {
+    type Response = Response<ReplayBody<Fed>>;
+    type Error = BoxError;
+    type Future = Ready<Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(if self.1 { Err("gone".into()) } else { Ok(()) })
+    }
+
+    fn call(&mut self, request: Request<ReplayBody<Fed>>) -> Self::Future {
+        self.1 = true;
+        // The transport goes on sending.
+        let response = Response::builder().status(self.0).body(request.into_body());
+        ready(Ok(response.unwrap()))
+    }
+}
+
+/// A server that answers early explains itself while it still reads the request, also where
+/// another attempt was to follow and could not be sent.
 #[tokio::test(start_paused = true)]
 async fn the_request_of_the_returned_response_is_sent_to_its_end() {
-    for hedged in [false, true] {
+    for (status, hedged) in [(403, false), (403, true), (503, false), (503, true)] {
         let (feed, body) = fed();
-        let early = |request: Request<ReplayBody<Fed>>| async move {
-            // The transport goes on sending.
-            let response = Response::builder().status(403).body(request.into_body());
-            Ok::<_, BoxError>(response.unwrap())
-        };
         let service = ServiceBuilder::new()
             .layer(ReplayBodyLayer::new())
             .option_layer((!hedged).then(|| RetryLayer::new(HttpClassifier::new(), RetryOnce)))
@@ -617,10 +636,16 @@ async fn the_request_of_the_returned_response_is_sent_to_its_end() {
                 HedgeLayer::new(HttpClassifier::new(), policy)
             }))
             .map_err(BoxError::from)
-            .service_fn(early);
-        let request = Request::put("http://h/").body(body).unwrap();
-        let mut sent = service.oneshot(request).await.unwrap().into_body();
+            .service(Early(status, false));
+        let mut request = Request::put("http://h/").body(body).unwrap();
+        // No layer ends the call at this deadline: a response is kept until the next attempt.
+        let at = tokio::time::Instant::now().into_std() + Duration::from_secs(60);
+        let context = request.context_mut();
+        context.stamp_deadline(CallDeadline::stamped(at));
+        let mut sent = service.oneshot(request).await.unwrap();
+        assert_eq!(sent.status(), status);
         give(&feed, "the rest");
-        assert_eq!(text(&mut sent).await, "the rest", "hedged: {hedged}");
+        let rest = text(sent.body_mut()).await;
+        assert_eq!(rest, "the rest", "{status}, hedged: {hedged}");
     }
 }

@@ -182,9 +182,15 @@ impl<S> Layer<S> for MongoClientLayer {
         let call = self
             .deadline
             .layer(retry.layer(hedge.unclaimed().layer(attempt)));
+        // Also for calls whose route has a policy without a throttle.
+        let tokens = self.strategy.tokens();
+        let throttle = match tokens {
+            Some(tokens) => ThrottleLayer::new(Arc::new(tokens.clone())),
+            None => self.throttle.clone(),
+        };
         MongoClient {
             gate: Arc::new(self.gate.clone()),
-            stack: self.throttle.layer(call),
+            stack: throttle.layer(call),
         }
     }
 }

@@ -44,8 +44,8 @@ impl<'t> Members<'t> {
         Self::read(place, json, |_| true, must)
     }
 
-    /// The same with this fault for anything but an object. In a server's document only duplicates
-    /// of known members are warnings: those of others have no effect.
+    /// The same with this fault for anything but an object. Of a server's document only known
+    /// members are read: others have no effect, and there may be very many.
     pub fn or(place: &mut Place<'_>, json: Json<'t>, known: &[&str], wrong: &str) -> Option<Self> {
         Self::read(
             place,
@@ -65,14 +65,13 @@ impl<'t> Members<'t> {
             Some(Ok(members)) => {
                 let of_server = place.form().of_server;
                 let (mut read, mut places) = (Vec::with_capacity(members.len()), HashMap::new());
-                for (name, json) in members {
+                let counts = |name: &str| !of_server || known(name);
+                for (name, json) in members.into_iter().filter(|(name, _)| counts(name)) {
                     match places.entry(name.clone()) {
                         Entry::Vacant(vacant) => drop(vacant.insert(read.len())),
                         Entry::Occupied(first) if of_server => {
-                            if known(&name) {
-                                let mut place = place.field(&name);
-                                place.warn("is there twice; the last one counts");
-                            }
+                            let mut place = place.field(&name);
+                            place.warn("is there twice; the last one counts");
                             read[*first.get()] = (name, json);
                             continue;
                         }

@@ -116,8 +116,11 @@ where
             kind,
             after: planned.after(),
         };
+        let is_frozen = hedging.driver.machine.is_frozen();
         let copy = match (&ready, &*source) {
-            (Ok(()), Source::Template { request, .. }) if request.can_replay(&next) => {
+            (Ok(()), Source::Template { request, .. })
+                if !is_frozen && request.can_replay(&next) =>
+            {
                 request.replay(&next)
             }
             _ => None,
@@ -144,12 +147,21 @@ where
                             context,
                             sent: now,
                         });
+                        // The failure that was kept is no longer returned for want of another
+                        // attempt.
+                        if let Source::Template { request, .. } = &*source {
+                            request.attempt_over(hedging.driver.machine.last_failed());
+                        }
                         return ControlFlow::Continue(());
                     }
                     Err(refused) => (refused, None),
                 }
             }
-            (Ok(()), None) => (driver.withdrawn(StopReason::NotReplayable, deadline), None),
+            (Ok(()), None) => {
+                let stopped = driver.machine.permit(now, deadline).err();
+                let stopped = stopped.unwrap_or(StopReason::NotReplayable);
+                (driver.withdrawn(stopped, deadline), None)
+            }
             (Err(error), _) => (driver.withdrawn(StopReason::Fatal, deadline), Some(error)),
         };
         effects.refused(refused);

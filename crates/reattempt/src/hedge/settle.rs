@@ -111,11 +111,14 @@ where
         }
         let action = effects.one_failed(&mut hedging.driver, &mut failed, call.policy);
         // The response to the caller may need the rest of its request: a server that answers early
-        // explains itself while it still reads.
-        if let (HedgeAction::Go | HedgeAction::Expire, Source::Template { request, .. }) =
-            (&action, &*call.source)
-        {
-            request.attempt_over(facts.attempt);
+        // explains itself while it still reads. So the request of a failure that may be returned
+        // goes on until another attempt is sent.
+        if let (HedgeAction::Go, Source::Template { request, .. }) = (&action, &*call.source) {
+            // Without a copy for another attempt it may be the one that goes on alone.
+            let others_go_on = hedging.driver.machine.is_in_flight() && facts.replayable;
+            if facts.cut_off || others_go_on {
+                request.attempt_over(facts.attempt);
+            }
         }
         match action {
             HedgeAction::Go if facts.cut_off => {
@@ -210,9 +213,14 @@ where
             if call.hedging.others.is_empty() {
                 return;
             }
-            let loser = call.hedging.others.remove(0);
-            if let Other::Flight { context, sent, .. } = &loser {
-                self.as_mut().lost(context, Some(*sent));
+            if let Other::Flight {
+                future,
+                context,
+                sent,
+            } = call.hedging.others.remove(0)
+            {
+                drop(future);
+                self.as_mut().lost(&context, Some(sent));
             }
         }
     }

@@ -190,6 +190,18 @@ impl HedgeMachine {
         attempt == 1 || matches!(self.after_delay.checked_shr(attempt), Some(bits) if bits & 1 == 1)
     }
 
+    /// The number of the attempt that failed last; 0 before the first failure.
+    #[must_use]
+    pub const fn last_failed(&self) -> u32 {
+        self.last_failed
+    }
+
+    /// Whether an attempt is in flight.
+    #[must_use]
+    pub const fn is_in_flight(&self) -> bool {
+        self.in_flight > 0
+    }
+
     /// The number of the next attempt.
     #[must_use]
     pub const fn next_number(&self) -> u32 {

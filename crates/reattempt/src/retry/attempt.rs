@@ -149,8 +149,10 @@ where
                     None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
                     None => Next::AtOnce,
                 };
-                // After the response was dropped, which may end the request in the transport.
-                if let Source::Template { request, .. } = &mut *this.source {
+                // After the response was dropped, which may end the request in the transport. The
+                // request of a kept one goes on until another attempt is sent.
+                let is_kept = wait.keep == Keep::New && matches!(kept, Some(Ok(_)));
+                if let (false, Source::Template { request, .. }) = (is_kept, &*this.source) {
                     request.attempt_over(attempt);
                 }
             }
@@ -226,19 +228,26 @@ where
             None
         };
         let (number, kind) = (next.number, next.kind);
-        let context = request.context_mut();
-        if may_follow && copy.is_none() {
-            // The request refused at the last moment. Without a failure that was kept the request
-            // itself is sent, as the last attempt.
-            if let Some(kept) = kept.take() {
-                let effects = this.config.settings.effects(context);
+        failing.next = Next::Send;
+        if kept.is_some() {
+            // The request may refuse at the last moment, also to be sent itself: its body may have
+            // outgrown its buffer. Without a failure that was kept it is sent all the same.
+            if copy.is_none() && (may_follow || !request.can_replay(&next)) {
+                let effects = this.config.settings.effects(request.context_mut());
                 effects.unsent(&mut failing.driver, StopReason::NotReplayable);
                 this.source.shed();
-                return ControlFlow::Break(kept);
+                return kept
+                    .take()
+                    .map_or(ControlFlow::Continue(()), ControlFlow::Break);
             }
+            // The response is dropped first, which may end its request in the transport.
+            if !holds {
+                *kept = None;
+            }
+            request.attempt_over(number - 1);
         }
+        let context = request.context_mut();
         context.start_attempt(number, kind);
-        failing.next = Next::Send;
         this.config.settings.sent_again(context);
         failing.driver.sent();
         let future = match copy {
@@ -260,9 +269,9 @@ where
         if let StateOwned::Between { failing, kept } =
             this.state.as_mut().project_replace(State::Done)
         {
-            let (sent, _dropped) = match kept {
-                Some(kept) if holds => (Sent::Holding(Box::new((failing, kept))), None),
-                kept => (Sent::Again(failing), kept),
+            let sent = match kept {
+                Some(kept) => Sent::Holding(Box::new((failing, kept))),
+                None => Sent::Again(failing),
             };
             let future = Some(future);
             this.state.set(State::InFlight { future, sent });

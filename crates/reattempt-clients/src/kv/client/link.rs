@@ -104,6 +104,14 @@ impl Link {
         }
     }
 
+    /// The node left its cluster: nobody waits for a connection to it any more. What was sent to it
+    /// may still be answered.
+    pub(super) fn leave(&self) {
+        if let State::Dialling { task, .. } = &*self.state() {
+            task.abort();
+        }
+    }
+
     /// The error map of the current or the last connection.
     pub(super) fn error_map_json(&self) -> Option<Bytes> {
         match &*self.state() {
@@ -196,8 +204,8 @@ impl Future for ConnectFuture {
             Waiting::Dialling { result, link } => {
                 let result = ready!(Pin::new(result).poll(cx));
                 Poll::Ready(result.unwrap_or_else(|_| {
-                    // The dial task ended without a result: a hook panicked or the runtime is
-                    // shutting down.
+                    // The dial task ended without a result: the node left its cluster, a hook
+                    // panicked or the runtime is shutting down.
                     Err(ClientError::NotSent {
                         address: link.address.clone(),
                         reason: CloseReason::Local,

@@ -74,6 +74,11 @@ impl NodeClient {
         self.link.disconnect(connection);
     }
 
+    /// The node left its cluster: whoever waits for a connection to it waits no longer.
+    pub(super) fn leave(&self) {
+        self.link.leave();
+    }
+
     pub(super) fn start(
         &self,
         request: KvRequest,

@@ -69,8 +69,13 @@ impl Nodes {
         }
         self.compared = revision;
         let names: HashSet<&str> = map.nodes.iter().map(|node| &**node).collect();
-        self.clients
-            .retain(|known, _| seeds.contains(known) || names.contains(&**known));
+        self.clients.retain(|known, node| {
+            let stays = seeds.contains(known) || names.contains(&**known);
+            if !stays {
+                node.leave();
+            }
+            stays
+        });
     }
 }
 

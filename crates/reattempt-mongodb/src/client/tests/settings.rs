@@ -136,6 +136,9 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
         let gated = policy().with_data(ReadGate::Retry);
         let (_, info, _) = by(gated, command, &[STEPPED_DOWN]).await;
         assert_eq!(info.attempts(), 2, "{command:?}: a gate of its own");
+        let (seen, _, took) = by(policy().with_timeout(ms(70)), command, &[Step::Hangs]).await;
+        assert!(seen.is_err(), "{command:?}");
+        assert_eq!(took, ms(70), "{command:?}: its timeout stays");
     }
     let hedged = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
     let (seen, info, took) = by(hedged, FIND, &[Step::Hangs]).await;
