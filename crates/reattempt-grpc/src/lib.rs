@@ -25,7 +25,7 @@
 //! | feature | what it adds |
 //! | --- | --- |
 //! | `tokio` (default) | the layers, [`stats`] and [`spans`]. Without it the crate has no runtime: codes, [`GrpcClassifier`], [`GrpcPushback`] and [`service_config`], for simulators |
-//! | `hyper`, `hyper-util`, `h2`, `reqwest`, `tonic` | the classifier knows this client's errors; none implies `tokio`. With `tokio`, `tonic` has [`TonicStatusLayer`] too |
+//! | `hyper`, `hyper-util`, `h2`, `reqwest`, `tonic` | the classifier knows this client's errors; none implies `tokio`. With `tokio`, `tonic` has [`GrpcClientLayer`] and [`TonicStatusLayer`] too |
 //! | `tower` (default) | the same for the errors of tower's `Timeout` and `LoadShed` |
 //! | `metrics`, `opentelemetry` | a meter for [`stats`]; implies `tokio` |
 //! | `serde` | [service configs](service_config) in a program's own settings |

@@ -23,7 +23,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `tokio` (default) | the layers: [`body`], [`hop`], [`IdempotencyKeyLayer`], [`ExposeInfoLayer`]. Without it the crate has no runtime: classifiers, strategies, throttles, pushback and [policies](policy), for simulators |
+//! | `tokio` (default) | the presets ([`HttpClientLayer`]) and layers: [`body`], [`hop`], [`IdempotencyKeyLayer`], [`ExposeInfoLayer`]. Without it the crate has no runtime: classifiers, strategies, throttles, pushback and [policies](policy), for simulators |
 //! | `hyper`, `hyper-util`, `h2`, `reqwest`, `tonic` | [`TransportFault`] knows this client's errors; none implies `tokio` |
 //! | `reqwest` with `tokio` | [`reqwest`](mod@reqwest): its client below a stack, its builder with retries |
 //! | `tower` (default) | [`TransportFault`] knows the errors of tower's `Timeout` and `LoadShed`; links tokio's timers, but does not imply `tokio` |

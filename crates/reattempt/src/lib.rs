@@ -6,17 +6,21 @@
 //!
 //! | from the outside in | what it does |
 //! | --- | --- |
+//! | [`CallLayer`] | wraps plain requests for such a stack |
+//! | [`AdmissionLayer`] | refuses first attempts while their server is overloaded |
 //! | [`RouteLayer`] | attaches the policy of this route or method |
 //! | [`DeadlineLayer`] | attaches the timeout and enforces it |
 //! | [`ThrottleLayer`] | attaches the server's token bucket |
 //! | [`RetryLayer`] | sends again after a failure, with a reason |
 //! | [`HedgeLayer`] | sends again before a failure |
-//! | [`PushbackLayer`] | reads the server's pushback |
 //! | [`ConfigPollLayer`] | detects a stale configuration and fetches a newer one |
-//! | [`CircuitBreakerLayer`] | refuses attempts while their backend fails |
-//! | [`Backends`] | innermost: sends each attempt to a healthy backend with little load, of a list that may change |
+//! | [`AttemptDeadlineLayer`] | limits one attempt |
+//! | [`PushbackLayer`] | reads the server's pushback |
+//! | [`ClientErrorLayer`] | makes room for a passed deadline in the service's error |
+//! | [`Backends`] | sends each attempt to a healthy backend with little load, of a list that may change |
 //! | [`RoundRobin`] | the same over a fixed list, in turn and without health |
-//! | [`CallLayer`], [`UncallLayer`] | wrap plain requests for such a stack, and unwrap them again |
+//! | [`CircuitBreakerLayer`] | refuses attempts while their backend fails |
+//! | [`UncallLayer`] | unwraps the requests again |
 //!
 //! Code without a service retries a function: [`retry`](retry()).
 //!

@@ -1,5 +1,6 @@
 //! The outcome of each attempt of a call, with its start and end times.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
@@ -103,8 +104,8 @@ impl Journal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.pages().began.elapsed()
+    pub(crate) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.pages().began)
     }
 
     fn sent(&self, number: u32, kind: AttemptKind) {
@@ -136,10 +137,13 @@ impl Journal {
         pages.records.iter().filter_map(|r| r.failure).collect()
     }
 
-    /// The attempts in the order sent; `ending` is the outcome of the winning response.
-    pub(crate) fn attempts(&self, info: &RetryInfo, ending: Ending) -> Vec<Attempt> {
+    /// The attempts in the order sent; `ending` is the outcome of the winning response, whose body
+    /// ended at `now`.
+    pub(crate) fn attempts(&self, info: &RetryInfo, ending: Ending, now: Instant) -> Vec<Attempt> {
         let pages = self.pages();
-        let now = Instant::now();
+        // There may be very many; of two of one attempt the later counts.
+        let records = pages.records.iter();
+        let records: HashMap<_, _> = records.map(|record| (record.number, record)).collect();
         let last = pages.sent.iter().map(|sent| sent.number).max();
         let since = |at: Instant| InMillis(at.saturating_duration_since(pages.began));
         pages
@@ -149,7 +153,7 @@ impl Journal {
                 // A body that ends after its head changes the record that the call keeps; so does a
                 // delay that was cut short or never started.
                 let kept = info.records().find(|r| r.number == sent.number);
-                let record = pages.records.iter().rev().find(|r| r.number == sent.number);
+                let record = records.get(&sent.number).copied();
                 let outcome = record.map(|record| record.outcome);
                 let stopped_by = record.and_then(|record| record.stopped);
                 let won = matches!(

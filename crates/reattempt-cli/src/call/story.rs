@@ -58,9 +58,10 @@ impl Story {
     pub(crate) fn end(&self, call: String, ending: Ending) -> Answer {
         let info = self.info();
         let mut answer = Answer::unsent(call);
-        answer.attempts = self.journal.attempts(&info, ending);
-        // After the attempts, which end by now.
-        answer.elapsed_ms = InMillis(self.journal.elapsed());
+        // The call has ended: what is written of it takes time too.
+        let now = Instant::now();
+        answer.attempts = self.journal.attempts(&info, ending, now);
+        answer.elapsed_ms = InMillis(self.journal.elapsed(now));
         answer.reasons = info.reasons().map(|reason| reason.name()).collect();
         answer.stopped = stopped(&info, ending);
         answer

@@ -216,7 +216,7 @@ impl<S> MessageLimit<S> {
             handle: context.begin(),
         };
         let watched = Watched {
-            sieve: of_request.map(|limit| (Sieve::new(limit), limit)),
+            sieve: of_request.map(|limit| (Sieve::new(limit, false), limit)),
             link,
             tripped: false,
         };

@@ -112,7 +112,7 @@ impl World<'_> {
         if let Some(admission) = admission(&self.tiers, tier, call.process) {
             let last = || table.verdict(call.last).failure().copied();
             let last = || last().filter(|_| returns);
-            if let Some(accepted) = was_accepted(how, true, last) {
+            if let Some(accepted) = was_accepted(how, call.sent > 0, last) {
                 admission.ended(Criticality::CRITICAL, accepted);
             }
         }

@@ -282,13 +282,19 @@ fn a_call_that_tries_ten_thousand_backends_ends_soon() {
     let backends = [refuses; 10_000].join(",");
     let policy =
         r#"{"default": {"retry": {"maxAttempts": 1000, "backoff": {"initial": "0.001s"}}}}"#;
-    for pick in ["random", "round_robin", "least_loaded"] {
+    for (pick, per_s, with) in [
+        ("random", 10, "{}"),
+        ("round_robin", 10, "{}"),
+        ("least_loaded", 10, "{}"),
+        ("random", 1, r#"{"health": {}}"#),
+    ] {
         let document = format!(
-            r#"{{"duration_s": 1, "arrivals": [{{"per_s": 10}}], "backends": [{backends}], "pick": "{pick}",
-            "policies": {{"a": {{"http_policy": {policy}}}}}}}"#
+            r#"{{"duration_s": 1, "arrivals": [{{"per_s": {per_s}}}], "backends": [{backends}], "pick": "{pick}",
+            "policies": {{"a": {{"http_policy": {policy}, "with": {with}}}}}}}"#
         );
         let report = Scenario::parse(&document).unwrap();
         let report = report.run(&Limits::default()).unwrap();
-        assert_eq!(report.policy("a").unwrap().amplification, 1000.0, "{pick}");
+        let amplification = report.policy("a").unwrap().amplification;
+        assert_eq!(amplification, 1000.0, "{pick}, with {with}");
     }
 }

@@ -110,7 +110,20 @@ impl Pool {
             self.common.tick(now);
         }
         let is_up = |at: usize| !self.members[at].is_ejected();
-        let is_new = |at: usize| !tried.contains(&at);
+        // A call may have tried thousands.
+        let mut marked = Vec::new();
+        if tried.len() > DRAWS {
+            marked.resize(self.members.len(), false);
+            for at in tried {
+                if let Some(marked) = marked.get_mut(*at) {
+                    *marked = true;
+                }
+            }
+        }
+        let is_new = |at: usize| match marked.get(at) {
+            Some(is_tried) => !is_tried,
+            None => !tried.contains(&at),
+        };
         let other = |at: usize, may: &dyn Fn(usize) -> bool| {
             (0..self.members.len()).any(|other| other != at && may(other))
         };
