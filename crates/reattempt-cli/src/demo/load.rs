@@ -224,7 +224,7 @@ where
         (Err(_), Some(StopReason::Deadline)) => Ending::Deadline,
         (Err(_), _) => Ending::Failure,
     };
-    let attempts = journal.attempts(&info, ending);
+    let attempts = journal.attempts(&info, ending, Instant::now());
     Outcome {
         seen,
         attempts: info.attempts().max(1),

@@ -101,6 +101,7 @@ impl<B> HttpCall<B> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<B> HasCallContext for HttpCall<B> {
     #[inline]
     fn context(&self) -> Option<&CallContext> {
@@ -122,6 +123,7 @@ impl<B> HasCallContext for HttpCall<B> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<B: Replay> Replay for HttpCall<B> {
     fn can_replay(&self, next: &NextAttempt<'_>) -> bool {
         self.body.can_replay(next)

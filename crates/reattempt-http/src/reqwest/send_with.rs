@@ -78,6 +78,7 @@ impl<R> SendWith<R> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<R> HasCallContext for SendWith<R> {
     fn context(&self) -> Option<&CallContext> {
         self.request.context()

@@ -286,7 +286,7 @@ fn a_call_that_tries_ten_thousand_backends_ends_soon() {
         ("random", 10, "{}"),
         ("round_robin", 10, "{}"),
         ("least_loaded", 10, "{}"),
-        ("random", 1, r#"{"health": {}}"#),
+        ("random", 2, r#"{"health": {}}"#),
     ] {
         let document = format!(
             r#"{{"duration_s": 1, "arrivals": [{{"per_s": {per_s}}}], "backends": [{backends}], "pick": "{pick}",
