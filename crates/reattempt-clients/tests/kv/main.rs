@@ -14,6 +14,7 @@ use reattempt_testbed::kv::Node;
 mod bootstrap;
 mod client;
 mod closes;
+mod collections;
 mod frame;
 mod operations;
 mod routed;

@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use reattempt_clients::kv::{
     ClientError, ClientOptions, KvRequest, RoutedClient, VbucketMap, fetch_over, fetch_with,
@@ -7,6 +8,7 @@ use reattempt_clients::kv::{
 use reattempt_couchbase::cluster_config::Revision;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node};
+use tokio::net::TcpListener;
 
 use super::{couchbase, send};
 
@@ -143,4 +145,37 @@ async fn the_connection_to_a_node_that_left_is_closed() {
     drop(fetch_over(client.clone()).fetch(polled, None).await);
     send(&mut client, set()).await.expect("an answer");
     assert!(!client.node(&first.addr().to_string()).is_connected());
+}
+
+/// Its SYNs, or here its answers to the bootstrap, come from nowhere any more.
+#[tokio::test]
+async fn a_request_waits_no_longer_for_a_node_that_left() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let node = Node::start().await.expect("a node");
+    let addresses = [
+        silent.local_addr().unwrap().to_string(),
+        node.addr().to_string(),
+    ];
+    let map = |rev: i64, address: &String| {
+        Some(Arc::new(VbucketMap {
+            rev,
+            nodes: vec![address.clone()],
+            vbuckets: vec![vec![0]],
+            ..VbucketMap::default()
+        }))
+    };
+    let current = Arc::new(Mutex::new(map(1, &addresses[0])));
+    let source = Arc::clone(&current);
+    // It is given up long before the test waits.
+    let options = couchbase().connect_timeout(Duration::from_secs(600));
+    let seeds = ["127.0.0.1:1"];
+    let mut client = RoutedClient::new(seeds, options, move || source.lock().unwrap().clone());
+    let set = || KvRequest::set("k", "v", 0, 0);
+    let mut other = client.clone();
+    let waits = tokio::spawn(async move { send(&mut other, set()).await });
+    let (_dialled, _) = silent.accept().await.expect("it dials");
+    *current.lock().unwrap() = map(2, &addresses[1]);
+    send(&mut client, set()).await.expect("an answer");
+    let error = waits.await.expect("no panic").unwrap_err();
+    assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
 }

@@ -18,6 +18,7 @@ const CONSTANT: &str = r#"{"strategy": "constant", "interval": 25, "after": 10, 
 const LINEAR: &str = r#"{"strategy": "linear", "interval": 10, "after": 60, "ceil": 35}"#;
 const EXPONENTIAL: &str =
     r#"{"strategy": "exponential", "interval": 3, "after": 50, "ceil": 100, "max-duration": 0}"#;
+const AT_ONCE: &str = r#"{"strategy": "constant", "after": 0, "interval": 0}"#;
 const SHORT: &str = r#"{"strategy": "constant", "interval": 10, "after": 20, "max-duration": 50}"#;
 
 fn specs() -> Arc<ErrorMap> {
@@ -29,11 +30,8 @@ fn specs() -> Arc<ErrorMap> {
         ("fff4", "retry-later", ""),
         ("fff5", "temp", ""),
         ("86", "auto-retry", CONSTANT),
-        (
-            "fff6",
-            "auto-retry",
-            r#"{"strategy": "constant", "after": 0, "interval": 0}"#,
-        ),
+        ("fff6", "auto-retry", AT_ONCE),
+        ("fff7", "auto-retry", AT_ONCE),
     ])
 }
 
@@ -100,6 +98,14 @@ async fn an_exponential_specification_is_the_interval_to_the_power() {
 #[tokio::test(start_paused = true)]
 async fn an_interval_of_zero_is_one_millisecond() {
     let (_, sends) = sent(by_map(), until(5, 0xfff6), 10_000).await;
+    assert_eq!(sends, [0, 0, 1, 2, 3]);
+}
+
+/// C26: two of them restart each other's count.
+#[tokio::test(start_paused = true)]
+async fn two_statuses_in_turn_are_not_retried_at_the_networks_speed() {
+    let in_turn = |n: usize| [0xfff6, 0xfff7, 0xfff6, 0xfff7, 0][n];
+    let (_, sends) = sent(by_map(), in_turn, 10_000).await;
     assert_eq!(sends, [0, 0, 1, 2, 3]);
 }
 
@@ -217,7 +223,7 @@ async fn what_has_no_specification_is_left_to_another_strategy() {
     let (outcome, sends) = sent(once(), |_| 0x86, 10_000).await;
     assert_eq!((outcome, sends), (Ok(0x86), vec![0, 1]));
     let (_, sends) = sent(once(), until(4, 0xfff0), 10_000).await;
-    assert_eq!(sends.len(), 4, "its attempts count only its own failures");
+    assert_eq!(sends.len(), 4, "it ends a call with its own failures only");
 }
 
 /// C22
