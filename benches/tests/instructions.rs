@@ -65,14 +65,14 @@ const TYPICAL_PINS: [(&str, u64, u64); 11] = [
 
 /// The same for calls as an HTTP client makes them, with the copy of the request that is sent.
 const HTTP_CALL_PINS: [(&str, u64, u64); 8] = [
-    ("http-get, bare", 1769, 1934),
-    ("http-put, bare", 1798, 1963),
-    ("http-get, tower", 3761, 4180),
-    ("http-put, tower", 3812, 4231),
-    ("http-get, six", 7234, 7914),
-    ("http-put, six", 8507, 9540),
-    ("http-get, preset", 5815, 6610),
-    ("http-put, preset", 7088, 8184),
+    ("http-get, bare", 1556, 1663),
+    ("http-put, bare", 1585, 1692),
+    ("http-get, tower", 3339, 3638),
+    ("http-put, tower", 3390, 3689),
+    ("http-get, six", 6203, 6644),
+    ("http-put, six", 7373, 8091),
+    ("http-get, preset", 5326, 5909),
+    ("http-put, preset", 6496, 7355),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.

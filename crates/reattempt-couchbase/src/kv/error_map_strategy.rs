@@ -75,7 +75,7 @@ impl RetryStrategy for ErrorMapStrategy {
                 // statuses in turn, each of which is retried at once.
                 delay = delay.max(LEAST_INTERVAL);
             }
-            if view.deadline.is_none() && delay > LONGEST_DELAY {
+            if delay > LONGEST_DELAY && view.deadline.is_none() {
                 return Decision::Stop;
             }
             let elapsed = view.now.saturating_duration_since(view.streak_since);

@@ -54,6 +54,7 @@ mod trial;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tower_service::Service;
 
@@ -68,10 +69,23 @@ use trial::Trial;
 
 /// A circuit breaker refused the request: it was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the circuit breaker is open: the backend failed, and the request was not sent to it")]
+#[error("the circuit breaker {}: the request was not sent", said(self.state))]
 pub struct CircuitOpen {
     /// The circuit's state: open or half-open.
     pub state: CircuitState,
+}
+
+fn said(state: CircuitState) -> String {
+    match state {
+        CircuitState::Open(Duration::MAX) => {
+            "was opened by hand (`CircuitBreaker::automatic` ends that)".to_owned()
+        }
+        CircuitState::Open(left) => {
+            format!("is open for {left:?} more, because its backend failed")
+        }
+        CircuitState::HalfOpen => "is half-open, and another request is the trial".to_owned(),
+        CircuitState::Closed => "was open".to_owned(),
+    }
 }
 
 /// Makes the outcome for the caller of a request that is refused.

@@ -71,7 +71,8 @@ impl Registered {
     }
 }
 
-/// Counters and gauges are registered at once, so that they begin with zero.
+/// Counters are registered at once, so that they begin with zero. A gauge that is not set yet has
+/// no value: zero tokens would be an empty throttle.
 impl Meter for MetricsMeter {
     fn counter(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Counter> {
         let registered = Registered::new(instrument, labels);
@@ -80,9 +81,7 @@ impl Meter for MetricsMeter {
     }
 
     fn gauge(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Gauge> {
-        let registered = Registered::new(instrument, labels);
-        drop(registered.gauge());
-        Arc::new(registered)
+        Arc::new(Registered::new(instrument, labels))
     }
 
     fn histogram(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Histogram> {
@@ -171,7 +170,11 @@ mod tests {
                     (THROTTLE.name.to_owned(), tokens.to_bits()),
                 ]
             };
-            assert_eq!(exporter.read(), rows(0, 0.0), "they begin with zero");
+            assert_eq!(
+                exporter.read(),
+                rows(0, 0.0)[..1],
+                "a counter begins with zero"
+            );
             counter.increment();
             exporter.0.lock().unwrap().clear();
             counter.increment();

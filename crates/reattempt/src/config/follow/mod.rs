@@ -232,12 +232,18 @@ impl<T> Task<T> {
         let mut standing = lock(&self.standing);
         match applied {
             Ok(warnings) => {
+                let (path, listed) = (path.display(), listed(&warnings));
                 *standing = Standing {
                     warnings,
                     error: None,
                 };
                 drop(standing);
-                tracing::info!(target: "reattempt", "{} was loaded again", path.display());
+                match listed {
+                    None => tracing::info!(target: "reattempt", "{path} was loaded again"),
+                    Some(listed) => {
+                        tracing::warn!(target: "reattempt", "{path} was loaded again, with warnings: {listed}");
+                    }
+                }
             }
             Err(error) => {
                 let error = Arc::new(error);
@@ -251,6 +257,12 @@ impl<T> Task<T> {
             }
         }
     }
+}
+
+/// The warnings on one line.
+fn listed(warnings: &[Fault]) -> Option<String> {
+    let texts: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// The text of a panic.

@@ -188,6 +188,14 @@ async fn a_bad_update_keeps_the_last_good_one_and_is_logged_once() {
     next_read().await;
     assert_eq!(target.seen(), [100, 7, 7], "back again");
     assert_eq!(listener.heard().len(), 3);
+
+    folder.write("a.json", "200");
+    next_read().await;
+    let warned = format!(
+        "{} was loaded again, with warnings: $: is long",
+        path.display()
+    );
+    assert_eq!(listener.heard().last(), Some(&warned));
 }
 
 #[tokio::test(start_paused = true)]
