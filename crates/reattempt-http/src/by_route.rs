@@ -26,7 +26,8 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
             Verdict::Fatal(failure)
                 if failure.code == Some(409)
                     && is_keyed(context)
-                    && context.info().attempts() > 1 =>
+                    && context.info().attempts() > 1
+                    && !outcome.is_ok_and(|it| self.is_said_final(it.headers(), route)) =>
             {
                 Verdict::Retry(failure)
             }

@@ -80,10 +80,12 @@ impl CollectionIds {
             Entry::LookedUp { found, .. } => found.same_channel(&sender.subscribe()),
             Entry::Known(_) => false,
         };
-        if let Some(Ok(id)) = &found {
-            ids.insert(Arc::clone(path), Entry::Known(*id));
-        } else if ids.get(path).is_some_and(is_own) {
-            ids.remove(path);
+        match (&found, ids.get(path)) {
+            // Another lookup was faster: a late answer says nothing newer.
+            (Some(Ok(_)), Some(Entry::Known(_))) => {}
+            (Some(Ok(id)), _) => drop(ids.insert(Arc::clone(path), Entry::Known(*id))),
+            (_, Some(entry)) if is_own(entry) => drop(ids.remove(path)),
+            _ => {}
         }
         // Sent under the lock, so that later callers start a new lookup.
         sender.send_replace(found);

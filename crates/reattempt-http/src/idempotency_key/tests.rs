@@ -5,7 +5,9 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{CallContext, HasCallContext, HedgeLayer, HedgePolicy, RetryLayer, RoutePolicy};
+use reattempt::{
+    CallContext, HasCallContext, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer, RoutePolicy,
+};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use super::*;
@@ -130,6 +132,28 @@ async fn a_conflict_with_another_attempt_of_the_call_is_retried() {
     assert_eq!(status(layer(), &[503, 409, 409]).await, 409);
     assert_eq!(status(layer(), &[409, 200]).await, 409, "the only attempt");
     assert_eq!(status(None, &[503, 409, 200]).await, 409, "no key counts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_that_the_server_says_is_final_is_not_retried() {
+    let mut request = keyed();
+    let watch = RetryInfo::track(&mut request);
+    let classifier = HttpClassifier::new().should_retry_header();
+    let service = ServiceBuilder::new()
+        .layer(IdempotencyKeyLayer::new())
+        .layer(RetryLayer::new(classifier, MaxAttempts::standard()))
+        .service_fn(|request: Request<()>| {
+            let is_first = request.context().is_some_and(|it| it.attempt() == 1);
+            let status = if is_first { 503 } else { 409 };
+            let mut response = Response::builder().status(status);
+            if !is_first {
+                response = response.header("x-should-retry", "false");
+            }
+            let response = response.body(()).unwrap();
+            async { Ok::<_, Infallible>(response) }
+        });
+    assert_eq!(service.oneshot(request).await.unwrap().status(), 409);
+    assert_eq!(watch.info().attempts(), 2);
 }
 
 /// The first attempt reaches the server after its hedge.

@@ -7,6 +7,9 @@ use reattempt::config::{self, Json, Members, Place};
 use super::host::Host;
 use super::members;
 
+/// A router takes no more.
+const MOST_PARAMETERS: usize = 25;
+
 /// The conditions for a request. An absent condition matches everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matching {
@@ -182,6 +185,9 @@ fn pattern(place: &mut Place<'_>, json: Json<'_>) -> Option<Path> {
         place.warn(format!(
             "{other:?} is matched literally: a parameter is \"{{name}}\", and the rest of a path \"{{*name}}\""
         ));
+    }
+    if text.matches('{').count() > MOST_PARAMETERS {
+        return place.refuse(format!("must have at most {MOST_PARAMETERS} parameters"));
     }
     let mut router = Router::new();
     match router.insert(text.clone(), ()) {

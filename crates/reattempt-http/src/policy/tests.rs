@@ -213,6 +213,18 @@ fn policies_that_can_amplify_load_are_warned_of() {
 }
 
 #[test]
+fn a_pattern_has_as_many_parameters_as_its_router_takes() {
+    let parsed = |count: usize| {
+        let pattern: String = (0..count).map(|n| format!("/{{p{n}}}")).collect();
+        let text = format!(r#"{{"routes": [{{"match": {{"pattern": "{pattern}"}}}}]}}"#);
+        HttpPolicies::parse(&text).map_err(|faults| faults.listed())
+    };
+    assert!(parsed(25).is_ok());
+    let said = "$.routes[0].match.pattern: must have at most 25 parameters";
+    assert_eq!(parsed(26).unwrap_err(), said);
+}
+
+#[test]
 fn a_parameter_in_the_words_of_another_router_is_warned_of() {
     for (pattern, part) in [("/users/:id", ":id"), ("/files/*rest", "*rest")] {
         let text = format!(r#"{{"routes": [{{"match": {{"pattern": "{pattern}"}}}}]}}"#);

@@ -29,6 +29,13 @@ impl HttpClassifier {
         self.should_retry_header = true;
         self
     }
+
+    /// Whether the response itself says that it is final.
+    pub(crate) fn is_said_final(&self, headers: &HeaderMap, route: Option<&Self>) -> bool {
+        let in_force = InForce::new(self, route);
+        in_force.has(|classifier| classifier.should_retry_header)
+            && matches!(headers.get(&SHOULD_RETRY), Some(value) if value == "false")
+    }
 }
 
 impl InForce<'_> {

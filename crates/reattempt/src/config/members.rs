@@ -64,7 +64,7 @@ impl<'t> Members<'t> {
         match json.members() {
             Some(Ok(members)) => {
                 let of_server = place.form().of_server;
-                let (mut read, mut places) = (Vec::with_capacity(members.len()), HashMap::new());
+                let (mut read, mut places) = (Vec::new(), HashMap::new());
                 let counts = |name: &str| !of_server || known(name);
                 for (name, json) in members.into_iter().filter(|(name, _)| counts(name)) {
                     match places.entry(name.clone()) {

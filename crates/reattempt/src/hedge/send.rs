@@ -147,10 +147,11 @@ where
                             context,
                             sent: now,
                         });
-                        // The failure that was kept is no longer returned for want of another
+                        // A failure that was kept is no longer returned for want of another
                         // attempt.
-                        if let Source::Template { request, .. } = &*source {
-                            request.attempt_over(hedging.driver.machine.last_failed());
+                        let failed = hedging.driver.machine.last_failed();
+                        if let (1.., Source::Template { request, .. }) = (failed, &*source) {
+                            request.attempt_over(failed);
                         }
                         return ControlFlow::Continue(());
                     }

@@ -116,7 +116,7 @@ where
         if let (HedgeAction::Go, Source::Template { request, .. }) = (&action, &*call.source) {
             // Without a copy for another attempt it may be the one that goes on alone.
             let others_go_on = hedging.driver.machine.is_in_flight() && facts.replayable;
-            if facts.cut_off || others_go_on {
+            if facts.cut_off || outcome.is_err() || others_go_on {
                 request.attempt_over(facts.attempt);
             }
         }

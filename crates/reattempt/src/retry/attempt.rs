@@ -222,29 +222,36 @@ where
         let machine = &failing.driver.machine;
         let holds = machine.holds();
         let may_follow = !machine.is_last() || this.config.settings.classifier.may_force();
-        let copy = if may_follow {
+        let (number, kind) = (next.number, next.kind);
+        failing.next = Next::Send;
+        // The request may refuse at the last moment, also to be sent itself: its body may have
+        // outgrown its buffer. Without a failure that was kept it is sent all the same.
+        let is_asked = match kept {
+            Some(Ok(_)) => true,
+            Some(Err(_)) => !may_follow,
+            None => false,
+        };
+        let mut refused = is_asked && !request.can_replay(&next);
+        if !refused && matches!(kept, Some(Ok(_))) {
+            // Before the copy: what is read for the kept response is read no further.
+            request.attempt_over(number - 1);
+        }
+        let copy = if may_follow && !refused {
             request.replay(&next)
         } else {
             None
         };
-        let (number, kind) = (next.number, next.kind);
-        failing.next = Next::Send;
-        if kept.is_some() {
-            // The request may refuse at the last moment, also to be sent itself: its body may have
-            // outgrown its buffer. Without a failure that was kept it is sent all the same.
-            if copy.is_none() && (may_follow || !request.can_replay(&next)) {
+        refused |= may_follow && copy.is_none();
+        if refused {
+            if let Some(kept) = kept.take() {
                 let effects = this.config.settings.effects(request.context_mut());
                 effects.unsent(&mut failing.driver, StopReason::NotReplayable);
                 this.source.shed();
-                return kept
-                    .take()
-                    .map_or(ControlFlow::Continue(()), ControlFlow::Break);
+                return ControlFlow::Break(kept);
             }
-            // The response is dropped first, which may end its request in the transport.
-            if !holds {
-                *kept = None;
-            }
-            request.attempt_over(number - 1);
+        }
+        if !holds {
+            *kept = None;
         }
         let context = request.context_mut();
         context.start_attempt(number, kind);

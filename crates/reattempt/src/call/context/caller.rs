@@ -44,7 +44,8 @@ impl CallContext {
         self
     }
 
-    /// Attaches a deadline, unless an earlier one is present.
+    /// Attaches a deadline, unless an earlier one is present. To pass on the deadline of another
+    /// call, which no layer enforces for this one: `CallDeadline::stamped(deadline.at)`.
     #[inline]
     pub fn stamp_deadline(&mut self, deadline: CallDeadline) -> &mut Self {
         let deadline = deadline.earlier(self.deadline());

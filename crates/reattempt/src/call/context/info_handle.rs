@@ -20,7 +20,11 @@ pub(crate) struct Watch(Weak<Mutex<Option<Arc<CallState>>>>);
 impl Watch {
     pub(super) fn see(&self, state: Arc<CallState>) {
         if let Some(handle) = self.0.upgrade() {
-            *handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+            let mut seen = handle.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = seen.replace(state);
+            drop(seen);
+            // Outside of the lock: it may own user code, whose drop may look at the call.
+            drop(before);
         }
     }
 }

@@ -145,6 +145,18 @@ impl Replay for Stubborn {
 }
 
 async fn send_stubborn(probe: &Probe, can: u32, most: u32) -> (Told, RetryInfo) {
+    send_stubborn_through(&retry(three()), probe, can, most).await
+}
+
+async fn send_stubborn_through<C>(
+    layer: &RetryLayer<C>,
+    probe: &Probe,
+    can: u32,
+    most: u32,
+) -> (Told, RetryInfo)
+where
+    C: Classify<Answer, Fault> + Clone,
+{
     let mut call = probe.request();
     let watch = RetryInfo::track(&mut call);
     let copies = Arc::default();
@@ -155,8 +167,7 @@ async fn send_stubborn(probe: &Probe, can: u32, most: u32) -> (Told, RetryInfo) 
         most,
         cut_off: false,
     };
-    let service = retry(three()).layer(probe.inner());
-    let outcome = service.oneshot(request).await;
+    let outcome = layer.layer(probe.inner()).oneshot(request).await;
     (told(&outcome), watch.info())
 }
 
@@ -196,6 +207,18 @@ async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
     assert_eq!(told, Told::Error(1));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
     assert_eq!(probe.log().service_clones(), 0);
+}
+
+/// The last attempt moves the request, whose body may have outgrown its buffer in the delay.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_refuses_to_be_moved_returns_the_kept_failure() {
+    let probe = probe((1..=2).map(|n| attempt(n).fails(TMPFAIL)));
+    let layer = RetryLayer::new(NeverForces, three());
+    let (told, info) = send_stubborn_through(&layer, &probe, 2, 9).await;
+    assert_eq!(told, Told::Error(2));
+    assert_eq!(info.attempts(), 2);
+    let last = info.records().last().cloned().unwrap();
+    assert_eq!(last.stopped, Some(StopReason::NotReplayable));
 }
 
 /// M24
