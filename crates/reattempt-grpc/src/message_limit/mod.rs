@@ -9,7 +9,9 @@
 //!
 //! The limits are those of the method's [`MethodPolicy`] and the layer's own; the smaller of two
 //! applies. A message is measured as it is sent, so a compressed message by its compressed size.
-//! gRPC libraries limit responses to 4 MiB by default; this layer has no default, so leave that
+//! A response whose head does not say that messages follow (another status or content type) is
+//! measured too, unless its body cannot begin with one: an error page of a proxy passes. gRPC
+//! libraries limit responses to 4 MiB by default; this layer has no default, so leave that
 //! limit to the client below.
 //!
 //! Place it above the recovery layer and above `ReplayBodyLayer`, below the `DeadlineLayer`: a
