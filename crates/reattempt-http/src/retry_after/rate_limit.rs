@@ -1,5 +1,5 @@
-//! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 06; later ones have
-//! one field `RateLimit`, which is not read) and its
+//! `RateLimit-Reset` (IETF draft "RateLimit header fields for HTTP", up to version 06; later ones
+//! have one field `RateLimit`, which is not read) and its
 //! predecessor `X-RateLimit-Reset`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

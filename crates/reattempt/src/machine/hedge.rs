@@ -191,14 +191,14 @@ impl HedgeMachine {
     }
 
     /// The number of the attempt that failed last; 0 before the first failure.
-    #[must_use]
-    pub const fn last_failed(&self) -> u32 {
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn last_failed(&self) -> u32 {
         self.last_failed
     }
 
     /// Whether an attempt is in flight.
-    #[must_use]
-    pub const fn is_in_flight(&self) -> bool {
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn is_in_flight(&self) -> bool {
         self.in_flight > 0
     }
 

@@ -104,8 +104,8 @@ impl Link {
         }
     }
 
-    /// The node left its cluster: nobody waits for a connection to it any more. What was sent to it
-    /// may still be answered.
+    /// The node left its cluster: no request waits for a connection to it any more. What was sent
+    /// to it may still be answered.
     pub(super) fn leave(&self) {
         if let State::Dialling { task, .. } = &*self.state() {
             task.abort();

@@ -74,7 +74,7 @@ impl NodeClient {
         self.link.disconnect(connection);
     }
 
-    /// The node left its cluster: whoever waits for a connection to it waits no longer.
+    /// The node left its cluster: requests that wait for a connection to it wait no longer.
     pub(super) fn leave(&self) {
         self.link.leave();
     }
