@@ -68,17 +68,19 @@ impl Incomplete {
         self.some.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the state belongs to such a call; not any more if another one begins with it.
-    fn has(&self, call: usize, begins: bool) -> bool {
+    /// Whether the state belongs to such a call; not any more if another one begins with it, and no
+    /// longer once it ends: the state may be freed then.
+    fn has(&self, call: usize, begins: bool, ends: bool) -> bool {
         if !self.some.load(Ordering::Relaxed) {
             return false;
         }
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if begins {
+        let is_of_one = calls.contains(&call);
+        if begins || ends {
             calls.remove(&call);
             self.some.store(!calls.is_empty(), Ordering::Relaxed);
         }
-        calls.contains(&call)
+        is_of_one && !begins
     }
 }
 
@@ -246,9 +248,16 @@ impl Recorder {
         self.status()
     }
 
+    /// Whether calls are known of which an event was lost.
+    #[cfg(test)]
+    pub(super) fn has_incomplete(&self) -> bool {
+        self.0.incomplete.some.load(Ordering::Relaxed)
+    }
+
     fn note(&self, call: usize, number: u32, kind: AttemptKind, event: Event) {
         let begins = number <= 1 && matches!(event, Event::Sent { .. });
-        let is_lost = self.0.incomplete.has(call, begins) || {
+        let ends = matches!(event, Event::Ended { .. });
+        let is_lost = self.0.incomplete.has(call, begins, ends) || {
             let at = clock::now();
             let note = Note {
                 call,
@@ -261,7 +270,9 @@ impl Recorder {
         };
         if is_lost {
             self.0.lost.lost.fetch_add(1, Ordering::Relaxed);
-            self.0.incomplete.add(call);
+            if !ends {
+                self.0.incomplete.add(call);
+            }
         }
     }
 

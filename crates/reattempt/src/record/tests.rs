@@ -137,6 +137,7 @@ async fn what_does_not_fit_into_the_queue_is_lost_and_counted() {
     let recorder = Recorder::create(scratch.file("a"), options).unwrap();
     // Two attempts are five events, and all come at once.
     calls(&recorder, 1000).await;
+    assert!(!recorder.has_incomplete(), "they ended");
     let status = recorder.finish();
     assert!(status.lost > 0 && status.written < 2000, "{status:?}");
     let bytes = std::fs::read(scratch.file("a")).unwrap();
