@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::client::{ClientError, KvRequest, KvResponse};
@@ -81,6 +82,7 @@ pin_project! {
             #[pin]
             lookup: F,
             sender: watch::Sender<Found>,
+            since: Instant,
             next: Option<(S, KvRequest)>,
         },
         /// Another request looks the id up.
@@ -122,9 +124,10 @@ where
                 // permit unused.
                 next: Some((ready_one(inner), request)),
             },
-            Need::LookUp(sender) => Self::LookingUp {
+            Need::LookUp(sender, since) => Self::LookingUp {
                 lookup: inner.call(KvRequest::get_collection_id(path.as_bytes().to_vec())),
                 sender,
+                since,
                 next: Some((inner.clone(), request)),
             },
         }
@@ -159,12 +162,13 @@ where
                     StateProjection::LookingUp {
                         lookup,
                         sender,
+                        since,
                         next,
                     },
                     Some(path),
                 ) => {
                     let found = id_of(ready!(lookup.poll(cx)));
-                    this.ids.found(path, sender, Some(found.clone()));
+                    this.ids.found(path, (sender, *since), Some(found.clone()));
                     if let Err(instead) = found {
                         return Poll::Ready(*instead);
                     }

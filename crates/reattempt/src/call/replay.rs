@@ -26,8 +26,8 @@ pub struct NextAttempt<'a> {
     note = "any other request: put it into `Call<T>`, where it only has to be `Clone` (`CallLayer` does so, outermost)"
 )]
 pub trait Replay: Sized {
-    /// Called after an attempt failed, and again before one is sent for which nothing is copied or
-    /// a response was kept: whether `next` could be sent. The answer may change.
+    /// Called after an attempt failed, and mostly again before the next one is sent: whether `next`
+    /// could be sent. The answer may change.
     fn can_replay(&self, next: &NextAttempt<'_>) -> bool {
         let _ = next;
         true
@@ -64,8 +64,8 @@ pub trait Replay: Sized {
     }
 
     /// Called on the template, maybe more than once: the attempt of this number has failed or lost,
-    /// and does not end the call. Of an attempt whose response may still end it, only when another
-    /// attempt is sent. A transport may hold its copy for longer; data kept for it can be dropped.
+    /// and its response, if it has one, does not end the call. Of a response that may still end it,
+    /// only when another attempt is about to be sent. A transport may hold its copy for longer; data kept for it can be dropped.
     fn attempt_over(&self, number: u32) {
         let _ = number;
     }
