@@ -244,8 +244,8 @@ impl RetryReads {
 
     /// Stamps a call with its policy, its command's name for the log and, if it only reads, as
     /// idempotent. What the caller or a route layer above has set before is kept. But if this
-    /// operation must not be retried, a policy without a [`ReadGate`], or that hedges, is copied, with the gate's
-    /// recovery, data and, if the strategy has tokens, throttle.
+    /// operation must not be retried, a policy without a [`ReadGate`], or that hedges, is copied,
+    /// with the gate's recovery, data and, if the strategy has tokens, throttle.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
         context.stamp_policy(Arc::clone(policy));

@@ -65,7 +65,8 @@ pub trait Replay: Sized {
 
     /// Called on the template, maybe more than once: the attempt of this number has failed or lost,
     /// and its response, if it has one, does not end the call. Of a response that may still end it,
-    /// only when another attempt is about to be sent. A transport may hold its copy for longer; data kept for it can be dropped.
+    /// only when another attempt is about to be sent. A transport may hold its copy for longer;
+    /// data kept for it can be dropped.
     fn attempt_over(&self, number: u32) {
         let _ = number;
     }
