@@ -19,6 +19,8 @@ const LINEAR: &str = r#"{"strategy": "linear", "interval": 10, "after": 60, "cei
 const EXPONENTIAL: &str =
     r#"{"strategy": "exponential", "interval": 3, "after": 50, "ceil": 100, "max-duration": 0}"#;
 const AT_ONCE: &str = r#"{"strategy": "constant", "after": 0, "interval": 0}"#;
+const A_DAY: &str = r#"{"strategy": "constant", "after": 86400000, "interval": 0}"#;
+const MORE_THAN_A_DAY: &str = r#"{"strategy": "constant", "after": 86400001, "interval": 0}"#;
 const SHORT: &str = r#"{"strategy": "constant", "interval": 10, "after": 20, "max-duration": 50}"#;
 
 fn specs() -> Arc<ErrorMap> {
@@ -32,10 +34,13 @@ fn specs() -> Arc<ErrorMap> {
         ("86", "auto-retry", CONSTANT),
         ("fff6", "auto-retry", AT_ONCE),
         ("fff7", "auto-retry", AT_ONCE),
+        ("fff8", "auto-retry", A_DAY),
+        ("fff9", "auto-retry", MORE_THAN_A_DAY),
     ])
 }
 
-/// The results of the calls, and how many milliseconds after the start each attempt was sent.
+/// The results of the calls, and how many milliseconds after the start each attempt was sent. A
+/// deadline of 0 is none.
 async fn sent(
     strategy: impl RetryStrategy + 'static,
     statuses: impl Fn(usize) -> u16 + Clone,
@@ -46,7 +51,10 @@ async fn sent(
     let log = Arc::clone(&sends);
     let specs = specs();
     let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_millis(deadline)))
+        .layer(match deadline {
+            0 => DeadlineLayer::no_timeout(),
+            ms => DeadlineLayer::new(Duration::from_millis(ms)),
+        })
         .layer(RetryLayer::new(KvClassifier::new(), strategy))
         .service_fn(move |call: Call<Request>| {
             let reporter = call.context().map(CallContext::reporter);
@@ -107,6 +115,18 @@ async fn two_statuses_in_turn_are_not_retried_at_the_networks_speed() {
     let in_turn = |n: usize| [0xfff6, 0xfff7, 0xfff6, 0xfff7, 0][n];
     let (_, sends) = sent(by_map(), in_turn, 10_000).await;
     assert_eq!(sends, [0, 0, 1, 2, 3]);
+}
+
+/// C26: as of pushback.
+#[tokio::test(start_paused = true)]
+async fn without_a_deadline_no_delay_is_longer_than_a_day() {
+    const DAY: u64 = 86_400_000;
+    let (outcome, sends) = sent(by_map(), until(2, 0xfff8), 0).await;
+    assert_eq!((outcome, sends), (Ok(0), vec![0, DAY]));
+    let (outcome, sends) = sent(by_map(), until(2, 0xfff9), 0).await;
+    assert_eq!((outcome, sends), (Ok(0xfff9), vec![0]));
+    let (outcome, sends) = sent(by_map(), until(2, 0xfff9), 2 * DAY).await;
+    assert_eq!((outcome, sends), (Ok(0), vec![0, DAY + 1]));
 }
 
 /// C28

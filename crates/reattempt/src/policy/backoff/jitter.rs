@@ -59,6 +59,6 @@ fn clamped(p: f64) -> f64 {
 /// `delay · factor`, for a factor within `[0, 2]`.
 fn share(delay: Duration, factor: f64) -> Duration {
     // NaN and less than nothing come from a generator of the caller's own.
-    let factor = if factor > 0.0 { factor } else { 0.0 };
+    let factor = factor.max(0.0);
     Duration::try_from_secs_f64(delay.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
