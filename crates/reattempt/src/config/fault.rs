@@ -64,8 +64,7 @@ impl Faults {
     /// The faults on one line.
     #[must_use]
     pub fn listed(&self) -> String {
-        let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
-        faults.join("; ")
+        listed(&self.faults)
     }
 
     /// The faults, in the order in which the document was read; never empty. Up to the maximum of
@@ -80,6 +79,12 @@ impl Faults {
     pub fn warnings(&self) -> &[Fault] {
         &self.warnings
     }
+}
+
+/// Faults or warnings on one line.
+pub(super) fn listed(faults: &[Fault]) -> String {
+    let texts: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 /// The faults and warnings so far.

@@ -59,6 +59,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use super::fault::listed;
 use super::{Fault, Faults};
 use read::Content;
 pub use read::{FollowError, MOST_BYTES};
@@ -232,17 +233,16 @@ impl<T> Task<T> {
         let mut standing = lock(&self.standing);
         match applied {
             Ok(warnings) => {
-                let (path, listed) = (path.display(), listed(&warnings));
+                let (path, warned) = (path.display(), listed(&warnings));
                 *standing = Standing {
                     warnings,
                     error: None,
                 };
                 drop(standing);
-                match listed {
-                    None => tracing::info!(target: "reattempt", "{path} was loaded again"),
-                    Some(listed) => {
-                        tracing::warn!(target: "reattempt", "{path} was loaded again, with warnings: {listed}");
-                    }
+                if warned.is_empty() {
+                    tracing::info!(target: "reattempt", "{path} was loaded again");
+                } else {
+                    tracing::warn!(target: "reattempt", "{path} was loaded again, with warnings: {warned}");
                 }
             }
             Err(error) => {
@@ -257,12 +257,6 @@ impl<T> Task<T> {
             }
         }
     }
-}
-
-/// The warnings on one line.
-fn listed(warnings: &[Fault]) -> Option<String> {
-    let texts: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// The text of a panic.
