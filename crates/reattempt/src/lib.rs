@@ -147,7 +147,7 @@ pub mod test_util;
 #[cfg(feature = "tokio")]
 pub mod throttle;
 #[cfg(feature = "tokio")]
-mod timer;
+pub mod timer;
 #[cfg(feature = "tokio")]
 pub mod wrap;
 

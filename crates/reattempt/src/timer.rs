@@ -1,38 +1,47 @@
 //! A timer, and whether another one already wakes the task in time.
 //!
-//! A timer that is armed, polled and dropped costs some 500 instructions, and calls are often
-//! pending in several layers that each have one: the deadline of the call, the deadline of the
-//! attempt, the delay before the next attempt. All of them wake the same task. So an outer timer is
-//! not armed while an inner one wakes the task no later.
+//! Calls are often pending in several layers that each have a timer: the deadline of the call, the
+//! deadline of the attempt, the delay before the next attempt. All of them wake the same task. So
+//! an outer timer is not armed while an inner one wakes the task no later.
 //!
 //! The outer future may rely on a timer only if nothing else can drop it, or poll it with another
-//! waker, before the outer future is polled again. So the timer has to be a part of the outer
-//! future: of memory that is pinned in it. What is in a box of another layer does not count,
+//! waker, before the outer future is polled again. So the timer has to belong to a part of the
+//! outer future: of memory that is pinned in it. What is in a box of another layer does not count,
 //! because that layer may move the box to another task.
+//!
+//! To register a timer with the runtime and to remove it takes two locks that all threads share,
+//! and most timers are dropped long before their instant. So the timer of a call that has ended
+//! stays registered. A later call on the same thread moves it to a later instant, which takes no
+//! lock. If none does, it fires once, which wakes the task that polled it last for nothing.
 
 #[cfg(test)]
 mod tests;
 
 use std::cell::Cell;
+use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
+use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
-use tokio::time::Sleep;
+use tokio::time::{Sleep, sleep_until};
 
 use crate::call::{Pool, SharedPool};
+use crate::clock;
 
 thread_local! {
-    static SPARE: Pool<Pin<Box<Timer>>> = const { Pool::new(|| &SHARED) };
+    static SPARE: Pool<Pin<Box<Registered>>> = const { Pool::new(|| &SHARED) };
 
     /// What the timer that this thread polled last does, if it is still armed.
     static ARMED: Cell<Option<Wakes>> = const { Cell::new(None) };
 }
 
-static SHARED: SharedPool<Pin<Box<Timer>>> = SharedPool::new(|_| ());
+// What no thread drops must not keep a runtime.
+static SHARED: SharedPool<Pin<Box<Registered>>> =
+    SharedPool::new(|timer| timer.as_mut().project().sleep.set(None));
 
 /// An armed timer wakes this waker at this instant.
 #[derive(Clone, Copy)]
@@ -76,56 +85,120 @@ pub(crate) fn address<F>(future: &F) -> usize {
 }
 
 pin_project! {
-    /// A timer, armed when it is polled.
-    #[derive(Default)]
-    pub(crate) struct Timer {
+    /// A timer of tokio's.
+    struct Registered {
         #[pin]
         sleep: Option<Sleep>,
-    }
-
-    impl PinnedDrop for Timer {
-        #[inline]
-        fn drop(this: Pin<&mut Self>) {
-            if this.sleep.is_some() {
-                forget_armed();
-            }
-        }
+        // The runtime that fires it.
+        runtime: Id,
     }
 }
 
+impl Registered {
+    /// One for this instant, in the runtime that this thread is in.
+    fn new(at: Instant) -> Pin<Box<Self>> {
+        let runtime = Handle::current().id();
+        let Some(mut timer) = SPARE.try_with(Pool::take).ok().flatten() else {
+            let sleep = Some(sleep_until(at.into()));
+            return Box::pin(Self { sleep, runtime });
+        };
+        if timer.runtime != runtime {
+            // The others are most likely of the same runtime, which they keep from being freed.
+            let _ = SPARE.try_with(Pool::clear);
+        }
+        timer.as_mut().move_to(at, runtime);
+        timer
+    }
+
+    fn move_to(self: Pin<&mut Self>, at: Instant, runtime: Id) {
+        let mut this = self.project();
+        match this.sleep.as_mut().as_pin_mut() {
+            Some(sleep) if *this.runtime == runtime => sleep.reset(at.into()),
+            _ => this.sleep.set(Some(sleep_until(at.into()))),
+        }
+        *this.runtime = runtime;
+    }
+}
+
+/// A timer, armed when it is polled. It takes its memory when it is set, and leaves it to a later
+/// one. For crates of a protocol.
+///
+/// ```
+/// use std::future::poll_fn;
+/// use std::time::{Duration, Instant};
+///
+/// use reattempt::timer::Timer;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut timer = Timer::at(Instant::now());
+/// poll_fn(|cx| timer.poll(cx)).await;
+/// # }
+/// ```
+#[derive(Default)]
+pub struct Timer(Option<Pin<Box<Registered>>>);
+
 impl Timer {
-    /// True once it was set.
-    #[inline]
-    pub(crate) const fn is_set(&self) -> bool {
-        self.sleep.is_some()
+    /// One for this instant.
+    ///
+    /// # Panics
+    ///
+    /// As [`set_to`](Self::set_to).
+    #[must_use]
+    pub fn at(at: Instant) -> Self {
+        Self(Some(Registered::new(at)))
+    }
+
+    /// One for the end of this time. A time that no clock can show has no end.
+    ///
+    /// # Panics
+    ///
+    /// As [`set_to`](Self::set_to).
+    #[must_use]
+    pub fn after(time: Duration) -> Self {
+        Self::at(clock::after(clock::now(), time))
+    }
+
+    /// The instant that it is for, if it was set.
+    #[must_use]
+    pub fn instant(&self) -> Option<Instant> {
+        let sleep = self.0.as_ref()?.sleep.as_ref()?;
+        Some(sleep.deadline().into_std())
     }
 
     /// From now on it is for this instant.
-    #[inline]
-    pub(crate) fn set_to(self: Pin<&mut Self>, at: Instant) {
-        let at = at.into();
-        let mut sleep = self.project().sleep;
-        match sleep.as_mut().as_pin_mut() {
-            Some(set) if set.deadline() == at => {}
-            Some(set) if !set.is_elapsed() => set.reset(at),
-            // One that has fired belongs to the runtime in which it did, and the future may have
-            // moved to another one since.
-            _ => sleep.set(Some(tokio::time::sleep_until(at))),
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime that has timers.
+    pub fn set_to(&mut self, at: Instant) {
+        if self.instant() == Some(at) {
+            return;
+        }
+        match &mut self.0 {
+            Some(timer) => timer.as_mut().move_to(at, Handle::current().id()),
+            None => *self = Self::at(at),
         }
     }
 
-    /// Ready when its instant has come, at once if it has none. `owner` is the [`address`] of the
-    /// future that has this timer, in itself or in a box of its own. Not subject to tokio's
-    /// cooperative budget: the guarded future may use up the budget at every poll, and the timer
-    /// would never be polled.
+    /// Ready when its instant has come, at once if it has none. Not subject to tokio's cooperative
+    /// budget: the future that it guards may use up the budget at every poll, and the timer would
+    /// never be polled.
     #[inline]
-    pub(crate) fn poll(self: Pin<&mut Self>, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(mut sleep) = self.project().sleep.as_pin_mut() else {
-            return Poll::Ready(());
-        };
-        let polled = pin!(unconstrained(sleep.as_mut())).poll(cx);
-        ARMED.set(polled.is_pending().then(|| Wakes {
-            at: sleep.deadline().into_std(),
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self.0.as_mut().map(|timer| timer.as_mut().project());
+        let sleep = timer.and_then(|timer| timer.sleep.as_pin_mut());
+        sleep.map_or(Poll::Ready(()), |sleep| pin!(unconstrained(sleep)).poll(cx))
+    }
+
+    /// As [`poll`](Self::poll). `owner` is the [`address`] of the future that this timer belongs
+    /// to.
+    #[inline]
+    pub(crate) fn poll_of(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = self.poll(cx);
+        let at = self.instant().filter(|_| polled.is_pending());
+        ARMED.set(at.map(|at| Wakes {
+            at,
             waker: identity(cx.waker()),
             owner,
         }));
@@ -133,37 +206,8 @@ impl Timer {
     }
 }
 
-/// A timer in memory of its own, which it takes when it is set, and which a later one reuses.
-#[derive(Default)]
-pub(crate) struct BoxedTimer(Option<Pin<Box<Timer>>>);
-
-impl BoxedTimer {
-    /// The instant that it is for, if it was set.
-    pub(crate) fn at(&self) -> Option<Instant> {
-        let sleep = self.0.as_ref()?.sleep.as_ref()?;
-        Some(sleep.deadline().into_std())
-    }
-
-    /// As [`Timer::set_to`].
-    pub(crate) fn set_to(&mut self, at: Instant) {
-        let spare = || SPARE.try_with(Pool::take).ok().flatten();
-        let timer = self
-            .0
-            .get_or_insert_with(|| spare().unwrap_or_else(|| Box::pin(Timer::default())));
-        timer.as_mut().set_to(at);
-    }
-
-    /// As [`Timer::poll`].
-    pub(crate) fn poll(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.0 {
-            Some(timer) => timer.as_mut().poll(owner, cx),
-            None => Poll::Ready(()),
-        }
-    }
-}
-
-impl Drop for BoxedTimer {
-    #[inline]
+impl Drop for Timer {
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(timer) = self.0.take() {
             give_back(timer);
@@ -171,9 +215,17 @@ impl Drop for BoxedTimer {
     }
 }
 
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("at", &self.instant())
+            .finish()
+    }
+}
+
 #[inline(never)]
-fn give_back(mut timer: Pin<Box<Timer>>) {
-    timer.set(Timer::default());
-    // A thread that is shutting down frees it.
+fn give_back(timer: Pin<Box<Registered>>) {
+    forget_armed();
+    // A thread that is shutting down drops it.
     let _ = SPARE.try_with(|spare| spare.put(timer));
 }

@@ -8,7 +8,7 @@ use bytes::Buf;
 use http::{HeaderMap, Response};
 use http_body::{Body, Frame};
 use pin_project_lite::pin_project;
-use tokio::time::Sleep;
+use reattempt::timer::Timer;
 
 use super::body::{First, HeldBody};
 use crate::head::status_in_head;
@@ -24,13 +24,13 @@ pub(super) struct Until {
 
 impl Until {
     /// `None` if there is no time to wait.
-    fn sleep(self) -> Option<Pin<Box<Sleep>>> {
+    fn timer(self) -> Option<Timer> {
         let now = tokio::time::Instant::now();
         let left = self.deadline.map_or(Duration::MAX, |deadline| {
             deadline.saturating_duration_since(now.into_std())
         });
         let time = self.at_most.min(left);
-        (!time.is_zero()).then(|| Box::pin(tokio::time::sleep(time)))
+        (!time.is_zero()).then(|| Timer::after(time))
     }
 }
 
@@ -38,7 +38,7 @@ impl Until {
 struct Held<B> {
     response: Response<B>,
     until: Until,
-    sleep: Option<Pin<Box<Sleep>>>,
+    timer: Option<Timer>,
 }
 
 /// The number of empty frames skipped before the task yields.
@@ -77,11 +77,11 @@ impl<B: Body + Unpin> Held<B> {
     }
 
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Look<B>> {
-        if self.sleep.is_none() {
-            self.sleep = self.until.sleep();
+        if self.timer.is_none() {
+            self.timer = self.until.timer();
         }
-        if let Some(sleep) = &mut self.sleep {
-            ready!(sleep.as_mut().poll(cx));
+        if let Some(timer) = &mut self.timer {
+            ready!(timer.poll(cx));
         }
         Poll::Ready(Look::Goes(None))
     }
@@ -158,7 +158,7 @@ where
                     *this.held = Some(Held {
                         response,
                         until,
-                        sleep: None,
+                        timer: None,
                     });
                 }
             }

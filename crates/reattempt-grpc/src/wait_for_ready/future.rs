@@ -7,9 +7,9 @@ use std::time::Duration;
 use http::Request;
 use pin_project_lite::pin_project;
 use reattempt::backoff::Backoff;
+use reattempt::timer::Timer;
 use reattempt::{AttemptReporter, CallContext, HasCallContext, MOST_RECORDS, Replay, Stage};
 use reattempt_http::{TransportError, TransportFault};
-use tokio::time::Sleep;
 use tower_service::Service;
 
 use super::again;
@@ -21,7 +21,7 @@ pub(super) struct Waiting<S, B> {
     backoff: Backoff,
     tries: u32,
     delay: Option<Duration>,
-    sleep: Option<Pin<Box<Sleep>>>,
+    timer: Timer,
     reporter: Option<AttemptReporter>,
 }
 
@@ -30,14 +30,14 @@ const LEAST: Duration = Duration::from_millis(1);
 const MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl<S, B> Waiting<S, B> {
-    pub(super) const fn new(template: Request<B>, service: S, backoff: Backoff) -> Self {
+    pub(super) fn new(template: Request<B>, service: S, backoff: Backoff) -> Self {
         Self {
             template,
             service,
             backoff,
             tries: 0,
             delay: None,
-            sleep: None,
+            timer: Timer::default(),
             reporter: None,
         }
     }
@@ -46,23 +46,19 @@ impl<S, B> Waiting<S, B> {
     /// no layer enforces it.
     fn wait(&mut self) -> bool {
         let delay = self.delay().max(LEAST);
-        let until = tokio::time::Instant::now() + delay;
+        let until = tokio::time::Instant::now().into_std() + delay;
         let limit = self
             .template
             .context()
             .and_then(|context| context.deadline());
-        if limit.is_some_and(|limit| !limit.enforced && until.into_std() >= limit.at) {
+        if limit.is_some_and(|limit| !limit.enforced && until >= limit.at) {
             // The previous try was not sent either.
             if self.reporter.is_some() {
                 self.report(Stage::Dispatch);
             }
             return false;
         }
-        match &mut self.sleep {
-            // Not reset: what has fired belongs to the runtime in which it did.
-            Some(sleep) => sleep.set(tokio::time::sleep_until(until)),
-            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(until))),
-        }
+        self.timer.set_to(until);
         self.report(Stage::Dispatch);
         true
     }
@@ -103,9 +99,7 @@ where
 {
     /// Ready with the next try; `None` if the request cannot be copied again.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<S::Future>, S::Error>> {
-        if let Some(sleep) = &mut self.sleep {
-            ready!(sleep.as_mut().poll(cx));
-        }
+        ready!(self.timer.poll(cx));
         ready!(self.service.poll_ready(cx))?;
         let Some(copy) = again(&self.template) else {
             return Poll::Ready(Ok(None));

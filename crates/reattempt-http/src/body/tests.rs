@@ -600,6 +600,33 @@ async fn an_empty_answer_counts_without_being_read() {
     assert_eq!(bucket.milli_tokens(), Some(9_500));
 }
 
+#[tokio::test]
+async fn a_body_that_a_layer_below_the_retry_reads_counts() {
+    let bucket: Arc<dyn RetryThrottle> = Arc::new(TokenBucket::new(10, 500).unwrap());
+    bucket.settled(Settled::Failure(&Failure::new(
+        reason::UNKNOWN,
+        Stage::Response,
+    )));
+    let service = ServiceBuilder::new()
+        .layer(ThrottleLayer::new(Arc::clone(&bucket)))
+        .layer(RetryLayer::new(
+            HttpClassifier::new().judge_bodies(),
+            RetryOnce,
+        ))
+        .and_then(async |response: Response<OutcomeBody<Full<Bytes>>>| {
+            let read = response.into_body().collect().await;
+            Ok::<_, Infallible>(Response::new(Full::new(read.unwrap().to_bytes())))
+        })
+        .layer(OutcomeBodyLayer::new())
+        .service_fn(|_: Request<()>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("whole"))))
+        });
+    let answer = service.oneshot(Request::new(())).await.unwrap();
+    assert_eq!(bucket.milli_tokens(), Some(9_500), "once");
+    drop(answer.into_body().collect().await);
+    assert_eq!(bucket.milli_tokens(), Some(9_500));
+}
+
 /// A server that answers early with this status. After its first request it is no longer ready.
 #[derive(Clone)]
 struct Early(u16, bool);

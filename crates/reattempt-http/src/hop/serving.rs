@@ -2,14 +2,14 @@
 //! this service has already retried.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use pin_project_lite::pin_project;
+use reattempt::timer::Timer;
 use reattempt::{CallDeadline, HasCallContext, StopReason};
-use tokio::time::Sleep;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -153,7 +153,7 @@ where
         };
         ServeHopFuture {
             inner,
-            sleep: None,
+            timer: Timer::default(),
             ends: deadline.filter(|_| !finishes),
             hop,
             grpc,
@@ -174,8 +174,7 @@ pin_project! {
         // None: its deadline passed before it started.
         #[pin]
         inner: Option<F>,
-        #[pin]
-        sleep: Option<Sleep>,
+        timer: Timer,
         ends: Option<Instant>,
         hop: Hop,
         grpc: bool,
@@ -212,20 +211,8 @@ where
             let Some(at) = *this.ends else {
                 return Poll::Pending;
             };
-            if this.sleep.is_none() {
-                let at = tokio::time::Instant::from_std(at);
-                this.sleep.set(Some(tokio::time::sleep_until(at)));
-            }
-            let Some(sleep) = this.sleep.as_mut().as_pin_mut() else {
-                return Poll::Pending;
-            };
-            // The inner future may use up the task's budget at every poll.
-            if pin!(tokio::task::unconstrained(sleep))
-                .poll(cx)
-                .is_pending()
-            {
-                return Poll::Pending;
-            }
+            this.timer.set_to(at);
+            ready!(this.timer.poll(cx));
         }
         this.inner.set(None);
         Poll::Ready(Ok(too_late(*this.grpc, *this.envoy)))

@@ -42,7 +42,7 @@ impl AttemptKey {
     }
 }
 
-/// One word per attempt: 10 bits of attempt number, 13 of flags, 41 of pushback in microseconds.
+/// One word per attempt: 9 bits of attempt number, 14 of flags, 41 of pushback in microseconds.
 ///
 /// A report names its attempt; if a later attempt owns the slot, the report is ignored.
 #[derive(Debug, Default)]
@@ -61,14 +61,16 @@ impl Flag {
     const CONFIG_COMING: Self = Self::of(3);
     const STOP: Self = Self::of(4);
     const AFTER: Self = Self::of(5);
-    pub(crate) const COMMITTED: Self = Self::of(6);
+    const COMMITTED: Self = Self::of(6);
     /// It takes no more reports.
     pub(crate) const OVER: Self = Self::of(7);
     pub(crate) const OWN_ANSWER: Self = Self::of(8);
     pub(crate) const UNTRIED_BACKEND: Self = Self::of(9);
-    pub(crate) const FOLLOWED: Self = Self::of(10);
+    const FOLLOWED: Self = Self::of(10);
     pub(crate) const IN_DOUBT: Self = Self::of(11);
     pub(crate) const CIRCUIT_OPEN: Self = Self::of(12);
+    /// A layer below the recovery layer read the response to its end, which was good.
+    const READ: Self = Self::of(13);
 }
 
 /// Twenty-five days: as far as gRPC's pushback of 31 bits of milliseconds goes.
@@ -77,7 +79,7 @@ const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 const STAGE: u64 = 0b11 << VALUE_BITS;
 /// Both flags together say that the pushback was unreadable.
 const PUSHBACK: u64 = Flag::STOP.0 | Flag::AFTER.0;
-const TAG_SHIFT: u32 = VALUE_BITS + 13;
+const TAG_SHIFT: u32 = VALUE_BITS + 14;
 
 const fn tag(attempt: u32) -> u64 {
     (attempt as u64) << TAG_SHIFT
@@ -215,14 +217,35 @@ impl AttemptSlots {
             .filter(move |slot| sent >= SLOTS as u32 || (1..=sent).contains(&u32::from(*slot)))
     }
 
-    /// True exactly once for a committed attempt: its final status may now be counted.
-    pub(crate) fn conclude(&self, key: AttemptKey) -> bool {
-        self.slot(key.slot)
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                let mine = word >> TAG_SHIFT == tag(key.attempt) >> TAG_SHIFT;
-                (mine && word & Flag::COMMITTED.0 != 0).then_some(word & !Flag::COMMITTED.0)
-            })
-            .is_ok()
+    /// The end of the attempt's response will be reported.
+    pub(crate) fn follow(&self, key: AttemptKey) {
+        self.change(key, |word| (word & !Flag::READ.0) | Flag::FOLLOWED.0);
+    }
+
+    /// The response is the call's. False if it has been read to a good end by now, so that no end
+    /// follows.
+    pub(crate) fn commit(&self, key: AttemptKey) -> bool {
+        let is_read = |word: u64| word & Flag::READ.0 != 0;
+        let commit = |word| {
+            if is_read(word) {
+                word
+            } else {
+                word | Flag::COMMITTED.0
+            }
+        };
+        !self.update(key, commit).is_some_and(is_read)
+    }
+
+    /// The response ended. True exactly once for a committed attempt: its final status may now be
+    /// counted.
+    pub(crate) fn conclude(&self, key: AttemptKey, is_good: bool) -> bool {
+        let is_committed = |word: u64| word & Flag::COMMITTED.0 != 0;
+        let conclude = |word| match (is_committed(word), is_good) {
+            (true, _) => word & !Flag::COMMITTED.0,
+            (false, true) => word | Flag::READ.0,
+            (false, false) => word,
+        };
+        self.update(key, conclude).is_some_and(is_committed)
     }
 
     pub(crate) fn read(&self, key: AttemptKey) -> AttemptReport {

@@ -105,6 +105,15 @@ impl<T> Pool<T> {
         }
     }
 
+    /// Drops what this thread keeps.
+    #[cold]
+    pub(crate) fn clear(&self) {
+        drop(self.next.take());
+        let others = self.others.try_borrow_mut();
+        let others = others.map(|mut others| std::mem::take(&mut *others));
+        drop(others);
+    }
+
     #[cold]
     #[inline(never)]
     fn pop(&self) -> Option<T> {

@@ -17,13 +17,13 @@ pin_project! {
         inner: F,
         poll: P,
         note: Option<N>,
-        reporter: Option<AttemptReporter>,
+        reporter: AttemptReporter,
         request: PhantomData<fn(Req)>,
     }
 }
 
 impl<F, P, N, Req> ConfigPollFuture<F, P, N, Req> {
-    pub(super) const fn new(inner: F, poll: P, note: N, reporter: Option<AttemptReporter>) -> Self {
+    pub(super) const fn new(inner: F, poll: P, note: N, reporter: AttemptReporter) -> Self {
         Self {
             inner,
             poll,
@@ -47,8 +47,8 @@ where
         let outcome = ready!(this.inner.poll(cx));
         if let Some(note) = this.note.take() {
             let waiter = this.poll.check(note, outcome.as_ref());
-            if let (Some(waiter), Some(reporter)) = (waiter, this.reporter.take()) {
-                reporter.config_coming(waiter);
+            if let Some(waiter) = waiter {
+                this.reporter.config_coming(waiter);
             }
         }
         Poll::Ready(outcome)

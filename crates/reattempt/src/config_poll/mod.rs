@@ -118,7 +118,7 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let context = request.context();
         self.order.inside_recovery("ConfigPollLayer", context);
-        let reporter = context.map(CallContext::reporter);
+        let reporter = context.map(CallContext::reporter).unwrap_or_default();
         let note = self.poll.note(&request);
         ConfigPollFuture::new(self.inner.call(request), self.poll.clone(), note, reporter)
     }

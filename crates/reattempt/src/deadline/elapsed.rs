@@ -4,9 +4,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Instant;
 
-use super::{Armed, DeadlineFuture};
+use super::{Armed, DeadlineFuture, Ends};
 use crate::clock;
-use crate::timer::Timer;
 use crate::{DeadlineScope, Elapsed, Stage, StopReason};
 
 /// Makes the outcome for the caller when the deadline has passed.
@@ -51,8 +50,7 @@ impl<F, M> DeadlineFuture<F, M> {
         let (at, armed) = armed.unzip();
         Self {
             inner: None,
-            timer: Timer::default(),
-            at,
+            ends: at.map_or(Ends::Never, Ends::At),
             armed,
             on_elapsed,
         }
@@ -70,7 +68,12 @@ impl<F, M> DeadlineFuture<F, M> {
     {
         let mut this = self.project();
         this.inner.set(None);
-        match this.at.zip(this.armed.take()) {
+        let at = match &*this.ends {
+            Ends::Never => None,
+            Ends::At(at) => Some(*at),
+            Ends::Fires(timer) => timer.instant(),
+        };
+        match at.zip(this.armed.take()) {
             Some((at, armed)) if clock::now() >= at => {
                 let not_sent = match armed.scope {
                     // Its record is written later.

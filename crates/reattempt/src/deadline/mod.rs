@@ -85,8 +85,7 @@ where
         let (at, armed) = armed.unzip();
         DeadlineFuture {
             inner: Some(self.inner.call(request)),
-            timer: Timer::default(),
-            at,
+            ends: at.map_or(Ends::Never, Ends::At),
             armed,
             on_elapsed: self.on_elapsed.clone(),
         }
@@ -170,6 +169,16 @@ fn between(own: Option<Instant>, stamped: Option<CallDeadline>) -> Option<(Insta
     Some((outer.at, false, outer.passed(clock::now())))
 }
 
+/// When a deadline ends the call.
+enum Ends {
+    /// Its outcome is known, or there is no deadline.
+    Never,
+    /// At this instant, and no timer was needed yet.
+    At(Instant),
+    /// When this fires.
+    Fires(Timer),
+}
+
 /// A deadline that this layer enforces.
 #[derive(Debug)]
 struct Armed {
@@ -193,13 +202,10 @@ pin_project! {
         // Dropped first: the state of the call is left to the next one by its last handle, and the
         // options that a layer below attached may be in the state that `inner` has.
         armed: Option<Armed>,
-        // When the deadline ends the call; `None` once the call has its outcome.
-        at: Option<Instant>,
         #[pin]
         inner: Option<F>,
         on_elapsed: M,
-        #[pin]
-        timer: Timer,
+        ends: Ends,
     }
 }
 
@@ -225,7 +231,7 @@ where
             }
             // Disarm: a poll after completion, against the contract, is for the inner future.
             // To drop the handle here would cost 14 instructions more.
-            *this.at = None;
+            *this.ends = Ends::Never;
             return Poll::Ready(outcome);
         }
         self.elapsed(cx)
@@ -243,16 +249,17 @@ impl<F, M> DeadlineFuture<F, M> {
         let mut this = self.project();
         let sent = this.inner.is_some();
         if sent {
-            let Some(at) = *this.at else {
+            if let Ends::At(at) = *this.ends {
+                if timer::is_armed(at, cx, &*this.inner) {
+                    // A timer below wakes this task, and it is looked at again.
+                    return Poll::Pending;
+                }
+                *this.ends = Ends::Fires(Timer::at(at));
+            }
+            let Ends::Fires(timer) = this.ends else {
                 return Poll::Pending;
             };
-            if !this.timer.is_set() && timer::is_armed(at, cx, &*this.inner) {
-                // A timer below wakes this task, and it is looked at again.
-                return Poll::Pending;
-            }
-            let owner = timer::address(&*this.inner);
-            this.timer.as_mut().set_to(at);
-            ready!(this.timer.as_mut().poll(owner, cx));
+            ready!(timer.poll_of(timer::address(&*this.inner), cx));
         }
         let Some(armed) = this.armed.take() else {
             polled_after_completion("DeadlineFuture")

@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::Config;
 use super::future::Outcome;
 use crate::recovery::{Source, past};
-use crate::timer::BoxedTimer;
+use crate::timer::Timer;
 
 /// What a call keeps beside its first attempt.
 pub(super) enum Beside<H> {
@@ -30,22 +30,19 @@ pub(super) struct Waiting {
     /// When it was first pending.
     pub(super) began: Instant,
     /// For the first hedge, if one is planned.
-    pub(super) timer: BoxedTimer,
+    pub(super) timer: Timer,
 }
 
 impl Waiting {
     /// The first attempt is pending from this instant on, and the first hedge is due at the other.
     pub(super) fn new(began: Instant, first: Option<Instant>) -> Self {
-        let mut timer = BoxedTimer::default();
-        if let Some(first) = first {
-            timer.set_to(first);
-        }
+        let timer = first.map(Timer::at).unwrap_or_default();
         Self { began, timer }
     }
 
     /// True when the first hedge is due.
     pub(super) fn poll(&mut self, owner: usize, cx: &mut Context<'_>) -> bool {
-        self.timer.at().is_some() && self.timer.poll(owner, cx).is_ready()
+        self.timer.instant().is_some() && self.timer.poll_of(owner, cx).is_ready()
     }
 }
 
@@ -58,7 +55,7 @@ pub(super) struct Hedging<S: Service<Req>, Req> {
     /// Of failed attempts that are retried, until it is known whether a newer configuration moved
     /// the key.
     pub(super) waiters: Vec<(CallContext, ConfigWaiter)>,
-    timer: BoxedTimer,
+    timer: Timer,
 }
 
 /// A call while attempts may run side by side.
@@ -110,10 +107,10 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
             Beside::Waits(waiting) => {
                 driver
                     .machine
-                    .pending_since(waiting.began, waiting.timer.at());
+                    .pending_since(waiting.began, waiting.timer.instant());
                 waiting.timer
             }
-            Beside::Nothing => BoxedTimer::default(),
+            Beside::Nothing => Timer::default(),
         };
         Box::new(Self {
             driver,
@@ -177,7 +174,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
     /// True when the instant has come.
     pub(super) fn poll_sleep(&mut self, at: Instant, owner: usize, cx: &mut Context<'_>) -> bool {
         self.timer.set_to(at);
-        self.timer.poll(owner, cx).is_ready()
+        self.timer.poll_of(owner, cx).is_ready()
     }
 
     /// Nothing more is sent: keeps only this failure, and waits for the deadline.
@@ -187,12 +184,12 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         self.waiters = Vec::new();
         match deadline {
             Some(deadline) => self.timer.set_to(past(deadline)),
-            None => self.timer = BoxedTimer::default(),
+            None => self.timer = Timer::default(),
         }
     }
 
     /// Ready when the call ends by itself.
     pub(super) fn poll_expired(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<()> {
-        self.timer.poll(owner, cx)
+        self.timer.poll_of(owner, cx)
     }
 }

@@ -7,7 +7,7 @@ use crate::call::attempts::ConfigWaiter;
 use crate::call::{Pool, SharedPool};
 use crate::driver::RetryDriver;
 use crate::machine::Wait;
-use crate::timer::BoxedTimer;
+use crate::timer::Timer;
 use crate::{AttemptKind, CallContext, Failure};
 
 thread_local! {
@@ -48,7 +48,7 @@ pub(super) struct Failing {
     pub(super) kind: AttemptKind,
     /// Of the attempt that failed last.
     pub(super) failure: Option<Failure>,
-    timer: BoxedTimer,
+    timer: Timer,
     waiter: Option<ConfigWaiter>,
 }
 
@@ -110,6 +110,6 @@ impl Failing {
         if self.poll_moved(cx) {
             return Poll::Ready(true);
         }
-        self.timer.poll(owner, cx).map(|()| false)
+        self.timer.poll_of(owner, cx).map(|()| false)
     }
 }

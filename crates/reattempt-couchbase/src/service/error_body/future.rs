@@ -11,8 +11,8 @@ use http::response::Parts;
 use http::{HeaderMap, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
+use reattempt::timer::Timer;
 use reattempt::{AttemptReporter, Stage};
-use tokio::time::Sleep;
 
 use super::body::{OpenAnswer, ServiceBody};
 use super::held::Held;
@@ -97,7 +97,7 @@ struct Reading<B: Body> {
     reader: Reader,
     bounds: Bounds,
     held: Held<B::Error>,
-    sleep: Option<Pin<Box<Sleep>>>,
+    timer: Option<Timer>,
 }
 
 impl<B> Reading<B>
@@ -121,7 +121,7 @@ where
             reader,
             bounds,
             held: Held::new(),
-            sleep: None,
+            timer: None,
         }
     }
 
@@ -170,10 +170,8 @@ where
             return Poll::Pending;
         }
         let time = self.bounds.time;
-        let sleep = self
-            .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
-        sleep.as_mut().poll(cx)
+        let timer = self.timer.get_or_insert_with(|| Timer::after(time));
+        timer.poll(cx)
     }
 
     fn respond(

@@ -1,15 +1,14 @@
 //! A body that ends at its deadline.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use reattempt::Elapsed;
-use tokio::time::Sleep;
+use reattempt::timer::Timer;
 
 use super::limit::Armed;
 
@@ -70,17 +69,17 @@ pin_project! {
     pub struct DeadlineBody<B, M = AsBodyError> {
         #[pin]
         inner: Option<B>,
-        sleep: Option<Pin<Box<Sleep>>>,
+        timer: Timer,
         armed: Option<Armed>,
         on_elapsed: M,
     }
 }
 
 impl<B, M> DeadlineBody<B, M> {
-    pub(super) const fn new(body: B, armed: Option<Armed>, on_elapsed: M) -> Self {
+    pub(super) fn new(body: B, armed: Option<Armed>, on_elapsed: M) -> Self {
         Self {
             inner: Some(body),
-            sleep: None,
+            timer: Timer::default(),
             armed,
             on_elapsed,
         }
@@ -91,7 +90,7 @@ impl<B: Default, M: Default> Default for DeadlineBody<B, M> {
     fn default() -> Self {
         Self {
             inner: Some(B::default()),
-            sleep: None,
+            timer: Timer::default(),
             armed: None,
             on_elapsed: M::default(),
         }
@@ -145,12 +144,8 @@ where
             let Some(armed) = this.armed else {
                 return Poll::Pending;
             };
-            let at = tokio::time::Instant::from_std(armed.at);
-            let sleep = this
-                .sleep
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-            // The inner body may use up the task's budget at every poll.
-            ready!(pin!(tokio::task::unconstrained(sleep.as_mut())).poll(cx));
+            this.timer.set_to(armed.at);
+            ready!(this.timer.poll(cx));
         }
         let Some(armed) = this.armed else {
             return Poll::Pending;

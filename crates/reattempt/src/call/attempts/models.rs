@@ -77,12 +77,27 @@ fn of_two_who_conclude_an_attempt_one_counts() {
     loom::model(|| {
         let slots = Arc::new(AttemptSlots::default());
         let one = slots.begin(1);
-        slots.set(one, Flag::COMMITTED);
+        slots.commit(one);
         let other = {
             let slots = Arc::clone(&slots);
-            thread::spawn(move || slots.conclude(one))
+            thread::spawn(move || slots.conclude(one, true))
         };
-        let mine = slots.conclude(one);
+        let mine = slots.conclude(one, true);
         assert_ne!(mine, other.join().unwrap());
+    });
+}
+
+#[test]
+fn a_good_end_counts_once_before_or_after_the_commit() {
+    loom::model(|| {
+        let slots = Arc::new(AttemptSlots::default());
+        let one = slots.begin(1);
+        slots.follow(one);
+        let end = {
+            let slots = Arc::clone(&slots);
+            thread::spawn(move || slots.conclude(one, true))
+        };
+        let open = slots.commit(one);
+        assert_eq!(open, end.join().unwrap());
     });
 }

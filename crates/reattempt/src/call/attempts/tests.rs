@@ -58,7 +58,7 @@ proptest! {
         let slots = AttemptSlots::default();
         let keys = [1, 2, 3].map(|attempt| slots.begin(attempt));
         let mut plain = [AttemptReport::default(); 3];
-        let (mut over, mut committed) = ([false; 3], [false; 3]);
+        let (mut over, mut committed, mut read) = ([false; 3], [false; 3], [false; 3]);
         for (at, report) in reports {
             let (key, found) = (keys[at], &mut plain[at]);
             match report {
@@ -100,8 +100,9 @@ proptest! {
                     found.untried_backend = true;
                 }
                 Report::Followed => {
-                    slots.set(key, Flag::FOLLOWED);
+                    slots.follow(key);
                     found.followed = true;
+                    read[at] = false;
                 }
                 Report::Config => {
                     prop_assert_eq!(slots.config_coming(key), !over[at]);
@@ -112,11 +113,13 @@ proptest! {
                     over[at] = true;
                 }
                 Report::Commit => {
-                    slots.set(key, Flag::COMMITTED);
-                    committed[at] = true;
+                    prop_assert_eq!(slots.commit(key), !read[at]);
+                    committed[at] |= !read[at];
                 }
                 Report::Conclude => {
-                    prop_assert_eq!(slots.conclude(key), std::mem::take(&mut committed[at]));
+                    read[at] |= !committed[at];
+                    let was_open = std::mem::take(&mut committed[at]);
+                    prop_assert_eq!(slots.conclude(key, true), was_open);
                 }
             }
             prop_assert_eq!(keys.map(|key| slots.read(key)), plain);
@@ -204,11 +207,11 @@ fn a_late_writer_of_a_dead_attempt_is_ignored() {
     assert_eq!(one.slot, later.slot);
     slots.pushback(one, ServerPushback::Stop);
     slots.set(one, Flag::FORBIDDEN);
-    slots.set(later, Flag::COMMITTED);
-    assert!(!slots.config_coming(one) && !slots.conclude(one));
+    slots.commit(later);
+    assert!(!slots.config_coming(one) && !slots.conclude(one, true));
     assert_eq!(slots.read(later), AttemptReport::default());
     assert_eq!(slots.read(one), AttemptReport::default());
-    assert!(slots.conclude(later));
+    assert!(slots.conclude(later, true));
 }
 
 #[test]
@@ -223,8 +226,8 @@ fn an_attempt_in_flight_keeps_its_slot_while_others_follow() {
         assert!(slots.any_may_have_left(n), "{n}");
     }
     assert_eq!(slots.read(one).pushback, Some(ServerPushback::Stop));
-    slots.set(one, Flag::COMMITTED);
-    assert!(slots.conclude(one));
+    slots.commit(one);
+    assert!(slots.conclude(one, true));
     slots.set(one, Flag::OVER);
     assert!(!slots.any_may_have_left(199));
 }
@@ -286,8 +289,22 @@ fn the_latest_pushback_counts_even_if_unreadable() {
 fn a_committed_attempt_is_concluded_once() {
     let slots = AttemptSlots::default();
     let one = slots.begin(1);
-    assert!(!slots.conclude(one), "not committed yet");
-    slots.set(one, Flag::COMMITTED);
-    assert!(slots.conclude(one));
-    assert!(!slots.conclude(one));
+    assert!(!slots.conclude(one, false), "not committed yet");
+    assert!(slots.commit(one));
+    assert!(slots.conclude(one, true));
+    assert!(!slots.conclude(one, true));
+}
+
+#[test]
+fn a_response_that_was_read_before_the_commit_is_not_open() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    slots.follow(one);
+    assert!(!slots.conclude(one, true), "not committed yet");
+    assert!(!slots.commit(one));
+    assert!(!slots.is_end_awaited(1));
+    // The attempt is sent once more, and gets another response.
+    slots.follow(one);
+    assert!(slots.commit(one));
+    assert!(slots.conclude(one, true));
 }

@@ -90,8 +90,8 @@ impl CallContext {
     pub(crate) fn settle_success(&self, committed: bool) {
         let state = self.shared();
         let stopped = if committed {
-            if let Some(state) = state {
-                state.slots.set(self.key(), Flag::COMMITTED);
+            if state.is_some_and(|state| !state.slots.commit(self.key())) {
+                self.read_below();
             }
             StopReason::Committed
         } else {
@@ -102,6 +102,16 @@ impl CallContext {
         };
         if let Some(state) = state {
             state.won(stopped);
+        }
+    }
+
+    /// A layer below has read the response to its end: the throttle learns it here.
+    #[cold]
+    #[inline(never)]
+    fn read_below(&self) {
+        if let Some(throttle) = self.throttle() {
+            let paid = self.shared().and_then(CallState::last_paid);
+            count_success(&**throttle, self.attempt(), paid.as_ref());
         }
     }
 

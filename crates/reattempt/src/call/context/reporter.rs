@@ -139,7 +139,7 @@ impl AttemptReporter {
         if let Some(state) = self.0.call() {
             #[cfg(feature = "tokio")]
             let step = state.follows(self.attempt());
-            state.slots.set(self.0.marks.key(), Flag::FOLLOWED);
+            state.slots.follow(self.0.marks.key());
             #[cfg(feature = "tokio")]
             self.0.marks.set_step(step);
         }

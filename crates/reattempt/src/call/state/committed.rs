@@ -15,7 +15,7 @@ impl CallState {
         attempt: Marks,
         end: Result<(), (&Failure, bool)>,
     ) -> bool {
-        let was_open = self.slots.conclude(attempt.key());
+        let was_open = self.slots.conclude(attempt.key(), end.is_ok());
         if let (true, Err((failure, counts))) = (was_open, end) {
             self.begun(log).concluded(attempt, failure, counts);
         }

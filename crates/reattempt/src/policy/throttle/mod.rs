@@ -76,7 +76,8 @@ pub trait RetryThrottle: Debug + Send + Sync {
     /// nothing.
     ///
     /// Together with `settled(Settled::Success)`, which only first attempts cause if `recovered` is
-    /// implemented, a throttle sees every call once, when its first attempt ends.
+    /// implemented, a throttle sees every call once, when its first attempt ends. It does not see a
+    /// call whose response the caller drops before its end is known.
     fn first_failed(&self) {}
 
     /// The first attempt of a call failed with the server's final answer, such as "not found": no
