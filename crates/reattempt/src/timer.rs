@@ -11,8 +11,10 @@
 //!
 //! To register a timer with the runtime and to remove it takes two locks that all threads share,
 //! and most timers are dropped long before their instant. So the timer of a call that has ended
-//! stays registered. A later call on the same thread moves it to a later instant, which takes no
-//! lock. If none does, it fires once, which wakes the task that polled it last for nothing.
+//! stays registered, at most 64 for each thread. A later call on the same thread moves it to a later
+//! instant, which takes no lock. If none does, it fires once, which wakes the task that polled it
+//! last for nothing; until then it keeps that task's memory. Where time is paused, a runtime with
+//! nothing else to do advances to that instant, as to that of any timer.
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,9 @@ use crate::clock;
 
 thread_local! {
     static SPARE: Pool<Pin<Box<Registered>>> = const { Pool::new(|| &SHARED) };
+
+    /// The runtime in which this thread set its last timer. Those that it keeps are of no other.
+    static RUNTIME: Cell<Option<Id>> = const { Cell::new(None) };
 
     /// What the timer that this thread polled last does, if it is still armed.
     static ARMED: Cell<Option<Wakes>> = const { Cell::new(None) };
@@ -89,7 +94,8 @@ pin_project! {
     struct Registered {
         #[pin]
         sleep: Option<Sleep>,
-        // The runtime that fires it.
+        // The runtime that fires it. tokio numbers runtimes, and gives no number twice while one
+        // that has it runs.
         runtime: Id,
     }
 }
@@ -98,14 +104,14 @@ impl Registered {
     /// One for this instant, in the runtime that this thread is in.
     fn new(at: Instant) -> Pin<Box<Self>> {
         let runtime = Handle::current().id();
+        if RUNTIME.replace(Some(runtime)) != Some(runtime) {
+            // They would keep a runtime that may have ended.
+            let _ = SPARE.try_with(Pool::clear);
+        }
         let Some(mut timer) = SPARE.try_with(Pool::take).ok().flatten() else {
             let sleep = Some(sleep_until(at.into()));
             return Box::pin(Self { sleep, runtime });
         };
-        if timer.runtime != runtime {
-            // The others are most likely of the same runtime, which they keep from being freed.
-            let _ = SPARE.try_with(Pool::clear);
-        }
         timer.as_mut().move_to(at, runtime);
         timer
     }
@@ -114,9 +120,12 @@ impl Registered {
         let mut this = self.project();
         match this.sleep.as_mut().as_pin_mut() {
             Some(sleep) if *this.runtime == runtime => sleep.reset(at.into()),
-            _ => this.sleep.set(Some(sleep_until(at.into()))),
+            _ => {
+                let sleep = sleep_until(at.into());
+                *this.runtime = runtime;
+                this.sleep.set(Some(sleep));
+            }
         }
-        *this.runtime = runtime;
     }
 }
 
@@ -170,13 +179,16 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime that has timers.
+    /// Outside of a tokio runtime that has timers, unless it was set before.
     pub fn set_to(&mut self, at: Instant) {
         if self.instant() == Some(at) {
             return;
         }
         match &mut self.0 {
-            Some(timer) => timer.as_mut().move_to(at, Handle::current().id()),
+            Some(timer) => {
+                let runtime = Handle::try_current().map_or(timer.runtime, |handle| handle.id());
+                timer.as_mut().move_to(at, runtime);
+            }
             None => *self = Self::at(at),
         }
     }
@@ -224,8 +236,13 @@ impl fmt::Debug for Timer {
 }
 
 #[inline(never)]
-fn give_back(timer: Pin<Box<Registered>>) {
+fn give_back(mut timer: Pin<Box<Registered>>) {
     forget_armed();
+    let has_fired = timer.sleep.as_ref().is_some_and(Sleep::is_elapsed);
+    // One that has fired would keep its task for ever.
+    if has_fired || RUNTIME.get() != Some(timer.runtime) {
+        timer.as_mut().project().sleep.set(None);
+    }
     // A thread that is shutting down drops it.
     let _ = SPARE.try_with(|spare| spare.put(timer));
 }

@@ -44,7 +44,8 @@ impl AttemptKey {
 
 /// One word per attempt: 9 bits of attempt number, 14 of flags, 41 of pushback in microseconds.
 ///
-/// A report names its attempt; if a later attempt owns the slot, the report is ignored.
+/// A report names its attempt; if a later attempt owns the slot, the report is ignored. Numbers that
+/// differ by 512 look the same: a report would have to be later than 512 further attempts.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptSlots([AtomicU64; SLOTS]);
 
@@ -66,12 +67,18 @@ impl Flag {
     pub(crate) const OVER: Self = Self::of(7);
     pub(crate) const OWN_ANSWER: Self = Self::of(8);
     pub(crate) const UNTRIED_BACKEND: Self = Self::of(9);
-    const FOLLOWED: Self = Self::of(10);
-    pub(crate) const IN_DOUBT: Self = Self::of(11);
-    pub(crate) const CIRCUIT_OPEN: Self = Self::of(12);
-    /// A layer below the recovery layer read the response to its end, which was good.
-    const READ: Self = Self::of(13);
+    pub(crate) const IN_DOUBT: Self = Self::of(10);
+    pub(crate) const CIRCUIT_OPEN: Self = Self::of(11);
 }
+
+/// Two bits: whether a layer follows the attempt's response.
+const FOLLOW: u64 = 0b11 << (VALUE_BITS + 12);
+/// One does.
+const FOLLOWED: u64 = 0b01 << (VALUE_BITS + 12);
+/// One did, and a good end was reported while the response was not committed.
+const READ: u64 = 0b10 << (VALUE_BITS + 12);
+/// Several do, or one follows the responses of several steps: which of them ends is not known.
+const SEVERAL: u64 = 0b11 << (VALUE_BITS + 12);
 
 /// Twenty-five days: as far as gRPC's pushback of 31 bits of milliseconds goes.
 const VALUE_BITS: u32 = 41;
@@ -205,9 +212,10 @@ impl AttemptSlots {
     /// not ended.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_end_awaited(&self, sent: u32) -> bool {
-        let both = Flag::COMMITTED.0 | Flag::FOLLOWED.0;
-        self.assigned(sent)
-            .any(|slot| self.slot(slot).load(Ordering::Acquire) & both == both)
+        self.assigned(sent).any(|slot| {
+            let word = self.slot(slot).load(Ordering::Acquire);
+            word & Flag::COMMITTED.0 != 0 && word & FOLLOW != 0
+        })
     }
 
     /// The slots of the first `sent` attempts. The others are not assigned yet and hold data of an
@@ -219,13 +227,20 @@ impl AttemptSlots {
 
     /// The end of the attempt's response will be reported.
     pub(crate) fn follow(&self, key: AttemptKey) {
-        self.change(key, |word| (word & !Flag::READ.0) | Flag::FOLLOWED.0);
+        self.change(key, |word| {
+            let others = if word & FOLLOW == 0 {
+                FOLLOWED
+            } else {
+                SEVERAL
+            };
+            word | others
+        });
     }
 
     /// The response is the call's. False if it has been read to a good end by now, so that no end
     /// follows.
     pub(crate) fn commit(&self, key: AttemptKey) -> bool {
-        let is_read = |word: u64| word & Flag::READ.0 != 0;
+        let is_read = |word: u64| word & FOLLOW == READ;
         let commit = |word| {
             if is_read(word) {
                 word
@@ -240,10 +255,14 @@ impl AttemptSlots {
     /// counted.
     pub(crate) fn conclude(&self, key: AttemptKey, is_good: bool) -> bool {
         let is_committed = |word: u64| word & Flag::COMMITTED.0 != 0;
-        let conclude = |word| match (is_committed(word), is_good) {
-            (true, _) => word & !Flag::COMMITTED.0,
-            (false, true) => word | Flag::READ.0,
-            (false, false) => word,
+        let conclude = |word| {
+            if is_committed(word) {
+                word & !Flag::COMMITTED.0
+            } else if is_good && word & FOLLOW == FOLLOWED {
+                word & !FOLLOW | READ
+            } else {
+                word
+            }
         };
         self.update(key, conclude).is_some_and(is_committed)
     }
@@ -290,6 +309,7 @@ fn report(word: u64) -> AttemptReport {
         in_doubt: has(Flag::IN_DOUBT),
         circuit_open: has(Flag::CIRCUIT_OPEN),
         config_coming: has(Flag::CONFIG_COMING),
-        followed: has(Flag::FOLLOWED),
+        followed: word & FOLLOW != 0,
+        read: word & FOLLOW == READ,
     }
 }

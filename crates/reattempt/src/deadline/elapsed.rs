@@ -1,6 +1,7 @@
 //! How a deadline ends a call: the outcome for the caller.
 
 use std::fmt;
+use std::marker::PhantomPinned;
 use std::pin::Pin;
 use std::time::Instant;
 
@@ -51,6 +52,7 @@ impl<F, M> DeadlineFuture<F, M> {
         Self {
             inner: None,
             ends: at.map_or(Ends::Never, Ends::At),
+            pinned: PhantomPinned,
             armed,
             on_elapsed,
         }

@@ -28,6 +28,7 @@ mod layer;
 mod tests;
 
 use std::future::Future;
+use std::marker::PhantomPinned;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -86,6 +87,7 @@ where
         DeadlineFuture {
             inner: Some(self.inner.call(request)),
             ends: at.map_or(Ends::Never, Ends::At),
+            pinned: PhantomPinned,
             armed,
             on_elapsed: self.on_elapsed.clone(),
         }
@@ -206,6 +208,9 @@ pin_project! {
         inner: Option<F>,
         on_elapsed: M,
         ends: Ends,
+        // A `Deadline` above relies on timers below that cannot move (`timer.rs`).
+        #[pin]
+        pinned: PhantomPinned,
     }
 }
 

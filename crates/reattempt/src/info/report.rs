@@ -29,4 +29,6 @@ pub struct AttemptReport {
     /// A layer [follows](crate::AttemptReporter::follow) the response, and reports how a committed
     /// one ends.
     pub followed: bool,
+    /// A layer further down has read the response to a good end: that layer reports no other.
+    pub read: bool,
 }

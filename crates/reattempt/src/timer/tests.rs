@@ -37,7 +37,10 @@ async fn an_armed_timer_counts_until_it_is_dropped() {
         assert!(counts(&mut timer, None, cx));
         let at = clock::now() + SECOND;
         drop(Timer::default());
-        assert!(is_armed(at, cx, &OWNERS[0]), "another was dropped");
+        assert!(
+            is_armed(at, cx, &OWNERS[0]),
+            "one that was not set is dropped"
+        );
         drop(timer);
         assert!(!is_armed(at, cx, &OWNERS[0]));
         Poll::Ready(())
@@ -95,11 +98,8 @@ fn runtime() -> tokio::runtime::Runtime {
 /// Polls a timer for this time from now, and drops it before it fires. Returns where it was.
 async fn leaves_a_timer(time: Duration) -> usize {
     let mut timer = Timer::after(time);
-    poll_fn(|cx| {
-        assert!(timer.poll(cx).is_pending());
-        Poll::Ready(())
-    })
-    .await;
+    let polled = poll_fn(|cx| Poll::Ready(timer.poll(cx)));
+    assert!(polled.await.is_pending());
     place(&timer)
 }
 
@@ -107,14 +107,17 @@ fn place(timer: &Timer) -> usize {
     address(&**timer.0.as_ref().expect("it is set"))
 }
 
+/// Takes what this thread keeps and is registered with a runtime.
+fn kept() -> Vec<Pin<Box<Registered>>> {
+    let all = std::iter::from_fn(|| SPARE.with(Pool::take));
+    // Other threads may have left some.
+    all.take_while(|timer| timer.sleep.is_some()).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_was_left_fires_at_its_new_instant() {
-    for (left, time) in [(1, 1), (1, 3), (3, 1), (0, 1)].map(|(a, b)| (SECOND * a, SECOND * b)) {
-        let at = leaves_a_timer(left.max(Duration::from_millis(1))).await;
-        if left.is_zero() {
-            // It fires before it is used again.
-            tokio::time::sleep(SECOND).await;
-        }
+    for (left, time) in [(1, 1), (1, 3), (3, 1)].map(|(a, b)| (SECOND * a, SECOND * b)) {
+        let at = leaves_a_timer(left).await;
         let began = clock::now();
         let mut timer = Timer::after(time);
         assert_eq!(place(&timer), at, "it is the one that was left");
@@ -123,55 +126,105 @@ async fn a_timer_that_was_left_fires_at_its_new_instant() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_fires_while_it_is_kept_is_set_again() {
+    let at = leaves_a_timer(SECOND).await;
+    tokio::time::sleep(SECOND * 2).await;
+    let began = clock::now();
+    let mut timer = Timer::after(SECOND);
+    assert_eq!(place(&timer), at);
+    poll_fn(|cx| timer.poll(cx)).await;
+    assert_eq!(clock::now() - began, SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_registered_unless_it_has_fired() {
+    for (time, registered) in [(SECOND, 1), (Duration::ZERO, 0)] {
+        let held = Arc::new(Ignores);
+        let waker = Waker::from(Arc::clone(&held));
+        let mut timer = Timer::after(time);
+        let _ = timer.poll(&mut Context::from_waker(&waker));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let _ = timer.poll(&mut Context::from_waker(&waker));
+        drop((timer, waker));
+        let users = Arc::strong_count(&held) - 1;
+        assert_eq!(
+            users, registered,
+            "{time:?}: the waker is kept until it fires"
+        );
+        assert_eq!(kept().len(), registered, "{time:?}");
+    }
+}
+
 #[test]
 fn a_timer_of_another_runtime_is_not_used_again() {
     let ended = runtime();
-    let (first, second) = ended.block_on(async {
-        let other = Timer::after(SECOND);
-        let first = leaves_a_timer(SECOND).await;
-        (first, place(&other))
+    ended.block_on(async {
+        let others = [Timer::after(SECOND), Timer::after(SECOND)];
+        leaves_a_timer(SECOND).await;
+        drop(others);
+        let all = kept();
+        assert_eq!(all.len(), 3);
+        for timer in all {
+            SPARE.with(|spare| spare.put(timer));
+        }
     });
     drop(ended);
-    assert_ne!(first, second, "two are kept");
     runtime().block_on(async {
         let began = clock::now();
         let mut timer = Timer::after(SECOND);
-        let kept = SPARE.with(Pool::take);
-        let registered = kept.is_some_and(|kept| kept.sleep.is_some());
-        assert!(!registered, "it would keep the runtime that has ended");
+        assert_eq!(
+            kept().len(),
+            0,
+            "they would keep the runtime that has ended"
+        );
         poll_fn(|cx| timer.poll(cx)).await;
         assert_eq!(clock::now() - began, SECOND);
     });
+}
+
+#[test]
+fn a_thread_without_a_runtime_keeps_none() {
+    let runtime = runtime();
+    let timer = runtime.block_on(async { Timer::after(SECOND) });
+    let kept = std::thread::spawn(move || {
+        drop(timer);
+        kept().len()
+    });
+    assert_eq!(kept.join().expect("it drops the timer"), 0);
 }
 
 #[test]
 fn a_timer_that_goes_to_another_runtime_is_set_in_it() {
     let (one, other) = (runtime(), runtime());
-    let mut timer = one.block_on(async {
-        let mut timer = Timer::after(SECOND);
-        poll_fn(|cx| timer.poll(cx)).await;
-        timer
-    });
+    let mut timer = one.block_on(async { Timer::after(SECOND) });
     drop(one);
     other.block_on(async {
         let began = clock::now();
-        timer.set_to(began + SECOND);
+        timer.set_to(began + SECOND * 2);
         poll_fn(|cx| timer.poll(cx)).await;
-        assert_eq!(clock::now() - began, SECOND);
+        assert_eq!(clock::now() - began, SECOND * 2);
+    });
+}
+
+#[test]
+fn a_timer_is_set_again_where_there_is_no_runtime() {
+    let runtime = runtime();
+    let mut timer = runtime.block_on(async { Timer::after(SECOND) });
+    timer.set_to(timer.instant().expect("it is set") + SECOND);
+    runtime.block_on(async {
+        let began = clock::now();
+        poll_fn(|cx| timer.poll(cx)).await;
+        assert_eq!(clock::now() - began, SECOND * 2);
     });
 }
 
 #[tokio::test(start_paused = true)]
-async fn timers_for_other_threads_are_not_registered() {
-    let many: Vec<_> = (0..100).map(|_| Timer::after(SECOND)).collect();
+async fn timers_that_threads_leave_to_others_are_not_registered() {
+    let many: Vec<_> = (0..1_000).map(|_| Timer::after(SECOND)).collect();
     drop(many);
-    let (mut here, mut left) = (0, 0);
-    while let Some(timer) = SPARE.with(Pool::take) {
-        match timer.sleep {
-            Some(_) => here += 1,
-            None => left += 1,
-        }
-    }
-    assert_eq!(here + left, 100);
-    assert!(left > 0, "a thread keeps fewer");
+    let kept = kept().len();
+    assert!((1..=64).contains(&kept), "{kept}");
+    let left = std::iter::from_fn(|| SPARE.with(Pool::take));
+    assert!(left.take(1_000).all(|timer| timer.sleep.is_none()));
 }

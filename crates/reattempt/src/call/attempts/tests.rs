@@ -58,7 +58,7 @@ proptest! {
         let slots = AttemptSlots::default();
         let keys = [1, 2, 3].map(|attempt| slots.begin(attempt));
         let mut plain = [AttemptReport::default(); 3];
-        let (mut over, mut committed, mut read) = ([false; 3], [false; 3], [false; 3]);
+        let (mut over, mut committed, mut several) = ([false; 3], [false; 3], [false; 3]);
         for (at, report) in reports {
             let (key, found) = (keys[at], &mut plain[at]);
             match report {
@@ -101,8 +101,8 @@ proptest! {
                 }
                 Report::Followed => {
                     slots.follow(key);
-                    found.followed = true;
-                    read[at] = false;
+                    several[at] |= found.followed;
+                    (found.followed, found.read) = (true, false);
                 }
                 Report::Config => {
                     prop_assert_eq!(slots.config_coming(key), !over[at]);
@@ -113,12 +113,12 @@ proptest! {
                     over[at] = true;
                 }
                 Report::Commit => {
-                    prop_assert_eq!(slots.commit(key), !read[at]);
-                    committed[at] |= !read[at];
+                    prop_assert_eq!(slots.commit(key), !found.read);
+                    committed[at] |= !found.read;
                 }
                 Report::Conclude => {
-                    read[at] |= !committed[at];
                     let was_open = std::mem::take(&mut committed[at]);
+                    found.read |= !was_open && found.followed && !several[at];
                     prop_assert_eq!(slots.conclude(key, true), was_open);
                 }
             }
@@ -302,9 +302,13 @@ fn a_response_that_was_read_before_the_commit_is_not_open() {
     slots.follow(one);
     assert!(!slots.conclude(one, true), "not committed yet");
     assert!(!slots.commit(one));
+    #[cfg(feature = "tokio")]
     assert!(!slots.is_end_awaited(1));
     // The attempt is sent once more, and gets another response.
     slots.follow(one);
+    assert!(!slots.conclude(one, true), "perhaps that of the first one");
     assert!(slots.commit(one));
-    assert!(slots.conclude(one, true));
+    #[cfg(feature = "tokio")]
+    assert!(slots.is_end_awaited(1));
+    assert!(slots.conclude(one, false));
 }

@@ -77,7 +77,8 @@ pub trait RetryThrottle: Debug + Send + Sync {
     ///
     /// Together with `settled(Settled::Success)`, which only first attempts cause if `recovered` is
     /// implemented, a throttle sees every call once, when its first attempt ends. It does not see a
-    /// call whose response the caller drops before its end is known.
+    /// call whose first attempt begins to respond and whose caller drops that response before its
+    /// end.
     fn first_failed(&self) {}
 
     /// The first attempt of a call failed with the server's final answer, such as "not found": no

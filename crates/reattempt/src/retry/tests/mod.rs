@@ -167,4 +167,5 @@ const _: fn() = || {
     impl<T: Unpin> Moves<WhereUnpin> for T {}
     let _ = <RetryFuture<Probe, Verdicts, Call<()>> as Moves<_>>::ambiguous;
     let _ = <crate::hedge::HedgeFuture<Probe, Verdicts, Call<()>> as Moves<_>>::ambiguous;
+    let _ = <crate::deadline::DeadlineFuture<std::future::Ready<()>, ()> as Moves<_>>::ambiguous;
 };

@@ -10,6 +10,8 @@ const BUSY: Failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
 #[derive(Clone, Copy)]
 enum Does {
     Follow,
+    /// A layer in between reads it to its end.
+    Read,
     /// No layer says how it ends.
     Leave,
     Fail,
@@ -44,6 +46,11 @@ impl Service<Call<()>> for Stream {
         let reporter = call.context().unwrap().reporter();
         std::future::ready(match self.0 {
             Does::Follow => Ok(reporter.follow()),
+            Does::Read => {
+                let reporter = reporter.follow();
+                reporter.finish(Ok(()));
+                Ok(reporter)
+            }
             Does::Leave => Ok(reporter),
             Does::Fail => Err("failed"),
         })
@@ -113,6 +120,15 @@ async fn an_end_that_answers_the_request_is_a_success() {
         fails(&balanced, 1).await;
         assert_eq!(is_ejected(&balanced), !is_success, "{end:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_a_layer_below_read_is_a_success() {
+    let balanced = one();
+    fails(&balanced, 4).await;
+    call(&balanced, Does::Read).await.unwrap();
+    fails(&balanced, 1).await;
+    assert!(!is_ejected(&balanced));
 }
 
 #[tokio::test(start_paused = true)]
