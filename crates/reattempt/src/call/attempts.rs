@@ -237,6 +237,13 @@ impl AttemptSlots {
         });
     }
 
+    /// A layer further down has read the response to a good end, and reports no other.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_read(&self, key: AttemptKey) -> bool {
+        let word = self.slot(key.slot).load(Ordering::Acquire);
+        word >> TAG_SHIFT == tag(key.attempt) >> TAG_SHIFT && word & FOLLOW == READ
+    }
+
     /// The response is the call's. False if it has been read to a good end by now, so that no end
     /// follows.
     pub(crate) fn commit(&self, key: AttemptKey) -> bool {
@@ -309,7 +316,6 @@ fn report(word: u64) -> AttemptReport {
         in_doubt: has(Flag::IN_DOUBT),
         circuit_open: has(Flag::CIRCUIT_OPEN),
         config_coming: has(Flag::CONFIG_COMING),
-        followed: word & FOLLOW != 0,
-        read: word & FOLLOW == READ,
+        followed: matches!(word & FOLLOW, FOLLOWED | SEVERAL),
     }
 }

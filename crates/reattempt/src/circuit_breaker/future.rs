@@ -90,9 +90,8 @@ where
             let context = context.get_or_insert_default();
             let verdict = classifier.classify(outcome.as_ref(), context);
             let report = context.report();
-            let ends_later = report.followed && !report.read;
             match trial {
-                Some(trial) if ends_later && verdict == Verdict::Committed => {
+                Some(trial) if report.followed && verdict == Verdict::Committed => {
                     trial.begun(context);
                 }
                 Some(trial) => trial.ended(Outcome::of(&verdict)),

@@ -26,9 +26,7 @@ pub struct AttemptReport {
     pub circuit_open: bool,
     /// A newer configuration was requested; a waiter may have been stored.
     pub config_coming: bool,
-    /// A layer [follows](crate::AttemptReporter::follow) the response, and reports how a committed
-    /// one ends.
+    /// A layer [follows](crate::AttemptReporter::follow) the response, and will report how a
+    /// committed one ends.
     pub followed: bool,
-    /// A layer further down has read the response to a good end: that layer reports no other.
-    pub read: bool,
 }

@@ -130,7 +130,7 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
             Some(ServerPushback::After(delay)) => Some(delay),
             Some(ServerPushback::Stop) | None => None,
         };
-        if report.followed && !report.read && verdict == Verdict::Committed {
+        if report.followed && verdict == Verdict::Committed {
             begun(list, sent, context, hold);
         } else {
             ended(list, sent, Outcome::of(&verdict), hold);

@@ -58,7 +58,8 @@ proptest! {
         let slots = AttemptSlots::default();
         let keys = [1, 2, 3].map(|attempt| slots.begin(attempt));
         let mut plain = [AttemptReport::default(); 3];
-        let (mut over, mut committed, mut several) = ([false; 3], [false; 3], [false; 3]);
+        let (mut over, mut committed) = ([false; 3], [false; 3]);
+        let (mut several, mut read) = ([false; 3], [false; 3]);
         for (at, report) in reports {
             let (key, found) = (keys[at], &mut plain[at]);
             match report {
@@ -101,8 +102,8 @@ proptest! {
                 }
                 Report::Followed => {
                     slots.follow(key);
-                    several[at] |= found.followed;
-                    (found.followed, found.read) = (true, false);
+                    several[at] |= found.followed || read[at];
+                    (found.followed, read[at]) = (true, false);
                 }
                 Report::Config => {
                     prop_assert_eq!(slots.config_coming(key), !over[at]);
@@ -113,12 +114,14 @@ proptest! {
                     over[at] = true;
                 }
                 Report::Commit => {
-                    prop_assert_eq!(slots.commit(key), !found.read);
-                    committed[at] |= !found.read;
+                    prop_assert_eq!(slots.commit(key), !read[at]);
+                    committed[at] |= !read[at];
                 }
                 Report::Conclude => {
                     let was_open = std::mem::take(&mut committed[at]);
-                    found.read |= !was_open && found.followed && !several[at];
+                    if !was_open && found.followed && !several[at] {
+                        (found.followed, read[at]) = (false, true);
+                    }
                     prop_assert_eq!(slots.conclude(key, true), was_open);
                 }
             }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{CallContext, CallHandle};
-use crate::call::attempts::Flag;
 #[cfg(test)]
 use crate::call::marks::CLAIMED;
 #[cfg(feature = "tokio")]
@@ -105,6 +104,14 @@ impl CallContext {
         }
     }
 
+    /// True if a layer below has read the attempt's response to a good end.
+    #[cfg(feature = "tokio")]
+    #[cold]
+    pub(crate) fn was_read_below(&self) -> bool {
+        self.shared()
+            .is_some_and(|state| state.slots.is_read(self.key()))
+    }
+
     /// A layer below has read the response to its end: the throttle learns it here.
     #[cold]
     #[inline(never)]
@@ -179,6 +186,8 @@ impl CallContext {
 
     /// For recovery layers: the attempt failed or was dropped, and takes no more reports. Returns
     /// what was reported.
+    // Inlined, it adds 28 instructions to each failure.
+    #[inline(never)]
     pub(crate) fn end_attempt(&self) -> AttemptReport {
         let state = self.shared();
         state.map_or_else(AttemptReport::default, |state| state.slots.end(self.key()))
