@@ -26,7 +26,7 @@ const PINS: [(&str, u64, u64); 14] = [
     ("hedge", 272, 276),
     ("hedge-learned", 303, 308),
     ("pushback", 14, 74),
-    ("config-poll", 39, 51),
+    ("config-poll", 41, 53),
     ("retry+throttle+deadline", 399, 501),
     ("stack", 633, 762),
     ("tower", 300, 399),
@@ -51,16 +51,16 @@ const KV_PINS: [(&str, u64); 11] = [
 /// The same for calls as a key-value client makes them, beside the bare service and tower.
 const TYPICAL_PINS: [(&str, u64, u64); 11] = [
     ("get-bare", 78, 80),
-    ("get-three", 692, 773),
+    ("get-three", 713, 773),
     ("get-six", 968, 1092),
     ("get-tower", 531, 580),
     ("get-bare, pending", 78, 80),
-    ("get-six-limited, pending", 1943, 2213),
+    ("get-six-limited, pending", 1763, 2002),
     ("get-tower-two, pending", 1616, 1760),
-    ("get-six, fails twice", 5344, 6085),
+    ("get-six, fails twice", 5378, 5858),
     ("get-tower, fails twice", 1673, 1808),
     ("get-hedge", 505, 518),
-    ("get-hedge, pending", 1285, 1485),
+    ("get-hedge, pending", 1039, 1215),
 ];
 
 /// The same for calls as an HTTP client makes them, with the copy of the request that is sent.
@@ -233,8 +233,8 @@ const LEARNED_PINS: [(&str, u64); 5] = [
     ("two-clocks", 64),
     ("elapsed", 87),
     ("hedge-feed", 49),
-    ("hedge-pending", 1043),
-    ("hedge-learned-pending", 1178),
+    ("hedge-pending", 795),
+    ("hedge-learned-pending", 921),
 ];
 
 /// The most that a learned delay adds to a call that succeeds at its first poll; no clock is read.

@@ -8,13 +8,11 @@
 //! waker, before the outer future is polled again. So the timer has to belong to a part of the
 //! outer future: of memory that is pinned in it. What is in a box of another layer does not count,
 //! because that layer may move the box to another task.
-//!
-//! To register a timer with the runtime and to remove it takes two locks that all threads share,
-//! and most timers are dropped long before their instant. So the timer of a call that has ended
-//! stays registered, at most 64 for each thread. A later call on the same thread moves it to a later
-//! instant, which takes no lock. If none does, it fires once, which wakes the task that polled it
-//! last for nothing; until then it keeps that task's memory. Where time is paused, a runtime with
-//! nothing else to do advances to that instant, as to that of any timer.
+
+// To register a timer with the runtime takes a lock that all threads share, and to remove it takes
+// it again; most timers are dropped long before their instant. So the timer of a call that has
+// ended stays registered, and a later call on the same thread moves it. To a later instant that
+// takes no lock.
 
 #[cfg(test)]
 mod tests;
@@ -35,9 +33,9 @@ use crate::call::{Pool, SharedPool};
 use crate::clock;
 
 thread_local! {
-    static SPARE: Pool<Pin<Box<Registered>>> = const { Pool::new(|| &SHARED) };
+    static SPARE: Pool<Pin<Box<Kept>>> = const { Pool::new(|| &SHARED) };
 
-    /// The runtime in which this thread set its last timer. Those that it keeps are of no other.
+    /// The runtime in which this thread made its last timer. Those that it keeps are of no other.
     static RUNTIME: Cell<Option<Id>> = const { Cell::new(None) };
 
     /// What the timer that this thread polled last does, if it is still armed.
@@ -45,7 +43,7 @@ thread_local! {
 }
 
 // What no thread drops must not keep a runtime.
-static SHARED: SharedPool<Pin<Box<Registered>>> =
+static SHARED: SharedPool<Pin<Box<Kept>>> =
     SharedPool::new(|timer| timer.as_mut().project().sleep.set(None));
 
 /// An armed timer wakes this waker at this instant.
@@ -90,17 +88,16 @@ pub(crate) fn address<F>(future: &F) -> usize {
 }
 
 pin_project! {
-    /// A timer of tokio's.
-    struct Registered {
+    /// A timer of tokio's, or its memory.
+    struct Kept {
         #[pin]
         sleep: Option<Sleep>,
-        // The runtime that fires it. tokio numbers runtimes, and gives no number twice while one
-        // that has it runs.
+        // The runtime that fires it. Its number may outlive it here, but tokio counts up.
         runtime: Id,
     }
 }
 
-impl Registered {
+impl Kept {
     /// One for this instant, in the runtime that this thread is in.
     fn new(at: Instant) -> Pin<Box<Self>> {
         let runtime = Handle::current().id();
@@ -129,40 +126,44 @@ impl Registered {
     }
 }
 
-/// A timer, armed when it is polled. It takes its memory when it is set, and leaves it to a later
-/// one. For crates of a protocol.
+/// A timer of tokio's clock. It wakes the task that polled it last. For crates of a protocol.
+///
+/// When it is dropped before its instant, it stays registered with the runtime, and the next one on
+/// the same thread uses it: at most 64 a thread. Until then it keeps the memory of the task and of
+/// the runtime; at its instant it wakes the task once more. Where time is paused, a runtime with
+/// nothing else to do advances to that instant, as to that of any timer.
 ///
 /// ```
 /// use std::future::poll_fn;
-/// use std::time::{Duration, Instant};
+/// use std::time::Duration;
 ///
 /// use reattempt::timer::Timer;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let mut timer = Timer::at(Instant::now());
+/// let mut timer = Timer::after(Duration::from_millis(1));
 /// poll_fn(|cx| timer.poll(cx)).await;
 /// # }
 /// ```
 #[derive(Default)]
-pub struct Timer(Option<Pin<Box<Registered>>>);
+pub struct Timer(Option<Pin<Box<Kept>>>);
 
 impl Timer {
     /// One for this instant.
     ///
     /// # Panics
     ///
-    /// As [`set_to`](Self::set_to).
+    /// Outside of a tokio runtime that has timers.
     #[must_use]
     pub fn at(at: Instant) -> Self {
-        Self(Some(Registered::new(at)))
+        Self(Some(Kept::new(at)))
     }
 
     /// One for the end of this time. A time that no clock can show has no end.
     ///
     /// # Panics
     ///
-    /// As [`set_to`](Self::set_to).
+    /// As [`at`](Self::at).
     #[must_use]
     pub fn after(time: Duration) -> Self {
         Self::at(clock::after(clock::now(), time))
@@ -175,11 +176,12 @@ impl Timer {
         Some(sleep.deadline().into_std())
     }
 
-    /// From now on it is for this instant.
+    /// From now on it is for this instant, of the runtime that this thread is in. If it is for that
+    /// instant already, or there is no runtime, it stays in its own.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime that has timers, unless it was set before.
+    /// As [`at`](Self::at), if it was not set before.
     pub fn set_to(&mut self, at: Instant) {
         if self.instant() == Some(at) {
             return;
@@ -229,14 +231,12 @@ impl Drop for Timer {
 
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer")
-            .field("at", &self.instant())
-            .finish()
+        f.debug_tuple("Timer").field(&self.instant()).finish()
     }
 }
 
 #[inline(never)]
-fn give_back(mut timer: Pin<Box<Registered>>) {
+fn give_back(mut timer: Pin<Box<Kept>>) {
     forget_armed();
     let has_fired = timer.sleep.as_ref().is_some_and(Sleep::is_elapsed);
     // One that has fired would keep its task for ever.

@@ -77,7 +77,7 @@ const FOLLOW: u64 = 0b11 << (VALUE_BITS + 12);
 const FOLLOWED: u64 = 0b01 << (VALUE_BITS + 12);
 /// One did, and a good end was reported while the response was not committed.
 const READ: u64 = 0b10 << (VALUE_BITS + 12);
-/// Several do, or one follows the responses of several steps: which of them ends is not known.
+/// Several do, or one follows the responses of several steps: whose end is reported is not known.
 const SEVERAL: u64 = 0b11 << (VALUE_BITS + 12);
 
 /// Twenty-five days: as far as gRPC's pushback of 31 bits of milliseconds goes.
@@ -228,20 +228,20 @@ impl AttemptSlots {
     /// The end of the attempt's response will be reported.
     pub(crate) fn follow(&self, key: AttemptKey) {
         self.change(key, |word| {
-            let others = if word & FOLLOW == 0 {
-                FOLLOWED
-            } else {
-                SEVERAL
+            let follow = match word & FOLLOW {
+                FOLLOWED | SEVERAL => SEVERAL,
+                // The one that did has reported.
+                _ => FOLLOWED,
             };
-            word | others
+            word & !FOLLOW | follow
         });
     }
 
-    /// A layer further down has read the response to a good end, and reports no other.
+    /// A layer reports the end of the attempt's response, or has done so.
     #[cfg(feature = "tokio")]
-    pub(crate) fn is_read(&self, key: AttemptKey) -> bool {
+    pub(crate) fn is_followed(&self, key: AttemptKey) -> bool {
         let word = self.slot(key.slot).load(Ordering::Acquire);
-        word >> TAG_SHIFT == tag(key.attempt) >> TAG_SHIFT && word & FOLLOW == READ
+        word >> TAG_SHIFT == tag(key.attempt) >> TAG_SHIFT && word & FOLLOW != 0
     }
 
     /// The response is the call's. False if it has been read to a good end by now, so that no end
@@ -316,6 +316,6 @@ fn report(word: u64) -> AttemptReport {
         in_doubt: has(Flag::IN_DOUBT),
         circuit_open: has(Flag::CIRCUIT_OPEN),
         config_coming: has(Flag::CONFIG_COMING),
-        followed: matches!(word & FOLLOW, FOLLOWED | SEVERAL),
+        followed: word & FOLLOWED != 0,
     }
 }

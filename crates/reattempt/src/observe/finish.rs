@@ -8,8 +8,9 @@ impl AttemptReporter {
     /// A response that is [followed](Self::follow) ended: with `Err` if it failed. Counted once: in
     /// the health of its backend and by its circuit breaker; in the throttle, the call's record and
     /// by admission only if the recovery layer had left the response open. A good end before that,
-    /// while a layer below the recovery layer reads, counts when the response becomes the call's; a
-    /// bad one is for that layer to return. `Err` with `counts` false is recorded but not counted
+    /// while a layer below the recovery layer reads, counts when the response becomes the call's,
+    /// unless several layers or steps follow responses of the attempt. A bad one is for that layer
+    /// to return. `Err` with `counts` false is recorded but not counted
     /// in the throttle (a fatal status).
     pub fn finish(&self, end: Result<(), (&Failure, bool)>) {
         let was_open = self.conclude(end);

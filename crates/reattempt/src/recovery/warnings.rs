@@ -83,7 +83,7 @@ impl Warnings {
     #[inline(always)]
     pub(super) fn if_unfollowed(&self, verdict: &Verdict, context: &CallContext) {
         let counts_later = *verdict == Verdict::Committed && context.throttle().is_some();
-        if counts_later && !context.report().followed && !context.was_read_below() {
+        if counts_later && !context.is_followed() {
             self.no_outcome_layer.warn(
                 self.layer,
                 "got a response that ends later, but no layer below it reports the end to the \

@@ -108,7 +108,7 @@ fn place(timer: &Timer) -> usize {
 }
 
 /// Takes what this thread keeps and is registered with a runtime.
-fn kept() -> Vec<Pin<Box<Registered>>> {
+fn kept() -> Vec<Pin<Box<Kept>>> {
     let all = std::iter::from_fn(|| SPARE.with(Pool::take));
     // Other threads may have left some.
     all.take_while(|timer| timer.sleep.is_some()).collect()
@@ -117,10 +117,14 @@ fn kept() -> Vec<Pin<Box<Registered>>> {
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_was_left_fires_at_its_new_instant() {
     for (left, time) in [(1, 1), (1, 3), (3, 1)].map(|(a, b)| (SECOND * a, SECOND * b)) {
-        let at = leaves_a_timer(left).await;
+        let held = Arc::new(Ignores);
+        let mut timer = Timer::after(left);
+        let waker = Waker::from(Arc::clone(&held));
+        assert!(timer.poll(&mut Context::from_waker(&waker)).is_pending());
+        drop((timer, waker));
         let began = clock::now();
         let mut timer = Timer::after(time);
-        assert_eq!(place(&timer), at, "it is the one that was left");
+        assert_eq!(Arc::strong_count(&held), 2, "it is the one that was left");
         poll_fn(|cx| timer.poll(cx)).await;
         assert_eq!(clock::now() - began, time);
     }
@@ -184,14 +188,22 @@ fn a_timer_of_another_runtime_is_not_used_again() {
 }
 
 #[test]
-fn a_thread_without_a_runtime_keeps_none() {
-    let runtime = runtime();
-    let timer = runtime.block_on(async { Timer::after(SECOND) });
-    let kept = std::thread::spawn(move || {
-        drop(timer);
-        kept().len()
-    });
-    assert_eq!(kept.join().expect("it drops the timer"), 0);
+fn a_thread_keeps_no_timer_of_another_runtime() {
+    let (one, other) = (runtime(), runtime());
+    let of_one = || one.block_on(async { Timer::after(SECOND) });
+    for has_runtime in [false, true] {
+        let timer = of_one();
+        let other = other.handle().clone();
+        let kept = std::thread::spawn(move || {
+            let _other = has_runtime.then(|| other.enter());
+            let own = has_runtime.then(|| Timer::after(SECOND));
+            drop(timer);
+            let kept = kept().len();
+            drop(own);
+            kept
+        });
+        assert_eq!(kept.join().expect("it drops the timer"), 0);
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ enum Report {
     Config,
     Over,
     Commit,
-    Conclude,
+    Conclude(bool),
 }
 
 fn report() -> impl Strategy<Value = Report> {
@@ -44,7 +44,12 @@ fn report() -> impl Strategy<Value = Report> {
             Report::Followed,
             Report::Config,
         ]),
-        prop::sample::select(vec![Report::Over, Report::Commit, Report::Conclude]),
+        prop::sample::select(vec![
+            Report::Over,
+            Report::Commit,
+            Report::Conclude(true),
+            Report::Conclude(false),
+        ]),
     ]
 }
 
@@ -102,7 +107,7 @@ proptest! {
                 }
                 Report::Followed => {
                     slots.follow(key);
-                    several[at] |= found.followed || read[at];
+                    several[at] |= found.followed;
                     (found.followed, read[at]) = (true, false);
                 }
                 Report::Config => {
@@ -117,12 +122,12 @@ proptest! {
                     prop_assert_eq!(slots.commit(key), !read[at]);
                     committed[at] |= !read[at];
                 }
-                Report::Conclude => {
+                Report::Conclude(is_good) => {
                     let was_open = std::mem::take(&mut committed[at]);
-                    if !was_open && found.followed && !several[at] {
+                    if is_good && !was_open && found.followed && !several[at] {
                         (found.followed, read[at]) = (false, true);
                     }
-                    prop_assert_eq!(slots.conclude(key, true), was_open);
+                    prop_assert_eq!(slots.conclude(key, is_good), was_open);
                 }
             }
             prop_assert_eq!(keys.map(|key| slots.read(key)), plain);
@@ -309,9 +314,25 @@ fn a_response_that_was_read_before_the_commit_is_not_open() {
     assert!(!slots.is_end_awaited(1));
     // The attempt is sent once more, and gets another response.
     slots.follow(one);
-    assert!(!slots.conclude(one, true), "perhaps that of the first one");
     assert!(slots.commit(one));
     #[cfg(feature = "tokio")]
     assert!(slots.is_end_awaited(1));
     assert!(slots.conclude(one, false));
+}
+
+#[test]
+fn of_several_followers_no_early_end_counts() {
+    let slots = AttemptSlots::default();
+    let one = slots.begin(1);
+    slots.follow(one);
+    slots.follow(one);
+    assert!(
+        !slots.conclude(one, true),
+        "perhaps that of an earlier step"
+    );
+    assert!(slots.commit(one));
+    let two = slots.begin(2);
+    slots.follow(two);
+    assert!(!slots.conclude(two, false));
+    assert!(slots.commit(two), "a bad end is not this one's");
 }

@@ -90,7 +90,7 @@ impl CallContext {
         let state = self.shared();
         let stopped = if committed {
             if state.is_some_and(|state| !state.slots.commit(self.key())) {
-                self.read_below();
+                self.count_read_below();
             }
             StopReason::Committed
         } else {
@@ -104,18 +104,17 @@ impl CallContext {
         }
     }
 
-    /// True if a layer below has read the attempt's response to a good end.
+    /// True if a layer below reports the end of the attempt's response, or has done so.
     #[cfg(feature = "tokio")]
-    #[cold]
-    pub(crate) fn was_read_below(&self) -> bool {
+    pub(crate) fn is_followed(&self) -> bool {
         self.shared()
-            .is_some_and(|state| state.slots.is_read(self.key()))
+            .is_some_and(|state| state.slots.is_followed(self.key()))
     }
 
     /// A layer below has read the response to its end: the throttle learns it here.
     #[cold]
     #[inline(never)]
-    fn read_below(&self) {
+    fn count_read_below(&self) {
         if let Some(throttle) = self.throttle() {
             let paid = self.shared().and_then(CallState::last_paid);
             count_success(&**throttle, self.attempt(), paid.as_ref());

@@ -76,9 +76,8 @@ pub trait RetryThrottle: Debug + Send + Sync {
     /// nothing.
     ///
     /// Together with `settled(Settled::Success)`, which only first attempts cause if `recovered` is
-    /// implemented, a throttle sees every call once, when its first attempt ends. It does not see a
-    /// call whose first attempt begins to respond and whose caller drops that response before its
-    /// end.
+    /// implemented, a throttle sees a call once, when its first attempt ends. It does not see one
+    /// whose response began and whose end no layer reported: the caller dropped it, for example.
     fn first_failed(&self) {}
 
     /// The first attempt of a call failed with the server's final answer, such as "not found": no
