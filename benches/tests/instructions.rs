@@ -45,7 +45,7 @@ const KV_PINS: [(&str, u64); 11] = [
     ("kv-decision-otherwise", 212),
     ("kv-client", 18),
     ("kv-stack", 777),
-    ("kv-preset", 1198),
+    ("kv-preset", 1221),
 ];
 
 /// The same for calls as a key-value client makes them, beside the bare service and tower.
@@ -292,12 +292,12 @@ const LOCKED_PINS: [(&str, u64); 13] = [
     ("get-six", 12),
     ("get-tower", 7),
     ("get-bare, pending", 0),
-    ("get-six-limited, pending", 28),
+    ("get-six-limited, pending", 22),
     ("get-tower-two, pending", 31),
     ("get-six, fails twice", 39),
     ("get-tower, fails twice", 17),
     ("get-hedge", 6),
-    ("get-hedge, pending", 19),
+    ("get-hedge, pending", 13),
     ("kv-stack", 22),
     ("kv-preset", 24),
 ];

@@ -44,8 +44,8 @@ impl AttemptKey {
 
 /// One word per attempt: 9 bits of attempt number, 14 of flags, 41 of pushback in microseconds.
 ///
-/// A report names its attempt; if a later attempt owns the slot, the report is ignored. Numbers that
-/// differ by 512 look the same: a report would have to be later than 512 further attempts.
+/// A report names its attempt; if a later attempt owns the slot, the report is ignored. Numbers
+/// that differ by 512 look the same: a report would have to be later than 512 further attempts.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptSlots([AtomicU64; SLOTS]);
 
