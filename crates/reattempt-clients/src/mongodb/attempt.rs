@@ -1,15 +1,16 @@
 //! Connects an attempt and the client's request: each gets the facts that it needs of the other.
 
 use reattempt::{Backend, Call, HasCallContext, Stage};
-use reattempt_mongodb::{Deprioritized, MIN_WIRE_VERSION};
+use reattempt_mongodb::{Deprioritized, MIN_WIRE_VERSION, report_wire_version};
 
 use super::client::{Client, MongoRequest, OnProgress, Progress, TopologyKind};
 
 /// For a `map_request` directly above `client`, inside the recovery layer.
 ///
 /// A further attempt is not sent to a server that does not support retryable reads (M23), and
-/// avoids the servers that `avoid` returns. The stage that the attempt reached is reported even
-/// when the attempt is dropped, so that a request that was never sent is unambiguous.
+/// avoids the servers that `avoid` returns. The server and the stage that the attempt reached are
+/// reported even when the attempt is dropped: its server is avoided then too, and a request that
+/// was never sent is unambiguous.
 pub fn prepare(
     client: &Client,
     avoid: Deprioritized,
@@ -30,11 +31,21 @@ pub fn prepare(
         }
         reporter.stage(Stage::Dispatch);
         call.request.on_progress = OnProgress::new(move |progress| {
-            reporter.stage(match progress {
+            let stage = match progress {
+                Progress::Selected {
+                    server,
+                    max_wire_version,
+                } => {
+                    // Known now, because a timeout of the attempt drops it.
+                    reporter.backend(Backend::new(server));
+                    report_wire_version(&reporter, max_wire_version);
+                    Stage::Dispatch
+                }
                 Progress::Unsent => Stage::Dispatch,
                 Progress::Sending => Stage::InFlight,
                 Progress::Answered => Stage::Response,
-            });
+            };
+            reporter.stage(stage);
         });
         call
     }

@@ -52,7 +52,7 @@ impl MongoFailure for MongoError {
 
 impl ReadCall for MongoRequest {
     fn operation(&self) -> ReadOperation {
-        match self.operation {
+        match self.given() {
             Operation::Find | Operation::FindBatch | Operation::TxnFind => ReadOperation::Find,
             Operation::FindOne => ReadOperation::FindOne,
             Operation::Aggregate => ReadOperation::Aggregate,
@@ -90,5 +90,24 @@ pub fn report(reporter: &AttemptReporter, outcome: Result<&MongoReply, &MongoErr
     }
     if let Some(version) = version {
         report_wire_version(reporter, version);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    /// M19
+    #[test]
+    fn an_aggregate_that_writes_is_one_however_it_was_made() {
+        let pipeline = vec![doc! { "$match": {} }, doc! { "$merge": "out" }];
+        let command = doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {} };
+        let request = MongoRequest::new(Operation::Aggregate, "db", command);
+        assert_eq!(
+            ReadCall::operation(&request),
+            ReadOperation::AggregateThatWrites
+        );
     }
 }

@@ -47,6 +47,30 @@ async fn the_last_clone_ends_the_monitors() {
     assert_eq!(node.seen_named("hello").len(), looks);
 }
 
+/// Servers refuse a client that says who it is twice on one connection (code 186).
+#[tokio::test]
+async fn checks_of_a_healthy_server_share_a_connection() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.heartbeat_frequency = Duration::from_millis(1);
+    options.min_heartbeat = Duration::from_millis(1);
+    let client = Client::new(options);
+    let looks = node.until_seen("hello", 5).await;
+    drop(client);
+    for (at, look) in looks.iter().enumerate() {
+        assert_eq!(look.connection, looks[0].connection, "{at}");
+        assert_eq!(look.document.contains_key("client"), at == 0, "{at}");
+    }
+}
+
+/// It may be hours behind.
+#[test]
+fn a_hidden_member_is_no_secondary() {
+    let hello = doc! { "setName": "s", "secondary": true, "hidden": true };
+    let found = ServerDescription::from_hello("a:1", &hello);
+    assert_eq!(found.kind, ServerKind::OtherMember);
+}
+
 fn member(address: &str, role: &str, election: u8, hosts: &[&str]) -> ServerDescription {
     let mut hello = doc! {
         "setName": "s", "hosts": hosts.to_vec(), "me": address,

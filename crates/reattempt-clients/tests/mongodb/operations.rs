@@ -23,9 +23,12 @@ async fn a_server_that_is_too_old_gets_what_it_knows_or_nothing() {
     );
     let mut unsupported = find();
     unsupported.requires_wire_version = Some(6);
+    let mut transaction = find();
+    transaction.in_transaction = true;
     for refused in [
         request.field_needs("hint", 9, Otherwise::Refuse),
         unsupported,
+        transaction,
     ] {
         let error = send(&client, &refused).await.unwrap_err();
         assert!(matches!(error, MongoError::Rebuild { .. }), "{error}");

@@ -189,17 +189,18 @@ async fn dial(
     };
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     // A failed name lookup does not show that the server is overloaded.
-    let mut found = timeout_at(deadline, tokio::net::lookup_host(address))
+    let found: Vec<_> = timeout_at(deadline, tokio::net::lookup_host(address))
         .await
         .map_err(late)
         .and_then(|found| found)
-        .map_err(failed)?;
+        .map_err(failed)?
+        .collect();
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    loop {
-        let Some(target) = found.next() else {
-            return Err(overload(failed(last)));
-        };
-        let tried = timeout_at(deadline, TcpStream::connect(target)).await;
+    for (left, target) in (1..=found.len()).rev().zip(&found) {
+        // One that does not answer leaves time for the others.
+        let time = deadline.saturating_duration_since(Instant::now());
+        let share = time / u32::try_from(left).unwrap_or(u32::MAX);
+        let tried = timeout_at(Instant::now() + share, TcpStream::connect(target)).await;
         match tried.map_err(late).and_then(|stream| stream) {
             Ok(stream) => {
                 // Small commands must not wait for the peer's acknowledgement.
@@ -209,4 +210,5 @@ async fn dial(
             Err(error) => last = error,
         }
     }
+    Err(overload(failed(last)))
 }

@@ -91,6 +91,7 @@ impl ServerDescription {
         let writable = flag("isWritablePrimary") || flag("ismaster");
         let kind = match (&set_name, hello.get_str("msg")) {
             (_, Ok("isdbgrid")) => ServerKind::Mongos,
+            (Some(_), _) if flag("hidden") => ServerKind::OtherMember,
             (Some(_), _) if writable => ServerKind::Primary,
             (Some(_), _) if flag("secondary") => ServerKind::Secondary,
             (Some(_), _) => ServerKind::OtherMember,

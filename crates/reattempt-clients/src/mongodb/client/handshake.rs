@@ -83,7 +83,9 @@ impl Connection {
         };
         let limit = options.message_limit;
         let mut connection = Self::dial(address, limit, patience.deadline, &overload).await?;
-        let hello = connection.hello(options, patience).await;
+        let hello = connection
+            .hello(options, Some(client(options)), patience)
+            .await;
         connection.description = hello.map_err(overload)?;
         if let Some(credential) = options.credential.as_ref().filter(|_| login) {
             connection.authenticate(credential, patience).await?;
@@ -91,7 +93,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Asks what the server is now.
+    /// Asks what the server is now. `client` says who asks; servers refuse it on a connection on
+    /// which it was sent before.
     ///
     /// # Errors
     ///
@@ -99,19 +102,14 @@ impl Connection {
     pub(super) async fn hello(
         &mut self,
         options: &ClientOptions,
+        client: Option<Document>,
         patience: Patience,
     ) -> Result<ServerDescription, MongoError> {
-        let mut client = doc! {
-            "driver": { "name": "reattempt-clients", "version": env!("CARGO_PKG_VERSION") },
-            "os": { "type": std::env::consts::OS },
-        };
-        if let Some(name) = &options.app_name {
-            client.insert("application", doc! { "name": name });
-        }
-        let details = doc! { "helloOk": true, "client": client };
         let command = |name: &str| {
-            let mut hello = doc! { name: 1 };
-            hello.extend(details.clone());
+            let mut hello = doc! { name: 1, "helloOk": true };
+            if let Some(client) = &client {
+                hello.insert("client", client.clone());
+            }
             if options.overload_labels {
                 hello.insert("backpressure", "2");
             }
@@ -158,7 +156,12 @@ impl Connection {
             let last = exchange.answer(&said, kept)?;
             Ok((exchange, last))
         });
-        let (exchange, last) = answered.await.map_err(&failed)?;
+        // Other logins may be computed first.
+        let (deadline, limit) = patience.next();
+        let Ok(answered) = timeout_at(deadline, answered).await else {
+            return Err(self.late(limit));
+        };
+        let (exchange, last) = answered.map_err(&failed)?;
         let conversation = reply
             .get("conversationId")
             .cloned()
@@ -183,6 +186,15 @@ impl Connection {
         })
     }
 
+    fn late(&self, after: Duration) -> MongoError {
+        MongoError::SocketTimeout {
+            origin: self.origin.clone(),
+            during: During::Handshake,
+            after,
+            labels: Vec::new(),
+        }
+    }
+
     /// One command of the handshake, its reply checked for ok.
     async fn handshake(
         &mut self,
@@ -194,21 +206,25 @@ impl Connection {
         let request_id = next_request_id();
         let (deadline, limit) = patience.next();
         let called = timeout_at(deadline, self.exchange(request_id, &command, true)).await;
-        let called = called.unwrap_or_else(|_| {
-            Err(MongoError::SocketTimeout {
-                origin: self.origin.clone(),
-                during: During::Handshake,
-                after: limit,
-                labels: Vec::new(),
-            })
-        });
-        let reply = called?.document;
+        let reply = called.map_err(|_| self.late(limit))??.document;
         if is_ok(&reply) {
             Ok(reply)
         } else {
             Err(ServerError::read(self.origin.clone(), reply, request_id, true).into())
         }
     }
+}
+
+/// Who asks.
+fn client(options: &ClientOptions) -> Document {
+    let mut client = doc! {
+        "driver": { "name": "reattempt-clients", "version": env!("CARGO_PKG_VERSION") },
+        "os": { "type": std::env::consts::OS },
+    };
+    if let Some(name) = &options.app_name {
+        client.insert("application", doc! { "name": name });
+    }
+    client
 }
 
 fn binary(bytes: &[u8]) -> Binary {

@@ -41,7 +41,10 @@ async fn look(
     options: &ClientOptions,
 ) -> Result<ServerDescription, MongoError> {
     if let Some(open) = connection {
-        match open.hello(options, Patience::of_monitor(options)).await {
+        match open
+            .hello(options, None, Patience::of_monitor(options))
+            .await
+        {
             Ok(description) => return Ok(description),
             // The connection may simply have expired: a new one decides.
             Err(MongoError::Network { .. }) => *connection = None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::blocking::Kept;
-use crate::mongodb::wire::DEFAULT_LIMIT;
+use crate::mongodb::wire::PROTOCOL_LIMIT;
 use crate::scram::Salted;
 
 /// Which members of a set may answer a read.
@@ -122,7 +122,8 @@ pub struct ClientOptions {
     pub read_preference: ReadPreference,
     /// Who logs in.
     pub credential: Option<Credential>,
-    /// The largest message taken from a server; default 8 MiB.
+    /// The largest message taken from a server; default 48,000,000 bytes, the
+    /// protocol's own. Its memory is taken as its bytes arrive.
     pub message_limit: usize,
     /// Since 2025: failures to connect or to say hello are given the labels of an overloaded
     /// server and do not clear the pool; the handshake says so. Default off.
@@ -147,7 +148,7 @@ impl ClientOptions {
             socket_timeout: None,
             read_preference: ReadPreference::Primary,
             credential: None,
-            message_limit: DEFAULT_LIMIT,
+            message_limit: PROTOCOL_LIMIT,
             overload_labels: false,
         }
     }

@@ -5,7 +5,14 @@ use std::sync::Arc;
 
 /// The progress of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum Progress<'a> {
+    /// This server was selected for it, and no byte of the command was written.
+    Selected {
+        /// Its address.
+        server: &'a str,
+        /// Its highest wire version, as last seen.
+        max_wire_version: i32,
+    },
     /// No byte of the command was written.
     Unsent,
     /// Some bytes may have been written.
@@ -16,19 +23,19 @@ pub enum Progress {
 
 /// The listener for progress; none by default.
 #[derive(Clone, Default)]
-pub struct OnProgress(Option<Arc<dyn Fn(Progress) + Send + Sync>>);
+pub struct OnProgress(Option<Arc<dyn Fn(Progress<'_>) + Send + Sync>>);
 
 impl OnProgress {
     /// Reports to `listener`.
     #[must_use]
     pub fn new<F>(listener: F) -> Self
     where
-        F: Fn(Progress) + Send + Sync + 'static,
+        F: Fn(Progress<'_>) + Send + Sync + 'static,
     {
         Self(Some(Arc::new(listener)))
     }
 
-    pub(super) fn tell(&self, progress: Progress) {
+    pub(super) fn tell(&self, progress: Progress<'_>) {
         if let Some(listener) = &self.0 {
             listener(progress);
         }

@@ -144,7 +144,7 @@ impl MongoRequest {
     }
 
     /// `aggregate` with these stages; an [`Operation::AggregateOut`] or
-    /// [`Operation::AggregateMerge`] when the last one writes.
+    /// [`Operation::AggregateMerge`] when one of them writes.
     #[must_use]
     pub fn aggregate(database: &str, collection: &str, pipeline: Vec<Document>) -> Self {
         Self::of(
@@ -223,12 +223,18 @@ impl MongoRequest {
         self.command.keys().next().map_or("", String::as_str)
     }
 
+    /// The operation, as its command is now.
+    pub(in crate::mongodb) fn given(&self) -> Operation {
+        self.operation.given(&self.command)
+    }
+
     /// The read preference in effect.
     pub(super) fn preference(&self, default: ReadPreference) -> ReadPreference {
-        if self.operation.writes() || self.in_transaction {
+        let operation = self.given();
+        if operation.writes() || self.in_transaction {
             return ReadPreference::Primary;
         }
-        let default = match self.operation {
+        let default = match operation {
             Operation::RunCommand | Operation::RunCommandFind => ReadPreference::Primary,
             _ => default,
         };
@@ -269,7 +275,13 @@ impl MongoRequest {
         }
         self.advance_read_concern(&mut command);
         command.insert("$db", &self.database);
-        if target.sessions && target.wire_version >= 6 {
+        let sessions = target.sessions && target.wire_version >= 6;
+        if self.in_transaction && !sessions {
+            return Err(refuse(
+                "has no sessions, which a transaction needs".to_owned(),
+            ));
+        }
+        if sessions {
             command.insert("lsid", self.session.lsid());
             if self.in_transaction {
                 command.extend(doc! { "txnNumber": 1_i64, "autocommit": false });

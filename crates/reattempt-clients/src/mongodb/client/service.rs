@@ -85,6 +85,10 @@ impl Client {
             topology,
             pool,
         } = selected;
+        request.on_progress.tell(Progress::Selected {
+            server: &server.address,
+            max_wire_version: server.max_wire_version,
+        });
         let mut lease = match pool.check_out(Some(server.max_wire_version)).await {
             Ok(lease) => lease,
             Err(failed) => {

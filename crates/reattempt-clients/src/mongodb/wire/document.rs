@@ -77,8 +77,17 @@ pub(crate) fn decode_value(element: RawElement<'_>) -> Result<Bson, String> {
     Bson::try_from(value).map_err(text)
 }
 
+/// A text that may quote the server, which may send a name of any length.
 fn text(error: impl ToString) -> String {
-    error.to_string()
+    cut(&error.to_string()).to_owned()
+}
+
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// A document of which the fields are known.
@@ -190,12 +199,7 @@ fn list(field: &'static str, element: RawElement<'_>) -> Result<List, String> {
 
 fn message(element: RawElement<'_>) -> Result<Bson, String> {
     let value = element.value().map_err(text)?;
-    let message = value.as_str().unwrap_or_default();
-    let mut end = message.len().min(MAX_TEXT);
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    Ok(Bson::from(&message[..end]))
+    Ok(Bson::from(cut(value.as_str().unwrap_or_default())))
 }
 
 fn labels(element: RawElement<'_>) -> Result<Bson, String> {
@@ -229,7 +233,7 @@ fn check_value(key: &str, value: RawBsonRef<'_>, depth_left: usize) -> Result<()
         }
         // Code with scope hides a document from the walk, and nothing here runs code.
         RawBsonRef::JavaScriptCodeWithScope(_) => {
-            Err(format!("{key}: code with scope is not taken"))
+            Err(format!("{}: code with scope is not taken", cut(key)))
         }
         _ => Ok(()),
     }

@@ -12,15 +12,15 @@ use super::peer::{Login, Peer};
 use crate::lock::lock;
 use crate::mongodb::node::codes::CommandError;
 
-pub(super) fn hello(command: &Command<'_>, peer: &mut Peer) -> Document {
-    if let Some(name) = command
-        .document
-        .get_document("client")
-        .and_then(|client| client.get_document("application"))
-        .ok()
-        .and_then(|application| application.get_str("name").ok())
-    {
-        peer.app_name = Some(name.to_owned());
+pub(super) fn hello(command: &Command<'_>, peer: &mut Peer) -> Result<Document, CommandError> {
+    if let Ok(client) = command.document.get_document("client") {
+        if std::mem::replace(&mut peer.said_who, true) {
+            let refusal = "The client metadata document may only be sent in the first hello";
+            return Err(CommandError::new(186, refusal));
+        }
+        let application = client.get_document("application");
+        let name = application.and_then(|application| application.get_str("name"));
+        peer.app_name = name.ok().map(str::to_owned);
     }
     let shared = command.shared;
     let now = shared.store.now();
@@ -31,7 +31,7 @@ pub(super) fn hello(command: &Command<'_>, peer: &mut Peer) -> Document {
             hello.insert("saslSupportedMechs", vec![Bson::from("SCRAM-SHA-256")]);
         }
     }
-    hello
+    Ok(hello)
 }
 
 pub(super) fn sasl_start(

@@ -49,7 +49,7 @@ fn dispatch(
     };
     let name = canonical(&seen.name);
     match name {
-        "hello" => return Ok(handshake::hello(&command, peer)),
+        "hello" => return handshake::hello(&command, peer),
         "ping" | "endSessions" => return Ok(doc! {}),
         "saslStart" => return handshake::sasl_start(&command, &mut peer.login),
         "saslContinue" => return handshake::sasl_continue(&command, &mut peer.login),
