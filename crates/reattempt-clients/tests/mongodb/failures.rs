@@ -2,11 +2,20 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use bson::{Bson, doc};
-use reattempt_clients::mongodb::client::{
-    Client, Connection, Credential, During, MongoError, SYSTEM_OVERLOADED_ERROR, ServerKind,
+use reattempt::strategy::NeverRetry;
+use reattempt::{
+    AttemptOutcome, Backend, Call, CallContext, RetryInfo, RetryLayer, UncallLayer, Verdict,
+    classify_fn,
 };
+use reattempt_clients::mongodb::client::{
+    Client, Connection, Credential, During, MongoError, MongoReply, SYSTEM_OVERLOADED_ERROR,
+    ServerKind,
+};
+use reattempt_clients::mongodb::prepare;
+use reattempt_mongodb::Deprioritized;
 use reattempt_testbed::mongodb::{Node, Step};
 use tokio::time::Instant;
+use tower::{ServiceBuilder, ServiceExt};
 
 use super::{find, node, options, send};
 
@@ -188,4 +197,29 @@ async fn a_limit_may_be_endless() {
     let client = Client::new(options);
     assert_eq!(send(&client, &find()).await.unwrap().count(), 3);
     assert_eq!(send(&client, &find()).await.unwrap().count(), 3);
+}
+
+/// E7, M12: the server of an attempt that is cut off by its deadline is avoided too.
+#[tokio::test]
+async fn an_attempt_that_is_dropped_names_its_server() {
+    let node = node().await;
+    node.script().on("find", Step::hang());
+    let client = Client::new(options(&node));
+    let succeeds =
+        classify_fn(|_: Result<&MongoReply, &MongoError>, _: &CallContext| Verdict::Success);
+    let service = ServiceBuilder::new()
+        .layer(RetryLayer::new(succeeds, NeverRetry))
+        .map_request(prepare(&client, Deprioritized::current()))
+        .layer(UncallLayer::new())
+        .service(client.clone());
+    let mut call = Call::new(find());
+    let watch = RetryInfo::track(&mut call);
+    tokio::select! {
+        _ = service.oneshot(call) => panic!("it hangs"),
+        _ = node.until_seen("find", 1) => {}
+    }
+    let info = watch.info();
+    let dropped = info.records().next_back().unwrap();
+    assert_eq!(dropped.outcome, AttemptOutcome::Cancelled);
+    assert_eq!(dropped.backend, Some(Backend::new(node.address())));
 }
