@@ -21,9 +21,11 @@ pub enum Progress<'a> {
     Answered,
 }
 
+type Listener = dyn Fn(Progress<'_>) + Send + Sync;
+
 /// The listener for progress; none by default.
 #[derive(Clone, Default)]
-pub struct OnProgress(Option<Arc<dyn Fn(Progress<'_>) + Send + Sync>>);
+pub struct OnProgress(Option<Arc<Listener>>);
 
 impl OnProgress {
     /// Reports to `listener`.
