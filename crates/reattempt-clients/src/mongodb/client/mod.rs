@@ -4,6 +4,11 @@
 //! the command for that server and reads the reply. It never sends again. A retry layer around it
 //! calls it again with the same logical request, and gets a new selection, a new message and the
 //! same session.
+//!
+//! It gives nothing back on the server: it sends no `killCursors`, `endSessions` or
+//! `abortTransaction`, and each request begins a session of its own. Servers end them by their own
+//! limits, 10 to 30 minutes by default. For an application that sends many requests the official
+//! driver is the better client.
 
 mod connection;
 mod cursor;
