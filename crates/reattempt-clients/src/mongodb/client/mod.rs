@@ -7,7 +7,7 @@
 //!
 //! It gives nothing back on the server: it sends no `killCursors`, `endSessions` or
 //! `abortTransaction`, and each request begins a session of its own. Servers end them by their own
-//! limits, 10 to 30 minutes by default. For an application that sends many requests the official
+//! limits, 1 to 30 minutes by default. For an application that sends many requests the official
 //! driver is the better client.
 
 mod connection;
