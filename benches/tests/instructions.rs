@@ -210,11 +210,12 @@ fn a_call_takes_no_more_instructions_than_pinned() {
     }
     let found = within_profile(&PINS, &cases::all());
     let (ours, tower) = (found["retry+throttle+deadline"], found["tower"]);
-    // A third more: a call has a state of its own, taken from the thread's pool and returned, which
+    // 35 % more: a call has a state of its own, taken from the thread's pool and returned, which
     // tower's stack does not have. Eight of these instructions spare a second state for each call
-    // in flight, and all allocations of a failing one.
+    // in flight, and all allocations of a failing one; five ask whether a timer was armed, which
+    // is in memory of its own for it: this takes 200 from a call that is pending.
     assert!(
-        3 * ours <= 4 * tower,
+        20 * ours <= 27 * tower,
         "retry, throttle and deadline take {ours}, tower's retry with budget over timeout {tower}"
     );
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::{Armed, DeadlineFuture, Ends};
 use crate::clock;
-use crate::{DeadlineScope, Elapsed, Stage, StopReason};
+use crate::{DeadlineScope, Elapsed, Idempotency, Stage, StopReason};
 
 /// Makes the outcome for the caller when the deadline has passed.
 #[diagnostic::on_unimplemented(
@@ -89,7 +89,7 @@ impl<F, M> DeadlineFuture<F, M> {
                         stage == Some(Stage::Dispatch) && !armed.handle.is_copied()
                     }
                 };
-                let ambiguous = !armed.idempotent && (!not_sent || armed.handle.has_lost());
+                let ambiguous = !armed.is_idempotent() && (!not_sent || armed.handle.has_lost());
                 this.on_elapsed.on_elapsed(armed.elapsed(ambiguous))
             }
             _ => outcome,
@@ -98,6 +98,14 @@ impl<F, M> DeadlineFuture<F, M> {
 }
 
 impl Armed {
+    pub(super) fn is_idempotent(&self) -> bool {
+        let idempotency = match self.handle.idempotency() {
+            Idempotency::Unknown => self.natural,
+            said => said,
+        };
+        idempotency.is_idempotent()
+    }
+
     pub(super) fn elapsed(self, ambiguous: bool) -> Elapsed {
         match self.scope {
             DeadlineScope::Call => self.handle.stop(StopReason::Deadline),

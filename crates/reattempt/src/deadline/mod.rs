@@ -125,14 +125,10 @@ impl<S, M> Deadline<S, M> {
             (own, outer) => between(own, outer)?,
         };
         context.enforce_deadline(at);
-        let idempotency = match context.idempotency() {
-            Idempotency::Unknown => natural,
-            said => said,
-        };
         let armed = Armed {
             scope,
             timeout: timeout.filter(|_| is_own),
-            idempotent: idempotency.is_idempotent(),
+            natural,
             handle: context.begin(),
             late,
         };
@@ -186,7 +182,8 @@ enum Ends {
 struct Armed {
     scope: DeadlineScope,
     timeout: Option<Duration>,
-    idempotent: bool,
+    /// Of a call of which its caller says nothing.
+    natural: Idempotency,
     handle: CallHandle,
     /// It had passed before anything was sent.
     late: bool,
@@ -273,7 +270,7 @@ impl<F, M> DeadlineFuture<F, M> {
         if !sent {
             handle.unsent();
         }
-        let ambiguous = sent && !armed.idempotent && (handle.in_flight() || handle.has_lost());
+        let ambiguous = sent && !armed.is_idempotent() && (handle.in_flight() || handle.has_lost());
         // Dropped before the history is read, so that it includes the cancelled attempts.
         this.inner.set(None);
         let elapsed = armed.elapsed(ambiguous);

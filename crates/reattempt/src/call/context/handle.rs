@@ -1,6 +1,8 @@
 //! The read side of a call, which outlives the request.
 
 use super::Attempt;
+#[cfg(feature = "tokio")]
+use crate::Idempotency;
 use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
 #[cfg(feature = "tokio")]
@@ -21,6 +23,12 @@ impl Clone for CallHandle {
 }
 
 impl CallHandle {
+    /// What the caller says of the request.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn idempotency(&self) -> Idempotency {
+        self.0.marks.idempotency()
+    }
+
     /// True once a recovery layer acts on the call.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
