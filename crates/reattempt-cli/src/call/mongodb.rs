@@ -11,7 +11,6 @@ use reattempt::{
 use reattempt_clients::mongodb::client::{
     CommandEvent, ConnectionString, Drained, Operation, WriteError, drain,
 };
-use reattempt_clients::mongodb::wire::PROTOCOL_LIMIT;
 use reattempt_clients::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
 use reattempt_clients::report::ReportLayer;
 use reattempt_mongodb::{
@@ -106,7 +105,6 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
         avoid = Deprioritized::current().overload_retargeting(settings.enable_overload_retargeting);
         settings.options.overload_labels = true;
     }
-    settings.options.message_limit = PROTOCOL_LIMIT;
     let layer = layer
         .strategy(strategy.clone())
         .retry_reads(settings.retry_reads)

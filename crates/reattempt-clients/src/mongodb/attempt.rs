@@ -36,7 +36,7 @@ pub fn prepare(
                     server,
                     max_wire_version,
                 } => {
-                    // Known now, because a timeout of the attempt drops it.
+                    // A timeout of the attempt drops it before it returns either.
                     reporter.backend(Backend::new(server));
                     report_wire_version(&reporter, max_wire_version);
                     Stage::Dispatch

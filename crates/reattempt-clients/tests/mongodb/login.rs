@@ -8,7 +8,7 @@ use reattempt_clients::mongodb::client::{
     Client, ClientOptions, Connection, Credential, MongoError,
 };
 use reattempt_clients::mongodb::scram::RULES;
-use reattempt_clients::mongodb::wire::{DEFAULT_LIMIT, Message, OpMsg, read_message};
+use reattempt_clients::mongodb::wire::{Message, OpMsg, PROTOCOL_LIMIT, read_message};
 use reattempt_clients::scram::{MAX_ITERATIONS, Salted, ScramServer, Stored};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -65,7 +65,7 @@ fn answer(says: Says, exchange: &mut Option<ScramServer>, command: &Document) ->
 
 async fn serve(mut stream: TcpStream, says: Says) {
     let mut exchange = None;
-    while let Ok(Some(Message::Msg(asked))) = read_message(&mut stream, DEFAULT_LIMIT).await {
+    while let Ok(Some(Message::Msg(asked))) = read_message(&mut stream, PROTOCOL_LIMIT).await {
         let answer = answer(says, &mut exchange, &asked.document);
         let bytes = OpMsg::encode(1, asked.request_id, &answer).unwrap();
         stream.write_all(&bytes).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_server_has_to_prove_itself_and_to_say_that_it_is_done() {
 async fn slow_login(listener: TcpListener, waited: oneshot::Sender<()>) -> bool {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut waited = Some(waited);
-    while let Ok(Some(Message::Msg(asked))) = read_message(&mut stream, DEFAULT_LIMIT).await {
+    while let Ok(Some(Message::Msg(asked))) = read_message(&mut stream, PROTOCOL_LIMIT).await {
         let document = match asked.document.keys().next().map_or("", String::as_str) {
             "saslContinue" => return true,
             "saslStart" => {

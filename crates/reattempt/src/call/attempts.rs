@@ -40,6 +40,11 @@ impl AttemptKey {
             slot: (attempt % SLOTS as u32) as u8,
         }
     }
+
+    /// Whether the word is this attempt's.
+    const fn owns(self, word: u64) -> bool {
+        word >> TAG_SHIFT == tag(self.attempt) >> TAG_SHIFT
+    }
 }
 
 /// One word per attempt: 9 bits of attempt number, 14 of flags, 41 of pushback in microseconds.
@@ -75,10 +80,10 @@ impl Flag {
 const FOLLOW: u64 = 0b11 << (VALUE_BITS + 12);
 /// One does.
 const FOLLOWED: u64 = 0b01 << (VALUE_BITS + 12);
-/// One did, and a good end was reported while the response was not committed.
-const READ: u64 = 0b10 << (VALUE_BITS + 12);
+/// One did, and reported a good end while the response was not committed.
+const ENDED: u64 = 0b10 << (VALUE_BITS + 12);
 /// Several do, or one follows the responses of several steps: whose end is reported is not known.
-const SEVERAL: u64 = 0b11 << (VALUE_BITS + 12);
+const SEVERAL: u64 = FOLLOW;
 
 /// Twenty-five days: as far as gRPC's pushback of 31 bits of milliseconds goes.
 const VALUE_BITS: u32 = 41;
@@ -125,12 +130,18 @@ impl AttemptSlots {
             .unwrap_or(first)
     }
 
+    /// The word of this attempt; `None` if the slot belongs to a later one.
+    fn word(&self, key: AttemptKey) -> Option<u64> {
+        let word = self.slot(key.slot).load(Ordering::Acquire);
+        key.owns(word).then_some(word)
+    }
+
     /// Changes the word of this attempt, and returns it as it was; `None` if the slot belongs to a
     /// later attempt.
     fn update(&self, key: AttemptKey, change: impl Fn(u64) -> u64) -> Option<u64> {
         self.slot(key.slot)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                (word >> TAG_SHIFT == tag(key.attempt) >> TAG_SHIFT).then(|| change(word))
+                key.owns(word).then(|| change(word))
             })
             .ok()
     }
@@ -240,22 +251,21 @@ impl AttemptSlots {
     /// A layer reports the end of the attempt's response, or has done so.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_followed(&self, key: AttemptKey) -> bool {
-        let word = self.slot(key.slot).load(Ordering::Acquire);
-        word >> TAG_SHIFT == tag(key.attempt) >> TAG_SHIFT && word & FOLLOW != 0
+        self.word(key).is_some_and(|word| word & FOLLOW != 0)
     }
 
     /// The response is the call's. False if it has been read to a good end by now, so that no end
     /// follows.
     pub(crate) fn commit(&self, key: AttemptKey) -> bool {
-        let is_read = |word: u64| word & FOLLOW == READ;
+        let has_ended = |word: u64| word & FOLLOW == ENDED;
         let commit = |word| {
-            if is_read(word) {
+            if has_ended(word) {
                 word
             } else {
                 word | Flag::COMMITTED.0
             }
         };
-        !self.update(key, commit).is_some_and(is_read)
+        !self.update(key, commit).is_some_and(has_ended)
     }
 
     /// The response ended. True exactly once for a committed attempt: its final status may now be
@@ -266,7 +276,7 @@ impl AttemptSlots {
             if is_committed(word) {
                 word & !Flag::COMMITTED.0
             } else if is_good && word & FOLLOW == FOLLOWED {
-                word & !FOLLOW | READ
+                word & !FOLLOW | ENDED
             } else {
                 word
             }
@@ -275,11 +285,7 @@ impl AttemptSlots {
     }
 
     pub(crate) fn read(&self, key: AttemptKey) -> AttemptReport {
-        let word = self.slot(key.slot).load(Ordering::Acquire);
-        if word >> TAG_SHIFT != tag(key.attempt) >> TAG_SHIFT {
-            return AttemptReport::default();
-        }
-        report(word)
+        self.word(key).map_or_else(AttemptReport::default, report)
     }
 }
 

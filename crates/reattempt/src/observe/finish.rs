@@ -10,8 +10,8 @@ impl AttemptReporter {
     /// by admission only if the recovery layer had left the response open. A good end before that,
     /// while a layer below the recovery layer reads, counts when the response becomes the call's,
     /// unless several layers or steps follow responses of the attempt. A bad one is for that layer
-    /// to return. `Err` with `counts` false is recorded but not counted
-    /// in the throttle (a fatal status).
+    /// to return. `Err` with `counts` false is recorded but not counted in the throttle (a fatal
+    /// status).
     pub fn finish(&self, end: Result<(), (&Failure, bool)>) {
         let was_open = self.conclude(end);
         #[cfg(feature = "tokio")]

@@ -122,8 +122,8 @@ pub struct ClientOptions {
     pub read_preference: ReadPreference,
     /// Who logs in.
     pub credential: Option<Credential>,
-    /// The largest message taken from a server; default 48,000,000 bytes, the
-    /// protocol's own. Its memory is taken as its bytes arrive.
+    /// The largest message taken from a server; default 48,000,000 bytes, the protocol's
+    /// own. Its memory is taken as its bytes arrive.
     pub message_limit: usize,
     /// Since 2025: failures to connect or to say hello are given the labels of an overloaded
     /// server and do not clear the pool; the handshake says so. Default off.

@@ -23,9 +23,6 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// The largest message the protocol allows: 48,000,000 bytes.
 pub const PROTOCOL_LIMIT: usize = 48_000_000;
 
-/// The default limit of a message: 8 MiB.
-pub const DEFAULT_LIMIT: usize = 8 * 1024 * 1024;
-
 /// Bytes of the header before every message.
 pub(crate) const HEADER_LEN: usize = 16;
 

@@ -1,13 +1,13 @@
 use bson::{Document, doc};
 
 use super::{
-    DEFAULT_LIMIT, Message, OP_MSG, OpMsg, OpQuery, OpReply, ReadError, WireError, frame,
+    Message, OP_MSG, OpMsg, OpQuery, OpReply, PROTOCOL_LIMIT, ReadError, WireError, frame,
     read_message,
 };
 
 async fn read(bytes: &[u8]) -> Result<Option<Message>, ReadError> {
     let mut reader = bytes;
-    read_message(&mut reader, DEFAULT_LIMIT).await
+    read_message(&mut reader, PROTOCOL_LIMIT).await
 }
 
 async fn wire_error(bytes: &[u8]) -> WireError {
@@ -115,7 +115,7 @@ async fn lengths_are_checked_before_memory_is_taken() {
             wire_error(&bytes).await,
             WireError::Length {
                 length,
-                limit: DEFAULT_LIMIT
+                limit: PROTOCOL_LIMIT
             }
         );
     }
@@ -262,4 +262,17 @@ async fn small_arrays_of_a_reply_take_room_too() {
     let kept = reply(&[&body_section(&main)]).await.unwrap().document;
     assert!((1_000..1_500).contains(&kept.len()), "{}", kept.len());
     assert_eq!((kept.get_i32("ok"), kept.get_i32("code")), (Ok(0), Ok(189)));
+}
+
+/// A name may have any length, and the text ends in logs and in the state of the server.
+#[tokio::test]
+async fn an_error_that_quotes_a_name_is_short() {
+    let mut fields = vec![0x7e];
+    fields.extend([b'n'; 100_000]);
+    fields.extend([0, 0]);
+    let mut section = vec![0];
+    section.extend(i32::to_le_bytes(4 + 100_003));
+    section.extend(fields);
+    let error = reply(&[&section]).await.unwrap_err().to_string();
+    assert!(error.len() < 5_000, "{} bytes", error.len());
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use reattempt_clients::mongodb::scram::RULES;
-use reattempt_clients::mongodb::wire::DEFAULT_LIMIT;
+use reattempt_clients::mongodb::wire::PROTOCOL_LIMIT;
 use reattempt_clients::scram::{Salted, ScramError, Stored};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -50,7 +50,7 @@ impl NodeBuilder {
         Self {
             role: Role::Standalone,
             max_wire_version: 21,
-            limit: DEFAULT_LIMIT,
+            limit: PROTOCOL_LIMIT,
             users: BTreeMap::new(),
             store: Store::new(),
         }

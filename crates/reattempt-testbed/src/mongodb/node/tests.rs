@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use reattempt_clients::mongodb::wire::{DEFAULT_LIMIT, Message, OpMsg, OpQuery, read_message};
+use reattempt_clients::mongodb::wire::{Message, OpMsg, OpQuery, PROTOCOL_LIMIT, read_message};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
@@ -12,7 +12,7 @@ async fn dial(node: &Node) -> TcpStream {
 }
 
 async fn receive(stream: &mut TcpStream) -> Option<Message> {
-    let read = read_message(stream, DEFAULT_LIMIT);
+    let read = read_message(stream, PROTOCOL_LIMIT);
     tokio::time::timeout(Duration::from_secs(20), read)
         .await
         .unwrap()

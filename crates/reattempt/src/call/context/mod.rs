@@ -18,6 +18,7 @@ use crate::call::marks::{CALLER, CLAIMED, ENFORCED, Marks, POLICY, THROTTLE};
 use crate::call::state::{CallState, CallerOptions};
 use crate::call::states;
 use crate::info::Backend;
+use crate::policy::throttle::count_success;
 use crate::{AttemptKind, CallDeadline, Idempotency, RetryStrategy, RetryThrottle, RoutePolicy};
 pub use handle::CallHandle;
 pub use info_handle::RetryInfoHandle;
@@ -114,6 +115,14 @@ impl Attempt {
         self.caller()
             .and_then(|own| own.policy.as_ref())
             .or_else(|| self.route_policy())
+    }
+
+    /// The throttle counts that this attempt succeeded, with the failure for which it last paid.
+    fn count_success(&self) {
+        if let Some(throttle) = self.throttle() {
+            let paid = self.call().and_then(CallState::last_paid);
+            count_success(&**throttle, self.marks.attempt(), paid.as_ref());
+        }
     }
 
     /// The throttle that applies: the caller's, else the policy's, else the layer's.

@@ -90,7 +90,8 @@ impl CallContext {
         let state = self.shared();
         let stopped = if committed {
             if state.is_some_and(|state| !state.slots.commit(self.key())) {
-                self.count_read_below();
+                // It was read to its end below.
+                self.attempt.count_success();
             }
             StopReason::Committed
         } else {
@@ -111,31 +112,17 @@ impl CallContext {
             .is_some_and(|state| state.slots.is_followed(self.key()))
     }
 
-    /// A layer below has read the response to its end: the throttle learns it here.
-    #[cold]
-    #[inline(never)]
-    fn count_read_below(&self) {
-        if let Some(throttle) = self.throttle() {
-            let paid = self.shared().and_then(CallState::last_paid);
-            count_success(&**throttle, self.attempt(), paid.as_ref());
-        }
-    }
-
     /// The same for one of several attempts: unless it is the first, the throttle also receives the
     /// failure for which it last paid.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
-        let later = !committed && self.attempt() > 1;
-        match self.throttle().filter(|_| later) {
-            Some(throttle) => {
-                let paid = self.shared().and_then(CallState::last_paid);
-                count_success(&**throttle, self.attempt(), paid.as_ref());
-                if let Some(state) = self.shared() {
-                    state.won(StopReason::Success);
-                }
-            }
-            None => self.settle_success(committed),
+        if committed {
+            return self.settle_success(true);
+        }
+        self.attempt.count_success();
+        if let Some(state) = self.shared() {
+            state.won(StopReason::Success);
         }
     }
 

@@ -160,8 +160,7 @@ impl AttemptReporter {
         };
         let first = self.attempt() <= 1;
         match end {
-            Ok(()) if first => throttle.settled(Settled::Success),
-            Ok(()) => throttle.recovered(state.last_paid().as_ref()),
+            Ok(()) => self.0.count_success(),
             Err((failure, counts)) => {
                 match (first, !counts && failure.is_answer()) {
                     (true, true) => throttle.first_answered(),

@@ -42,9 +42,8 @@ pub enum InvalidRatioBudget {
 /// Each call counts once, when its first attempt [ends](RetryThrottle::first_failed). Each retry
 /// and each hedge counts as one retry, when it is allowed: also a retry that is cancelled during
 /// its delay, because with a refund calls that wait longer than the window could take back retries
-/// of others.
-/// A retry is allowed while the retries of the window, with this one, are at most the larger of
-/// `ratio × calls` and `min_per_second × window`.
+/// of others. A retry is allowed while the retries of the window, with this one, are at most the
+/// larger of `ratio × calls` and `min_per_second × window`.
 ///
 /// | from | to |
 /// | --- | --- |
