@@ -24,7 +24,7 @@ impl Options {
         }
     }
 
-    /// Records the metrics of A96 too, which are experimental and off by default:
+    /// Records the metrics of A96 too, which are experimental and off by default.
     #[must_use]
     pub const fn retry_metrics(mut self, on: bool) -> Self {
         self.retry_metrics = on;

@@ -8,7 +8,8 @@ use crate::policy::backoff::{Backoff, Jitter};
 
 /// Retries until success or the deadline: 1, 2, 4 … 256, then 500 ms (RFC 0049, Best Effort).
 ///
-/// The default strategy. It has no maximum of attempts: put a `Deadline` layer outside.
+/// The default of the key-value preset and of Couchbase's services. It has no maximum of attempts:
+/// put a `Deadline` layer outside.
 #[derive(Clone, Debug)]
 pub struct BestEffort {
     backoff: Backoff,
