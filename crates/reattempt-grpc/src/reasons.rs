@@ -1,4 +1,4 @@
-//! One reason per status code.
+//! One reason per status code, and one for calls that the control plane failed.
 //!
 //! All of them allow a request of any method to be sent again: A6 leaves that to the policy's set
 //! of codes, and "does not provide a mechanism to specifically mark a method as idempotent"
@@ -34,9 +34,12 @@ retry_reasons! {
     /// Status 13.
     pub GRPC_INTERNAL(true, false);
     /// Status 14.
-    pub GRPC_UNAVAILABLE(true, false);
+    pub GRPC_UNAVAILABLE(true, false, not_accepted);
     /// Status 15.
     pub GRPC_DATA_LOSS(true, false);
     /// Status 16.
     pub GRPC_UNAUTHENTICATED(true, false, answer);
+    /// Never sent: the client could not make its credentials, or pick a backend
+    /// ([`ControlPlaneFailure`](crate::ControlPlaneFailure), A54). The status is the failure's code.
+    pub GRPC_CONTROL_PLANE(true, false, request);
 }

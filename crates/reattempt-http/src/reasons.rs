@@ -16,7 +16,7 @@ retry_reasons! {
     /// 500: it is unknown how far the request came, so only an idempotent one is retried.
     pub HTTP_INTERNAL_SERVER_ERROR(false, false);
     /// 502: the gateway received no valid response from the upstream server.
-    pub HTTP_BAD_GATEWAY(false, false);
+    pub HTTP_BAD_GATEWAY(false, false, not_accepted);
     /// 503: overloaded or down for maintenance. A gateway also returns it after it has forwarded
     /// the request.
     pub HTTP_SERVICE_UNAVAILABLE(false, false, overload);
@@ -29,7 +29,7 @@ retry_reasons! {
     /// No connection could be made, so nothing was sent.
     pub HTTP_CONNECT_FAILED(true, false, unsent);
     /// A layer of this client refused the request before it was sent (tower's `LoadShed`).
-    pub HTTP_SHED(true, false, unsent);
+    pub HTTP_SHED(true, false, request);
     /// The connection closed before the request was written to it.
     pub HTTP_NEVER_SENT(true, false, unsent);
     /// HTTP/2: refused before any processing (REFUSED_STREAM, or past the last stream of a GOAWAY;

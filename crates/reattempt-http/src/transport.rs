@@ -374,6 +374,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_never_left_the_client_blames_no_server() {
+        use TransportFault::{ConnectFailed, NeverSent, PastGoaway, Shed};
+        use reattempt::health::Outcome;
+
+        for fault in [Shed, NeverSent, PastGoaway] {
+            assert_eq!(Outcome::of(&fault.verdict()), Outcome::Nothing, "{fault:?}");
+        }
+        assert_eq!(Outcome::of(&ConnectFailed.verdict()), Outcome::Failure);
+    }
+
     #[cfg(feature = "tonic")]
     #[test]
     fn what_tonics_connector_says_was_never_sent_whatever_caused_it() {

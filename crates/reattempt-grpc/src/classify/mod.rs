@@ -11,7 +11,7 @@ use reattempt::{
 use reattempt_http::{RefusedStream, TransportError, TransportFault};
 
 use crate::head::status_in_head;
-use crate::reasons::GRPC_UNKNOWN;
+use crate::reasons::{GRPC_CONTROL_PLANE, GRPC_UNKNOWN};
 use crate::{Code, CodeSet, ControlPlaneFailure, MethodPolicy};
 
 /// Classifies gRPC answers by the head of the response.
@@ -190,7 +190,8 @@ impl<B, E: TransportError> Classify<Response<B>, E> for GrpcClassifier {
         }
         if let Some(own) = response.extensions().get::<ControlPlaneFailure>() {
             // Never sent, but the policy decides (A54). A dropped call is final.
-            let failure = failure_of(code, Stage::Dispatch);
+            let mut failure = failure_of(code, Stage::Dispatch);
+            failure.reason = GRPC_CONTROL_PLANE;
             return if own.is_dropped() {
                 Verdict::Fatal(failure)
             } else {

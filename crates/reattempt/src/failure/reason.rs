@@ -10,6 +10,7 @@ pub struct ReasonDef {
     allows_non_idempotent_retry: bool,
     always_retry: bool,
     server_failed: bool,
+    not_accepted: bool,
     class: ReasonClass,
 }
 
@@ -26,8 +27,8 @@ pub enum ReasonClass {
     Transient,
     /// The request never reached the server: no connection, or refused before it was sent.
     Unsent,
-    /// The request itself cannot be sent, because its own body failed for example. That says
-    /// nothing about the server.
+    /// This client did not send the request: its own body failed, or a layer of the client refused
+    /// it. That says nothing about the server.
     Request,
 }
 
@@ -53,6 +54,7 @@ impl ReasonDef {
             allows_non_idempotent_retry: allows_non_idempotent,
             always_retry: always,
             server_failed: true,
+            not_accepted: false,
             class: ReasonClass::Transient,
         }
     }
@@ -71,10 +73,18 @@ impl ReasonDef {
         self
     }
 
-    /// A reason of requests that cannot be sent as they are ([`ReasonClass::Request`]).
+    /// A reason of requests that this client does not send ([`ReasonClass::Request`]).
     #[must_use]
     pub const fn request(mut self) -> Self {
         self.class = ReasonClass::Request;
+        self
+    }
+
+    /// A reason for which a server, or a proxy before it, says that nothing accepted the request,
+    /// without saying why: [`was_accepted`](crate::admission::was_accepted) is false.
+    #[must_use]
+    pub const fn not_accepted(mut self) -> Self {
+        self.not_accepted = true;
         self
     }
 
@@ -130,6 +140,11 @@ impl RetryReason {
         !self.0.server_failed
     }
 
+    /// True if a server with this reason has not accepted the request ([`ReasonDef::not_accepted`]).
+    pub(crate) const fn is_not_accepted(self) -> bool {
+        self.0.not_accepted
+    }
+
     /// What the reason says about the server; [`ReasonClass::Transient`] unless its definition says
     /// otherwise. Of a single failure [`Failure::class`](crate::Failure::class) knows more.
     #[must_use]
@@ -166,7 +181,7 @@ impl fmt::Display for RetryReason {
 
 /// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`, followed by what else
 /// holds of it: `, answer` for the server's answer to the request ([`ReasonDef::answer`]),
-/// `, overload`, `, unsent` or `, request` for its [class](ReasonClass).
+/// `, not_accepted` if no server took it ([`ReasonDef::not_accepted`]), and `, overload`, `, unsent` or `, request` for its [class](ReasonClass).
 ///
 /// ```
 /// use reattempt::reason::ReasonClass;

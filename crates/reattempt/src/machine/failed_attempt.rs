@@ -124,7 +124,7 @@ impl FailedAttempt {
                 // It left the client after all, or the response that made it safe is not the
                 // server's. A reason that says "never sent" is no permission then.
                 let reason = failure.reason;
-                let unsent = reason.class() == ReasonClass::Unsent;
+                let unsent = matches!(reason.class(), ReasonClass::Unsent | ReasonClass::Request);
                 failure.safe = reason.allows_non_idempotent_retry() && !unsent;
                 if failure.stage == Stage::Dispatch {
                     failure.transparent = Transparent::No;

@@ -4,7 +4,8 @@ use crate::failure::reason::ReasonClass;
 use crate::{Failure, Stage, StopReason};
 
 /// Whether a server accepted a call that ended like this: it succeeded, or its last failure is the
-/// server's own and of another class than [`ReasonClass::Overload`]. `None` if that is not known:
+/// server's own, of another class than [`ReasonClass::Overload`], and not that no server took it
+/// ([`ReasonDef::not_accepted`](crate::ReasonDef::not_accepted)). `None` if that is not known:
 /// its caller dropped it, its deadline passed before an attempt was `sent`, a circuit breaker
 /// refused it, or the request itself failed.
 ///
@@ -33,6 +34,7 @@ pub(crate) fn is_accepted(last: &Failure) -> Option<bool> {
         _ if last.was_refused() => None,
         ReasonClass::Request => None,
         ReasonClass::Overload => Some(false),
+        _ if last.reason.is_not_accepted() => Some(false),
         ReasonClass::Transient | ReasonClass::Unsent => Some(last.stage == Stage::Response),
     }
 }

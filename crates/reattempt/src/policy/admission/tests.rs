@@ -288,7 +288,11 @@ fn what_the_server_answers_was_accepted() {
         "the connection broke"
     );
     assert_eq!(last(CIRCUIT_BREAKER_OPEN, Stage::Dispatch), None);
-    crate::retry_reasons! { BODY_FAILED(false, false, request); }
+    crate::retry_reasons! {
+        BODY_FAILED(false, false, request);
+        NO_SERVER(true, false, not_accepted);
+    }
+    assert_eq!(last(NO_SERVER, Stage::Response), Some(false));
     assert_eq!(
         last(BODY_FAILED, Stage::InFlight),
         None,

@@ -53,8 +53,8 @@ mod waiting;
 
 use std::time::Duration;
 
-use crate::Verdict;
 use crate::failure::reason::ReasonClass;
+use crate::{Transparent, Verdict};
 
 pub use breaker::{CircuitBreaker, CircuitState};
 pub use event::{HealthCause, HealthChange, HealthEvent};
@@ -74,7 +74,8 @@ pub enum Outcome {
     Success,
     /// It failed, or could not be reached.
     Failure,
-    /// Nothing: the request itself could not be sent, because its own body failed for example.
+    /// Nothing: the client did not send it, because its own body failed for example, or its
+    /// connection was closed before.
     Nothing,
     /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
     /// failure if that was long: see [`HealthPolicy::consecutive_failures`].
@@ -86,17 +87,21 @@ pub enum Outcome {
 impl Outcome {
     /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
     /// argument) is a success, and so is one that sends the request elsewhere: a reason that is
-    /// always retried. A failure of the request itself ([`ReasonClass::Request`]) says nothing.
+    /// always retried. A request that this client did not send ([`ReasonClass::Request`]) says
+    /// nothing, nor does one that never left it on a connection that existed
+    /// ([`Transparent::Unlimited`]): all requests of a connection that a server rotates end so.
     #[must_use]
     pub const fn of(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::Success | Verdict::Committed => Self::Success,
             Verdict::Fatal(failure) if failure.is_answer() => Self::Success,
             Verdict::Retry(failure) if failure.reason.always_retry() => Self::Success,
-            Verdict::Fatal(failure) | Verdict::Retry(failure) => match failure.class() {
-                ReasonClass::Request => Self::Nothing,
-                _ => Self::Failure,
-            },
+            Verdict::Fatal(failure) | Verdict::Retry(failure) => {
+                match (failure.class(), failure.transparent) {
+                    (ReasonClass::Request, _) | (_, Transparent::Unlimited) => Self::Nothing,
+                    _ => Self::Failure,
+                }
+            }
         }
     }
 }

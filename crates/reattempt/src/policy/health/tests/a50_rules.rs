@@ -329,7 +329,7 @@ fn one_dropped_after_a_long_silence_is_a_failure() {
 #[test]
 fn an_answer_to_the_request_is_no_failure_of_the_backend() {
     use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
-    use crate::{Failure, Stage};
+    use crate::{Failure, Stage, Transparent};
     let failure = |reason| Failure::new(reason, Stage::Response);
     for (verdict, outcome) in [
         (Verdict::Success, Outcome::Success),
@@ -338,6 +338,16 @@ fn an_answer_to_the_request_is_no_failure_of_the_backend() {
         (Verdict::Retry(failure(KV_NOT_MY_VBUCKET)), Outcome::Success),
         (Verdict::Fatal(failure(KV_LOCKED)), Outcome::Failure),
         (Verdict::Retry(failure(UNKNOWN)), Outcome::Failure),
+        // Closed in the pool, or above the last stream of a GOAWAY: never sent.
+        (
+            Verdict::Retry(failure(UNKNOWN).transparent(Transparent::Unlimited)),
+            Outcome::Nothing,
+        ),
+        // No connection could be made.
+        (
+            Verdict::Retry(failure(UNKNOWN).transparent(Transparent::NextBackend)),
+            Outcome::Failure,
+        ),
     ] {
         assert_eq!(Outcome::of(&verdict), outcome, "{verdict:?}");
     }
