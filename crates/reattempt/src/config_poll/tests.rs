@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
-use crate::failure::reason::KV_NOT_MY_VBUCKET;
-use crate::policy::strategy::BestEffort;
+use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
+use crate::policy::strategy::{BestEffort, Decision, RetryStrategy, RetryView};
 use crate::{Call, RetryInfo, Verdict};
+use tokio::sync::Semaphore;
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
@@ -135,6 +136,58 @@ async fn one_that_comes_too_late_does_not_hold_up_the_back_off() {
         Told::Answer(2)
     );
     assert_eq!(probe.log().times(), [0, 1]);
+}
+
+/// It may hold what the next attempt needs, such as the permit of a limit of connections.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_comes_too_late_ends_with_the_back_off() {
+    static PERMIT: Semaphore = Semaphore::const_new(1);
+    let asks = Asks(|_| {
+        Some(Box::pin(async {
+            let _held = PERMIT.acquire().await;
+            std::future::pending().await
+        }))
+    });
+    let probe = probe([moved(1), attempt(2).after(ms(50))]);
+    let mut call = pin!(stack(asks, &probe).oneshot(probe.request()));
+    assert!(tokio::time::timeout(ms(10), &mut call).await.is_err());
+    assert_eq!(probe.log().times(), [0, 1]);
+    assert_eq!(PERMIT.available_permits(), 1);
+    assert_eq!(told(&call.await), Told::Answer(2));
+}
+
+/// A strategy that decides with what the waiter holds.
+#[derive(Debug)]
+struct Shares(&'static Semaphore);
+
+impl RetryStrategy for Shares {
+    fn decide(&self, _: &RetryView<'_>) -> Decision {
+        let permit = self.0.acquire();
+        Decision::Defer(Box::pin(async {
+            drop(permit.await);
+            Ok(Some(ms(100)))
+        }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_goes_on_while_a_strategy_decides() {
+    static PERMIT: Semaphore = Semaphore::const_new(1);
+    let asks = Asks(|_| {
+        Some(Box::pin(async {
+            let _held = PERMIT.acquire().await;
+            tokio::time::sleep(ms(20)).await;
+            true
+        }))
+    });
+    let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE), attempt(2)]);
+    let service = ServiceBuilder::new()
+        .layer(RetryLayer::new(verdict as Verdicts, Shares(&PERMIT)))
+        .layer(ConfigPollLayer::new(asks))
+        .service(probe.inner());
+    let outcome = service.oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(probe.log().times(), [0, 20], "and what moved ends the delay");
 }
 
 #[tokio::test(start_paused = true)]

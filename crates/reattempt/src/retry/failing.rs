@@ -1,6 +1,6 @@
 //! What a call needs once an attempt has failed.
 
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use crate::call::attempts::ConfigWaiter;
@@ -110,6 +110,16 @@ impl Failing {
         if self.poll_moved(cx) {
             return Poll::Ready(true);
         }
-        self.timer.poll_of(owner, cx).map(|()| false)
+        ready!(self.timer.poll_of(owner, cx));
+        // No one polls it from here on, and it may hold what the next attempt needs.
+        self.waiter = None;
+        Poll::Ready(false)
+    }
+
+    /// Polls the waiter while a strategy decides, which may need what the waiter holds.
+    pub(super) fn poll_beside(&mut self, cx: &mut Context<'_>) {
+        if self.poll_moved(cx) {
+            self.waiter = Some(Box::pin(std::future::ready(true)));
+        }
     }
 }

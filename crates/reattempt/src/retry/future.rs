@@ -283,6 +283,7 @@ where
                     self.as_mut().failed(verdict, outcome, failing, held)
                 }
                 StateProj::Deciding { deciding } => {
+                    deciding.failing.poll_beside(cx);
                     let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
                     self.as_mut().decided(decision)
                 }

@@ -152,7 +152,8 @@ impl Open {
         // Losers are recorded after it.
         let last = info.records().rev().find(|record| record.failure.is_some());
         let error = match info.stopped() {
-            Some(StopReason::Success | StopReason::Committed) => None,
+            // A layer above the recovery layer may have made an error of it.
+            Some(StopReason::Success | StopReason::Committed) => unknown,
             Some(StopReason::Deadline) if unknown.is_some() && !last.is_some_and(gave_up) => {
                 Some(ErrorType::Timeout)
             }

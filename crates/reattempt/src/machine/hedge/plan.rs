@@ -168,8 +168,8 @@ impl HedgeMachine {
                 match policy.delay().admit(&view) {
                     HedgeAdmission::Send => {}
                     HedgeAdmission::After(wait) => {
-                        // No busy loop, whatever the delay answers.
-                        let wait = wait.max(Duration::from_micros(1));
+                        // No busy loop, whatever the delay answers: longer than it took to ask.
+                        let wait = wait.max(Duration::from_millis(1));
                         self.plan(now, wait, Planner::Delay);
                         return self.held_back();
                     }
