@@ -51,7 +51,7 @@ impl<'a> Probe<'a> {
             return Vec::new();
         };
         let limits = limits(&parsed[0], calls);
-        let asked = Rc::new(Asked::of(text));
+        let asked = Rc::new(Asked::of(text, Simulated::fixed(ROLLS[0])));
         let probe = |at: usize| Self {
             at,
             path: first[at].path.clone(),
@@ -206,8 +206,8 @@ fn limits(parsed: &Parsed, calls: &[CallKind]) -> HashMap<String, Duration> {
 }
 
 /// The routes of a new copy of a policy: its throttles are full.
-pub(super) fn policies(text: &PolicyText) -> Vec<Arc<RoutePolicy>> {
-    let parsed = text.parse(&Simulated::fixed(ROLLS[0]));
+pub(super) fn policies(text: &PolicyText, by: &Simulated) -> Vec<Arc<RoutePolicy>> {
+    let parsed = text.parse(by);
     let routes = parsed.map_or(Vec::new(), |parsed| routes(&parsed, text));
     routes.into_iter().map(|route| route.policy).collect()
 }

@@ -78,7 +78,8 @@ fn timeout(probe: &Probe<'_>) -> Option<Duration> {
 fn attempt_limit(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     let each = probe.policy().attempt_timeout()?;
     let whole = timeout(probe)?;
-    if each < whole || !probe.repeats() {
+    // A hedge is sent while an attempt hangs, a retry only after it.
+    if each < whole || probe.retries().is_none() {
         return None;
     }
     found(
@@ -265,12 +266,14 @@ fn retry_after_herd(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
         return None;
     }
     probe.retries()?;
-    let of_limits = scenario
-        .troubles()
-        .filter_map(|trouble| match trouble.kind {
-            TroubleKind::Limit { answer, .. } => Some(answer),
-            _ => None,
-        });
+    // Servers do not pass a pushback on: only those count that are called under this policy.
+    let called = scenario.tiers.iter().filter(|tier| tier.policy.is_none());
+    let backends = called.flat_map(|tier| &tier.backends);
+    let troubles = backends.flat_map(|backend| &backend.faults);
+    let of_limits = troubles.filter_map(|trouble| match trouble.kind {
+        TroubleKind::Limit { answer, .. } => Some(answer),
+        _ => None,
+    });
     let of_limits: BTreeSet<usize> = of_limits.collect();
     // The delay that a rate limiter tells is the same for all.
     let is_shared = |answer: &usize| {

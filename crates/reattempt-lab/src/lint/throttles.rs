@@ -3,6 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reattempt::throttle::Settled;
 use reattempt::{Failure, RetryThrottle, RoutePolicy, Stage, reason};
@@ -10,23 +11,27 @@ use serde_json::{Value, json};
 
 use super::probe::{Probe, policies};
 use super::rules::{Found, found};
-use crate::policy::{PolicyText, Protocol};
+use crate::policy::{Clock, PolicyText, Protocol, Simulated};
 use crate::scenario::Scenario;
 
 const FAILURE: Failure = Failure::new(reason::UNKNOWN, Stage::Response);
 
-/// The most successes that are tried to earn an attempt; of a client with fewer calls, those of
-/// ten minutes.
+/// The most successes that are tried to earn an attempt; of a process with fewer calls, those of
+/// [`TEN_MINUTES`].
 const MANY: u32 = 1000;
+
+/// The time in which an attempt is to be earned.
+const TEN_MINUTES: Duration = Duration::from_secs(600);
 
 /// How a throttle that starts full answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answers {
     /// It is open, and one failure closes it.
     closes_at_once: bool,
-    /// Attempts that it allows while 1000 in a row fail.
+    /// Attempts that it allows during the second half of 1000 failures in a row.
     allowed: u32,
-    /// Successes in a row that earn an attempt when all is spent; `None` if more than [`MANY`].
+    /// Successes in a row that earn an attempt within [`TEN_MINUTES`] when all is spent; `None` if
+    /// more than [`MANY`].
     earns_after: Option<u32>,
 }
 
@@ -35,6 +40,8 @@ pub(super) struct Answers {
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     text: &'a PolicyText,
+    /// Of the copies.
+    by: Simulated,
     known: RefCell<HashMap<*const (), Option<Answers>>>,
     /// Of throttles without parts that others share.
     copy: OnceCell<Vec<Arc<RoutePolicy>>>,
@@ -43,9 +50,10 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    pub(super) fn of(text: &'a PolicyText) -> Self {
+    pub(super) fn of(text: &'a PolicyText, by: Simulated) -> Self {
         Self {
             text,
+            by,
             known: RefCell::default(),
             copy: OnceCell::new(),
             document: OnceCell::new(),
@@ -64,10 +72,10 @@ impl<'a> Asked<'a> {
             let full = if composed {
                 self.alone(at)?
             } else {
-                let routes = self.copy.get_or_init(|| policies(self.text));
+                let routes = self.copy.get_or_init(|| policies(self.text, &self.by));
                 Arc::clone(routes.get(at)?)
             };
-            Some(Answers::of(&**full.throttle()?))
+            Some(Answers::of(&**full.throttle()?, &self.by.clock))
         };
         let mut known = self.known.borrow_mut();
         *known.entry(Arc::as_ptr(of).cast()).or_insert_with(ask)
@@ -91,22 +99,23 @@ impl<'a> Asked<'a> {
             "throttles": shared("throttles", &route["throttle"]),
             "budgets": shared("budgets", &route["hedge"]["budget"]),
         });
-        policies(&PolicyText::HttpPolicy(alone.to_string())).pop()
+        policies(&PolicyText::HttpPolicy(alone.to_string()), &self.by).pop()
     }
 }
 
 impl Answers {
-    /// Asks a full throttle and leaves it empty.
-    fn of(full: &dyn RetryThrottle) -> Self {
+    /// Asks a full throttle with this clock, and leaves it empty.
+    fn of(full: &dyn RetryThrottle, clock: &Clock) -> Self {
         let fail = || full.settled(Settled::Failure(&FAILURE));
         let take = || full.allows(None) && full.spend(None);
         let before = full.allows(None);
         fail();
         let closes_at_once = before && !full.allows(None);
         let mut allowed = 0;
-        for _ in 0..1000 {
+        for nth in 0..1000 {
             fail();
-            allowed += u32::from(take());
+            // One that only successes feed has closed before the second half.
+            allowed += u32::from(take() && nth >= 500);
         }
         for _ in 0..2000 {
             fail();
@@ -117,6 +126,9 @@ impl Answers {
                 break;
             }
         }
+        // By then a time window is empty. The successes follow at once, however fast they come:
+        // those of a fast client all stand in one window.
+        clock.pass(TEN_MINUTES);
         let earns_after = (1..=MANY).find(|_| {
             full.settled(Settled::Success);
             full.allows(None)
@@ -131,13 +143,13 @@ impl Answers {
 
 pub(super) fn request_fed_budget(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     let allowed = probe.budget.as_ref().and(probe.throttle())?.allowed;
-    if allowed < 100 {
+    if allowed < 50 {
         return None;
     }
     found(
         probe.member(),
         format!(
-            "{allowed} hedges are allowed while 1000 attempts in a row fail: the budget is fed by requests, whatever becomes of them. Add a throttle, which only successes feed"
+            "{allowed} hedges are allowed while the second 500 of 1000 attempts in a row fail: the budget is fed by requests, whatever becomes of them. Add a throttle, which only successes feed"
         ),
     )
 }
@@ -172,7 +184,8 @@ pub(super) fn unearned_budget(probe: &Probe<'_>, scenario: Option<&Scenario>) ->
             .iter()
             .map(|(_, rate)| *rate)
             .fold(0.0, f64::max);
-        let each = highest * 600.0 / f64::from(scenario.clients);
+        let callers = scenario.callers(scenario.tested_tier().unwrap_or(0));
+        let each = highest * TEN_MINUTES.as_secs_f64() / callers as f64;
         each.clamp(1.0, f64::from(MANY)) as u32
     });
     if throttle.earns_after.is_some_and(|after| after <= most) {

@@ -29,6 +29,11 @@ impl Clock {
         self.passed.store(nanos, Ordering::Relaxed);
     }
 
+    pub(crate) fn pass(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.passed.fetch_add(nanos, Ordering::Relaxed);
+    }
+
     pub(crate) fn at(&self, nanos: u64) -> Instant {
         self.base + Duration::from_nanos(nanos)
     }

@@ -174,6 +174,12 @@ impl Scenario {
         self.tiers.iter().position(|tier| tier.policy.is_none())
     }
 
+    /// How many processes call this tier: the clients, or the servers of the tier before it.
+    pub(crate) fn callers(&self, tier: usize) -> usize {
+        let outer = tier.checked_sub(1).map(|outer| &self.tiers[outer]);
+        outer.map_or(self.clients as usize, |outer| outer.backends.len())
+    }
+
     /// When the arrivals are above the first rate for the last time, and when for the first time.
     pub(crate) fn higher_rates(&self) -> Option<(u64, u64)> {
         let first = self.arrivals.first()?.1;

@@ -103,10 +103,10 @@ impl Knob {
         let (of_routes, of_all) = self.places();
         let mut found = false;
         let mut put = |at: &mut Value| {
-            *at = match at {
-                // Durations are texts, as in the protocol.
-                Value::String(_) => Value::String(format!("{value}s")),
-                _ if self == Self::Backoff => json!((value * 1000.0).round() as u64),
+            *at = match self {
+                Self::Backoff if at.is_number() => json!((value * 1000.0).round() as u64),
+                // Durations are texts, as in the protocol, also in place of a delay that learns.
+                Self::Backoff | Self::HedgeDelay => json!(format!("{value}s")),
                 _ if value.fract() == 0.0 => json!(value as u64),
                 _ => json!(value),
             };

@@ -28,7 +28,8 @@ pub struct Point {
     pub settings: Vec<(Knob, f64)>,
     /// The share of calls that ended well, the mean of the seeds.
     pub success: f64,
-    /// Attempts beyond one for each call, the mean of the seeds.
+    /// Attempts beyond one for each call at the first tier that is called under the policy, the
+    /// mean of the seeds.
     pub extra_load: f64,
     /// The 99th percentile in milliseconds, the mean of the seeds; `None` if no call ended well.
     pub p99_ms: Option<f64>,
@@ -44,8 +45,9 @@ fn fault(path: impl Into<String>, what: impl Into<String>) -> Faults {
 /// runs on `seeds` seeds from the scenario's own.
 ///
 /// # Errors
-/// There is no such policy, it does not have the knob, there are more than [`MOST_POINTS`] points,
-/// a value is none that the policy can have, or all runs together need more events than they may.
+/// There is no such policy, it does not have the knob, a knob is named twice, there are more than
+/// [`MOST_POINTS`] points, a value is none that the policy can have, or all runs together need more
+/// events than they may.
 pub fn tune(
     scenario: &Scenario,
     name: &str,
@@ -62,7 +64,11 @@ pub fn tune(
     }
     let path = &policy.path;
     let mut settings: Vec<Vec<(Knob, f64)>> = vec![Vec::new()];
-    for range in ranges {
+    for (at, range) in ranges.iter().enumerate() {
+        if ranges[..at].iter().any(|before| before.knob == range.knob) {
+            let what = format!("names the knob {} twice", range.knob.name());
+            return Err(fault("--tune", what));
+        }
         let mut known = policy.document();
         if !range.knob.set(&mut known, range.from) {
             let what = match range.knob.member(&known) {
@@ -129,7 +135,10 @@ fn point(
         seeded.seed = scenario.seed.wrapping_add(nth.into());
         let outcome = seeded.run_policy(tested, left)?;
         success += outcome.success;
-        load += outcome.amplification;
+        let tier = scenario
+            .tested_tier()
+            .and_then(|tier| outcome.tiers.get(tier));
+        load += tier.map_or(outcome.amplification, |tier| tier.amplification);
         if let Some(p99) = outcome.latency_ms.p99 {
             tail += p99;
             tails += 1.0;

@@ -105,7 +105,6 @@ impl<'a> World<'a> {
         let clock = Clock::new();
         let simulated = Simulated { randomness, clock };
         let mut tiers = Vec::with_capacity(scenario.tiers.len());
-        let mut callers = scenario.clients as usize;
         for (at, tier) in scenario.tiers.iter().enumerate() {
             let text = scenario.policy_of(at, tested);
             let outer = at
@@ -121,9 +120,8 @@ impl<'a> World<'a> {
                 servers: tier.backends.iter().map(Server::new).collect(),
                 tables: tables.collect::<Option<_>>()?,
                 text,
-                processes: (0..callers).map(|_| None).collect(),
+                processes: (0..scenario.callers(at)).map(|_| None).collect(),
             });
-            callers = tier.backends.len();
         }
         let mut world = Self {
             scenario,

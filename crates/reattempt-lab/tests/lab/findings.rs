@@ -163,6 +163,46 @@ fn a_herd_needs_an_answer_that_is_retried() {
 }
 
 #[test]
+fn a_herd_comes_back_where_the_policy_sees_the_pushback() {
+    let found = |all: &[Value], limited: usize| {
+        let mut scenario = tiers(&retrying(), all);
+        scenario["tiers"][limited]["backends"][0]["faults"] =
+            json!([{"kind": "limit", "per_s": 1, "code": 429, "pushback_ms": 1000}]);
+        rules_in(&scenario).contains(&"retry-after-herd $.default.retryAfter.spread".to_owned())
+    };
+    let (tested, own) = (json!({}), json!({"policy": http(json!({}))}));
+    let (first, second) = ([tested.clone(), own.clone()], [own, tested.clone()]);
+    assert!(found(&first, 0));
+    // The server between them does not pass the pushback on.
+    assert!(!found(&first, 1));
+    assert!(!found(&second, 0));
+    assert!(found(&second, 1));
+    assert!(found(&[tested.clone(), tested], 1));
+}
+
+#[test]
+fn successes_are_those_of_each_process_of_the_policy() {
+    let policy = json!({"http_policy": {
+        "default": {"retry": {"maxAttempts": 3}, "throttle": "t"},
+        "throttles": {"t": {"maxTokens": 10, "tokenRatio": 0.1}}
+    }});
+    let found = |all: &[Value], clients: u32, servers: usize| {
+        let mut scenario = tiers(&policy, all);
+        scenario["clients"] = json!(clients);
+        let backend = scenario["tiers"][0]["backends"][0].clone();
+        scenario["tiers"][0]["backends"] = json!(vec![backend; servers]);
+        rules_in(&scenario).contains(&"unearned-budget $.default.throttle".to_owned())
+    };
+    // 600 calls in ten minutes, and 51 successes earn an attempt.
+    let (tested, own) = (json!({}), json!({"policy": http(json!({}))}));
+    assert!(!found(&[tested.clone()], 10, 100));
+    assert!(found(&[tested.clone()], 100, 10));
+    let inner = [own, tested];
+    assert!(!found(&inner, 100, 10));
+    assert!(found(&inner, 10, 100));
+}
+
+#[test]
 fn a_hedge_delay_is_held_against_the_tiers_behind_too() {
     let hedging = |delay: &str| http(json!({"hedge": {"delay": delay}}));
     let rule = "hedge-below-median $.default.hedge".to_owned();

@@ -2,7 +2,7 @@
 
 use reattempt_lab::lint::{COUNTER_EXAMPLES, lint};
 use reattempt_lab::{KvStrategy, Limits, PolicyText, Scenario};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// In the rule's counter-example the linted policy is at least twice as bad as the corrected one,
 /// and the rule finds its fault in that one alone.
@@ -139,6 +139,74 @@ fn hedges_with_a_learned_delay_are_hedges() {
         found(r#""extraLoadPercent": 5"#),
         ["no-throttle $.default.hedge"]
     );
+}
+
+/// The rules with their paths of an HTTP policy of this document.
+fn rules_of(document: Value) -> Vec<String> {
+    rules(
+        &PolicyText::HttpPolicy(document.to_string())
+            .checked()
+            .unwrap(),
+    )
+}
+
+#[test]
+fn a_limit_of_an_attempt_above_the_calls_leaves_hedges_alone() {
+    let found = |way: &str, settings: Value| {
+        let mut route = json!({"timeout": "1s", "attemptTimeout": "2s", "throttle": "t"});
+        route[way] = settings;
+        rules_of(json!({
+            "default": route, "throttles": {"t": {"maxTokens": 100, "tokenRatio": 0.1}}
+        }))
+    };
+    let limit = "attempt-limit $.default.attemptTimeout";
+    assert_eq!(found("retry", json!({"maxAttempts": 3})), [limit]);
+    let hedge = json!({"delay": "0.1s", "budgetPercent": 5});
+    assert_eq!(found("hedge", hedge), [""; 0]);
+}
+
+#[test]
+fn a_time_window_gives_back_what_it_counted() {
+    let found = |throttle: &Value, way: &Value| {
+        let mut route = way.clone();
+        route["throttle"] = json!("t");
+        let mut other = way.clone();
+        other["throttle"] = json!("u");
+        other["match"] = json!({"path": "/u"});
+        rules_of(json!({
+            "routes": [other], "default": route, "throttles": {"t": throttle, "u": throttle}
+        }))
+    };
+    let retry = json!({"retry": {"maxAttempts": 3}});
+    let hedge = json!({"hedge": {"delay": "0.1s", "budgetPercent": 5}});
+    for way in [&retry, &hedge] {
+        assert_eq!(found(&json!({"retryRatio": 0.1}), way), [""; 0]);
+        // Without a floor successes earn, if they come soon enough.
+        let share = json!({"retryRatio": 0.01, "minPerSecond": 0});
+        assert_eq!(found(&share, way), [""; 0]);
+    }
+    // A window of more than ten minutes does not.
+    let hour = json!({"retryRatio": 0.1, "minPerSecond": 1, "window": "3600s"});
+    let unearned = ["routes[0]", "default"].map(|at| format!("unearned-budget $.{at}.throttle"));
+    assert_eq!(found(&hour, &retry), unearned);
+}
+
+#[test]
+fn a_throttle_that_closes_late_is_one() {
+    let found = |percent: u32, throttled: bool| {
+        let mut route = json!({"hedge": {"delay": "0.1s", "budgetPercent": percent}});
+        if throttled {
+            route["throttle"] = json!("t");
+        }
+        rules_of(json!({
+            "default": route, "throttles": {"t": {"maxTokens": 1000, "tokenRatio": 1}}
+        }))
+    };
+    assert_eq!(found(50, true), [""; 0]);
+    let fed = "request-fed-budget $.default.hedge";
+    assert_eq!(found(50, false), [fed]);
+    assert_eq!(found(10, false), [fed]);
+    assert_eq!(found(9, false), [""; 0]);
 }
 
 #[test]

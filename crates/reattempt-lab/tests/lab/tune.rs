@@ -4,7 +4,7 @@ use reattempt_lab::tune::{Knob, Range, tune};
 use reattempt_lab::{Limits, Scenario};
 use serde_json::{Value, json};
 
-use super::{http, world};
+use super::{http, near, world};
 
 fn scenario(policy: Value) -> Scenario {
     let latency = json!({"exponential_ms": 10});
@@ -102,6 +102,41 @@ fn every_form_has_its_knobs() {
 }
 
 #[test]
+fn a_learned_hedge_delay_is_tuned_as_a_duration() {
+    let hedge = json!({"delay": {"percentile": 95}, "budgetPercent": 5});
+    let learning = scenario(http(json!({ "hedge": hedge })));
+    let knobs = ranges(&["hedge-delay=0.01..0.1"]);
+    let points = tune(&learning, "p", &knobs, 1, &Limits::default()).unwrap();
+    assert!(!points.is_empty());
+    for point in points {
+        let delay = &point.policy["http_policy"]["default"]["hedge"]["delay"];
+        assert_eq!(*delay, format!("{}s", point.settings[0].1));
+    }
+}
+
+#[test]
+fn extra_load_is_measured_where_the_policy_sends() {
+    let backend =
+        |faults: Value| json!([{"servers": 100, "latency": {"fixed_ms": 1}, "faults": faults}]);
+    let failing = backend(json!([{"kind": "error", "share": 0.3}]));
+    let scenario = json!({
+        "duration_s": 20,
+        "arrivals": [{"per_s": 100}],
+        "tiers": [
+            {"policy": http(json!({})), "backends": backend(json!([]))},
+            {"backends": failing},
+        ],
+        "policies": {"p": http(json!({"retry": {"maxAttempts": 2}}))},
+    });
+    let scenario = Scenario::parse(&scenario.to_string()).unwrap();
+    let knobs = ranges(&["attempts=1..2"]);
+    let points = tune(&scenario, "p", &knobs, 1, &Limits::default()).unwrap();
+    let loads: Vec<f64> = points.iter().map(|point| point.extra_load).collect();
+    assert_eq!((loads.len(), loads[1]), (2, 0.0), "{loads:?}");
+    near(loads[0], 0.3, 0.1, "a retry of each failure");
+}
+
+#[test]
 fn a_search_that_cannot_be_made_says_why() {
     for text in [
         "attempts",
@@ -126,9 +161,25 @@ fn a_search_that_cannot_be_made_says_why() {
         refused("p", &["attempts=1..2"], 0),
         "--tune: needs a knob, and from 1 to 100 seeds"
     );
-    let many = ["backoff=0.01..1"; 4];
     assert_eq!(
-        refused("p", &many, 1),
+        refused("p", &["attempts=1..2", "backoff=1..2", "attempts=3..4"], 1),
+        "--tune: names the knob attempts twice"
+    );
+    let hedging = scenario(json!({"http_policy": {
+        "default": {"hedge": {"maxAttempts": 2, "delay": "0.05s", "budgetPercent": 5},
+            "throttle": "t"},
+        "throttles": {"t": {"maxTokens": 50, "tokenRatio": 0.5}}
+    }}));
+    // Six values of each.
+    let many = ranges(&[
+        "attempts=1..6",
+        "hedge-delay=0.01..1",
+        "hedge-share=1..50",
+        "throttle=10..1000",
+    ]);
+    let many = tune(&hedging, "p", &many, 1, &Limits::default()).unwrap_err();
+    assert_eq!(
+        many.faults()[0].to_string(),
         "--tune: has more than 1000 combinations"
     );
     let short = tune(
