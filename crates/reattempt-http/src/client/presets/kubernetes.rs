@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{HttpClientLayer, SECOND, at_most, full_jitter};
+use super::{HttpClientLayer, MIB, SECOND, at_most, full_jitter};
+use crate::body::BufferBudget;
 use crate::{HttpClassifier, StatusSet};
 
 impl HttpClientLayer {
@@ -16,6 +17,7 @@ impl HttpClientLayer {
     /// | which requests | reads; any other only if it was not processed: 429, or never sent | client-go: "not automatically retrying write operations, as they are not idempotent" |
     /// | time to the response head | 30 s for all attempts together | [`standard`](Self::standard) |
     /// | time of the response body | unlimited: watches, logs | |
+    /// | bytes of a request body kept | 2 MiB a call, 64 MiB in all; a larger body is sent once | etcd's `--max-request-bytes`: 1.5 MiB an object, which is longer as JSON |
     /// | all others | as [`standard`](Self::standard) | |
     ///
     /// A PUT or DELETE whose answer was lost is not repeated ([`repeat_only_reads`]): a controller
@@ -41,6 +43,7 @@ impl HttpClientLayer {
         Self::standard()
             .strategy(at_most(11, full_jitter(SECOND, MOST)))
             .classifier(HttpClassifier::new().retryable(retryable))
+            .body_limit(2 * MIB, BufferBudget::new(64 * MIB))
             .repeat_only_reads()
     }
 }
