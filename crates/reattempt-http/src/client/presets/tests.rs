@@ -352,6 +352,26 @@ async fn llm_repeats_a_post_only_if_it_was_not_done() {
     assert_eq!(send(&llm, marked, &[LOST]).await.attempts, 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_the_callers_key_costs_no_tokens() {
+    for (layer, status) in [
+        (HttpClientLayer::llm(), 429),
+        (HttpClientLayer::github(), 429),
+        (HttpClientLayer::github(), 403),
+    ] {
+        let limited = (status, &[("retry-after", "1")][..]);
+        for call in 0..100 {
+            assert!(retried(&layer, "POST", limited).await, "{status} {call}");
+        }
+        for _ in 0..100 {
+            send(&layer, request("GET"), &[(503, &[])]).await;
+        }
+        let seen = send(&layer, request("GET"), &[(503, &[])]).await;
+        assert_eq!(seen.stopped, Some(StopReason::Throttled));
+        assert!(retried(&layer, "POST", limited).await, "the bucket is low");
+    }
+}
+
 /// A prompt with images, as long as Anthropic takes one.
 #[tokio::test(start_paused = true)]
 async fn llm_repeats_a_prompt_of_32_mib() {
