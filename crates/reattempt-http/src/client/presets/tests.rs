@@ -391,7 +391,7 @@ async fn kubernetes_repeats_an_object_of_2_mib() {
 async fn the_presets_differ_in_their_time_to_the_head() {
     for (layer, seconds) in [
         (HttpClientLayer::google(), 60),
-        (HttpClientLayer::kubernetes(), 30),
+        (HttpClientLayer::kubernetes(), 70),
         (HttpClientLayer::llm(), 600),
     ] {
         let hangs = service_fn(|_: Request<ReplayBody<Full<Bytes>>>| {
