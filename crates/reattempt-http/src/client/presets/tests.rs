@@ -67,7 +67,7 @@ fn request(method: &str) -> Request<Full<Bytes>> {
     request.body(Full::from("one loaf")).unwrap()
 }
 
-/// How many attempts a write of so many bytes gets whose first one is refused by a limit.
+/// The attempts of a write with this length whose first one is refused by a limit.
 async fn attempts_of(layer: &HttpClientLayer, bytes: usize) -> u32 {
     let write = request("POST").map(|_| Full::from(vec![b'x'; bytes]));
     let limited = (429, &[("retry-after", "1")][..]);
