@@ -357,6 +357,24 @@ mod tests {
         assert!(matches!(error.fault().verdict(), Verdict::Fatal(_)));
     }
 
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn a_response_body_that_met_its_deadline_is_a_timeout() {
+        use reattempt::DeadlineScope;
+
+        use crate::body::DeadlineBodyError;
+
+        let elapsed = Elapsed {
+            scope: DeadlineScope::Call,
+            timeout: None,
+            ambiguous: false,
+            info: Box::default(),
+        };
+        let error: DeadlineBodyError<io::Error> = DeadlineBodyError::Elapsed(elapsed);
+        let error: Box<dyn Error + Send + Sync> = Box::new(error);
+        assert_eq!(error.fault(), TransportFault::Timeout);
+    }
+
     #[test]
     fn an_abandoned_body_inside_another_error_is_found() {
         let error = Outer(Box::new(Outer(Box::new(ReplayBodyError::Abandoned))));

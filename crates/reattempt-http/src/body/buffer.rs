@@ -36,8 +36,10 @@ pub(super) struct Buffer<B> {
     /// A waker is kept, of a copy or of the sender.
     waits: bool,
     fits: bool,
-    /// The length was known before anything was read.
-    sized: bool,
+    /// The length, if it was known before anything was read.
+    length: Option<u64>,
+    /// Bytes of data that the source has given.
+    arrived: u64,
 }
 
 /// What few bodies need: those of several attempts at once, and those that are not read.
@@ -74,7 +76,8 @@ impl<B> Buffer<B> {
             rare: None,
             waits: false,
             fits,
-            sized: hint.exact().is_some(),
+            length: hint.exact(),
+            arrived: 0,
         }
     }
 

@@ -24,8 +24,8 @@ use crate::ReplayBodyError;
 /// and the body [cannot be replayed](Replay::can_replay) from then on; other copies end with
 /// [`ReplayBodyError::Abandoned`].
 ///
-/// Trailers are replayed too, an empty body costs nothing, and a known length stays known. `B` has
-/// to be `Unpin`; use `Box::pin` otherwise.
+/// Trailers are replayed too, an empty body costs nothing, and a known length stays known: a body
+/// that ends before it fails. `B` has to be `Unpin`; use `Box::pin` otherwise.
 ///
 /// ```
 /// use bytes::Bytes;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
-use http_body::{Body, Frame};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Empty, Full};
 use reattempt::RetryInfo;
 use reattempt::strategy::{MaxAttempts, RetryOnce};
@@ -381,6 +381,55 @@ async fn a_copy_that_was_cut_off_has_no_length() {
     assert_eq!(second.size_hint().exact(), None);
     assert!(!second.is_end_stream());
     assert!(second.frame().await.unwrap().is_err());
+}
+
+/// A body that promises more bytes than it gives.
+struct Short(Fed, u64);
+
+impl Body for Short {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = std::pin::Pin::new(&mut self.0).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.1 -= frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.0.is_closed() && self.0.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.1)
+    }
+}
+
+/// Over HTTP/2 a later attempt would be a complete request with fewer bytes.
+#[tokio::test]
+async fn a_body_that_ends_before_its_length_fails() {
+    let (feed, body) = fed();
+    let template = ReplayBody::new(Short(body, 5));
+    let (mut first, mut second) = (copy_of(&template, 1), copy_of(&template, 2));
+    give(&feed, "abc");
+    drop(feed);
+    assert_eq!(text(&mut first).await, "abc");
+    assert_eq!(first.size_hint().exact(), Some(2));
+    assert_eq!(second.size_hint().exact(), Some(5));
+    assert!(!first.is_end_stream(), "the error is still to come");
+    let error = first.frame().await.unwrap().unwrap_err();
+    assert!(matches!(error, ReplayBodyError::Body(_)), "{error:?}");
+    assert!(first.frame().await.is_none());
+    assert_eq!(text(&mut second).await, "abc");
+    assert_eq!(second.size_hint().exact(), None);
+    assert!(!second.is_end_stream());
+    assert!(second.frame().await.unwrap().is_err());
+    assert!(!template.can_replay(&NEXT));
 }
 
 #[tokio::test]

@@ -31,6 +31,7 @@
 mod breakers;
 mod defaults;
 mod layer;
+mod limits_apart;
 mod origin;
 mod overload;
 mod presets;

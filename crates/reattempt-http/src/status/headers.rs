@@ -5,15 +5,15 @@ use http::{HeaderMap, HeaderName};
 use reattempt::{Failure, Stage, Verdict};
 
 use super::{HttpClassifier, InForce};
-use crate::reasons::{HTTP_TOO_MANY_REQUESTS, of_status};
+use crate::reasons::of_status;
 use crate::retry_after::remaining;
 
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 impl HttpClassifier {
     /// Reads a 403 as 429 if the response says that a rate limit caused it: with a `Retry-After`,
-    /// or with `(X-)RateLimit-Remaining: 0`. Any other 403 keeps its meaning. For GitHub and APIs
-    /// like it.
+    /// or with `(X-)RateLimit-Remaining: 0`: retried and safe where 429 is. Any other 403 keeps its
+    /// meaning. For GitHub and APIs like it.
     #[must_use]
     pub const fn limited_403(mut self) -> Self {
         self.limited_403 = true;
@@ -52,7 +52,11 @@ impl InForce<'_> {
             && self.has(|classifier| classifier.limited_403)
             && (headers.contains_key(RETRY_AFTER) || remaining(headers) == Some(0))
         {
-            return Verdict::Retry(failure(HTTP_TOO_MANY_REQUESTS).safe(true));
+            return match self.of_status(429) {
+                Verdict::Retry(failure) => Verdict::Retry(failure.code(403)),
+                Verdict::Fatal(failure) => Verdict::Fatal(failure.code(403)),
+                other => other,
+            };
         }
         self.of_status(status)
     }
@@ -63,6 +67,8 @@ mod tests {
     use reattempt::{CallContext, Classify};
 
     use super::*;
+    use crate::StatusSet;
+    use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 
     fn verdict_with(classifier: HttpClassifier, status: u16, headers: &[(&str, &str)]) -> Verdict {
         let mut response = http::Response::builder().status(status);
@@ -99,6 +105,21 @@ mod tests {
             verdict_with(github, 401, &[("retry-after", "1")]),
             Verdict::Fatal(_)
         ));
+    }
+
+    #[test]
+    fn a_limited_403_is_retried_and_safe_only_where_429_is() {
+        let github = HttpClassifier::new().limited_403();
+        let limited = |classifier| {
+            let verdict = verdict_with(classifier, 403, &[("retry-after", "60")]);
+            let failure = *verdict.failure().unwrap();
+            assert_eq!(failure.reason, HTTP_TOO_MANY_REQUESTS);
+            assert_eq!(failure.code, Some(403));
+            (matches!(verdict, Verdict::Retry(_)), failure.safe)
+        };
+        let others = StatusSet::of(&[403, 503]);
+        assert_eq!(limited(github.retryable(others)), (false, true));
+        assert_eq!(limited(github.safe(others)), (true, false));
     }
 
     #[test]

@@ -90,8 +90,8 @@ fn the_routes_settings_beat_the_layers() {
 #[test]
 fn what_a_route_leaves_unset_is_as_the_layer_was_built() {
     let layer = HttpClassifier::new()
-        .retryable(StatusSet::of(&[418]))
-        .safe(StatusSet::of(&[418]))
+        .retryable(StatusSet::of(&[418, 429]))
+        .safe(StatusSet::of(&[418, 429]))
         .limited_403();
     let on = |route: HttpClassifier, status: u16| {
         let mut context = CallContext::default();
@@ -112,8 +112,8 @@ fn what_a_route_leaves_unset_is_as_the_layer_was_built() {
     );
     let listed = unset.retryable(StatusSet::of(&[503]));
     assert_eq!(
-        [418, 503].map(|status| on(listed, status)),
-        [(false, true), (true, false),]
+        [418, 503, 403].map(|status| on(listed, status)),
+        [(false, true), (true, false), (false, true)]
     );
     let unsafe_ones = unset.safe(StatusSet::EMPTY);
     assert_eq!(on(unsafe_ones, 418), (true, false));

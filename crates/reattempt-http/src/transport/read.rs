@@ -223,6 +223,7 @@ fn of_h2(error: &h2::Error) -> Option<TransportFault> {
             _ => TransportFault::RequestFailed,
         });
     }
+    // Only a peer's: before 0.4.6 h2 itself reset a stream so whose response head was too large.
     match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) => Some(TransportFault::StreamRefused),
         Some(reason) => Some(TransportFault::StreamReset(reason.into())),

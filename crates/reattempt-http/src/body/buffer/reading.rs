@@ -23,6 +23,8 @@ type Polled = (
     Vec<Waker>,
 );
 
+const TOO_SHORT: &str = "the request's body ended before its declared length";
+
 /// The maximum of empty frames skipped in one poll, so that other tasks can run.
 const MOST_EMPTY: u32 = 32;
 
@@ -32,12 +34,14 @@ where
     B::Error: Into<BoxError>,
 {
     pub(in crate::body) fn is_end_stream(&mut self, key: u32) -> bool {
+        let is_short = self.is_short();
         let Some(cursor) = self.cursors.get_mut(key).filter(|cursor| cursor.is_live()) else {
             return false;
         };
         let ended = self.frames.is_read(cursor.place)
             && match &self.end {
-                End::Open => self.source.as_ref().is_none_or(Body::is_end_stream),
+                // The end of a body that is too short has to be polled: it is an error.
+                End::Open => !is_short && self.source.as_ref().is_none_or(Body::is_end_stream),
                 End::Clean => true,
                 End::Failed(_) => false,
             };
@@ -52,18 +56,24 @@ where
         let Some(cursor) = self.live(key) else {
             return SizeHint::new();
         };
+        let ahead = self.frames.data_from(cursor.place);
+        let has_failed = matches!(self.end, End::Failed(_));
+        if let Some(length) = self.length.filter(|_| !has_failed) {
+            let read = self.arrived.saturating_sub(ahead);
+            return SizeHint::with_exact(length.saturating_sub(read));
+        }
         let source = self.source.as_ref().map(Body::size_hint);
         let rest = source.map_or(0, |hint| hint.lower());
-        let ahead = self.frames.data_from(cursor.place);
-        let lower = rest.saturating_add(ahead);
-        if self.sized && !matches!(self.end, End::Failed(_)) {
-            return SizeHint::with_exact(lower);
-        }
         // A stream's length stays unknown, even if it is known by now: a later attempt must look
         // like the first.
         let mut hint = SizeHint::new();
-        hint.set_lower(lower);
+        hint.set_lower(rest.saturating_add(ahead));
         hint
+    }
+
+    /// Whether the source has given less than its length.
+    fn is_short(&self) -> bool {
+        self.length.is_some_and(|length| self.arrived < length)
     }
 
     pub(in crate::body) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
@@ -112,7 +122,9 @@ where
         for _ in 0..MOST_EMPTY {
             let frame = match self.poll_once(key, cx) {
                 Poll::Pending => return (Poll::Pending, Vec::new()),
-                Poll::Ready(frame) => frame,
+                // A later attempt would be a complete, shorter request.
+                Poll::Ready(None) if self.is_short() => Some(Err(TOO_SHORT.into())),
+                Poll::Ready(frame) => frame.map(|frame| frame.map_err(Into::into)),
             };
             let fresh = match frame {
                 None => {
@@ -121,7 +133,7 @@ where
                     return (Poll::Ready(None), self.waiting());
                 }
                 Some(Err(error)) => {
-                    let error: Arc<dyn std::error::Error + Send + Sync> = Arc::from(error.into());
+                    let error: Arc<dyn std::error::Error + Send + Sync> = Arc::from(error);
                     self.end = End::Failed(Arc::clone(&error));
                     self.source = None;
                     let failure = self.failure(key, ReplayBodyError::Body(error));
@@ -141,6 +153,9 @@ where
 
     /// This copy is the first to read this frame: keep the frame if another copy will need it.
     fn append(&mut self, key: u32, fresh: &Fresh) {
+        if let Fresh::Data(data) = fresh {
+            self.arrived = self.arrived.saturating_add(data.len() as u64);
+        }
         let needed = self
             .cursors
             .iter()

@@ -58,8 +58,8 @@ pub enum DeadlineBodyError<E> {
     Body(#[source] E),
     /// The deadline passed before the body's end. The server has received the request by then, so
     /// for a request that is not idempotent the timeout is always ambiguous.
-    #[error(transparent)]
-    Elapsed(Elapsed),
+    #[error("{0}")]
+    Elapsed(#[source] Elapsed),
 }
 
 pin_project! {

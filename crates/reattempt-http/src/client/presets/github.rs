@@ -1,11 +1,13 @@
 //! GitHub's REST API.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::strategy::Extended;
 
 use super::{HttpClientLayer, MINUTE, SECOND, at_most};
+use crate::client::limits_apart::LimitsApart;
 use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 use crate::retry_after::BeyondCap;
 use crate::{HttpClassifier, HttpPushback, StatusSet};
@@ -25,6 +27,7 @@ impl HttpClientLayer {
     /// | time to the response head | 10 min for all attempts together | room for three delays after a secondary limit |
     /// | time of one attempt | 30 s | GitHub ends requests after 10 s |
     /// | which requests | idempotent ones, or those that were not processed; a request that ran into a rate limit was not | RFC 6585, section 4 |
+    /// | throttle | as [`standard`](Self::standard), but rate limits neither cost a token nor are refused for want of one | a limit of the caller's own key is no outage |
     /// | all others | as [`standard`](Self::standard) | |
     ///
     /// A delay that does not fit before the deadline is not begun: the 403 or 429 is returned at
@@ -55,6 +58,7 @@ impl HttpClientLayer {
             .strategy(strategy)
             .classifier(HttpClassifier::new().retryable(retryable).limited_403())
             .pushback(pushback.cap(HOUR, BeyondCap::Stop).spread(SECOND))
+            .throttle_per_origin(|| Arc::new(LimitsApart::default()))
             .timeout(10 * MINUTE)
             .attempt_timeout(Duration::from_secs(30))
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{HttpClientLayer, SECOND, at_most, full_jitter};
+use super::{HttpClientLayer, MIB, SECOND, at_most, full_jitter};
+use crate::body::BufferBudget;
 use crate::{HttpClassifier, StatusSet};
 
 impl HttpClientLayer {
@@ -14,8 +15,9 @@ impl HttpClientLayer {
     /// | which failures | 429, 500, 503, 504; 502 of a load balancer; transport errors | API conventions, "HTTP Status codes" |
     /// | delay | `Retry-After` up to 30 s; else full jitter from 1 s, doubled, at most 30 s | API conventions ("wait at least that long", "retry with exponential backoff"); client-go's 1 s after a lost connection |
     /// | which requests | reads; any other only if it was not processed: 429, or never sent | client-go: "not automatically retrying write operations, as they are not idempotent" |
-    /// | time to the response head | 30 s for all attempts together | [`standard`](Self::standard) |
+    /// | time to the response head | 70 s for all attempts together | kube-apiserver's `--request-timeout`: 60 s, in which it also calls webhooks of 10 to 30 s each |
     /// | time of the response body | unlimited: watches, logs | |
+    /// | bytes of a request body kept | 2 MiB a call, 64 MiB in all; a larger body is sent once | etcd's `--max-request-bytes`: 1.5 MiB an object, which is longer as JSON |
     /// | all others | as [`standard`](Self::standard) | |
     ///
     /// A PUT or DELETE whose answer was lost is not repeated ([`repeat_only_reads`]): a controller
@@ -41,6 +43,8 @@ impl HttpClientLayer {
         Self::standard()
             .strategy(at_most(11, full_jitter(SECOND, MOST)))
             .classifier(HttpClassifier::new().retryable(retryable))
+            .timeout(Duration::from_secs(70))
+            .body_limit(2 * MIB, BufferBudget::new(64 * MIB))
             .repeat_only_reads()
     }
 }

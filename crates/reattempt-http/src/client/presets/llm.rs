@@ -1,10 +1,13 @@
 //! APIs of language models, in the style of OpenAI and Anthropic.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter};
 
-use super::{HttpClientLayer, MINUTE, and_every_5xx, at_most};
+use super::{HttpClientLayer, MIB, MINUTE, and_every_5xx, at_most};
+use crate::body::BufferBudget;
+use crate::client::limits_apart::LimitsApart;
 use crate::retry_after::BeyondCap;
 use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer};
 
@@ -20,6 +23,8 @@ impl HttpClientLayer {
     /// | time to the response head | 10 min for all attempts together | both SDKs: 10 min an attempt |
     /// | which requests | idempotent ones, or those that were not processed, or with `x-should-retry: true` | RFC 9110; see below |
     /// | `Idempotency-Key` | makes a request idempotent | the caller sends it to a server that honours it |
+    /// | bytes of a request body kept | 32 MiB a call, 256 MiB in all; a larger body is sent once | prompts with images; Anthropic, "Errors": a request has at most 32 MB. Long pieces are kept by reference, not copied |
+    /// | throttle | as [`standard`](Self::standard), but 429 neither costs a token nor is refused for want of one | a limit of the caller's own key is no outage |
     /// | all others | as [`standard`](Self::standard) | |
     ///
     /// The SDKs repeat every POST after every failure of this list. This repeats a POST only after
@@ -55,6 +60,8 @@ impl HttpClientLayer {
             .classifier(classifier)
             .pushback(pushback)
             .timeout(10 * MINUTE)
+            .throttle_per_origin(|| Arc::new(LimitsApart::default()))
+            .body_limit(32 * MIB, BufferBudget::new(256 * MIB))
             .idempotency_keys(IdempotencyKeyLayer::new())
     }
 }

@@ -18,6 +18,7 @@ use crate::StatusSet;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
+const MIB: usize = 1 << 20;
 
 /// A delay that does not fit before the deadline is not begun.
 const fn at_most(attempts: u32, backoff: Backoff) -> MaxAttempts {

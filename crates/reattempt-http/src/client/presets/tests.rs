@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use reattempt::{HasCallContext, Idempotency, RetryInfo, StopReason};
 use tokio::time::Instant;
 use tower::{Layer, ServiceExt, service_fn};
@@ -34,18 +34,21 @@ async fn send(
 ) -> Seen {
     let answers = answers.iter().copied().collect::<VecDeque<_>>();
     let answers = Arc::new(Mutex::new(answers));
-    let service = service_fn(move |_: Request<ReplayBody<Full<Bytes>>>| {
+    let service = service_fn(move |request: Request<ReplayBody<Full<Bytes>>>| {
         let next = answers.lock().unwrap().pop_front();
         let (status, headers) = next.unwrap_or((200, &[]));
         let mut response = Response::builder().status(status.max(100));
         for (name, value) in headers {
             response = response.header(*name, *value);
         }
-        std::future::ready(if status == 0 {
-            Err(io::Error::from(io::ErrorKind::ConnectionReset))
-        } else {
-            Ok(response.body(Full::<Bytes>::default()).unwrap())
-        })
+        async move {
+            request.into_body().collect().await.unwrap();
+            if status == 0 {
+                Err(io::Error::from(io::ErrorKind::ConnectionReset))
+            } else {
+                Ok(response.body(Full::<Bytes>::default()).unwrap())
+            }
+        }
     });
     let handle = RetryInfo::track(&mut request);
     let began = Instant::now();
@@ -62,6 +65,13 @@ fn request(method: &str) -> Request<Full<Bytes>> {
     let request = Request::builder().method(method);
     let request = request.uri("https://api.example/things");
     request.body(Full::from("one loaf")).unwrap()
+}
+
+/// The attempts of a write with this length whose first one is refused by a limit.
+async fn attempts_of(layer: &HttpClientLayer, bytes: usize) -> u32 {
+    let write = request("POST").map(|_| Full::from(vec![b'x'; bytes]));
+    let limited = (429, &[("retry-after", "1")][..]);
+    send(layer, write, &[limited]).await.attempts
 }
 
 /// The layer without its throttle, for many calls that fail.
@@ -343,10 +353,45 @@ async fn llm_repeats_a_post_only_if_it_was_not_done() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_of_the_callers_key_costs_no_tokens() {
+    for (layer, status) in [
+        (HttpClientLayer::llm(), 429),
+        (HttpClientLayer::github(), 429),
+        (HttpClientLayer::github(), 403),
+    ] {
+        let limited = (status, &[("retry-after", "1")][..]);
+        for call in 0..100 {
+            assert!(retried(&layer, "POST", limited).await, "{status} {call}");
+        }
+        for _ in 0..100 {
+            send(&layer, request("GET"), &[(503, &[])]).await;
+        }
+        let seen = send(&layer, request("GET"), &[(503, &[])]).await;
+        assert_eq!(seen.stopped, Some(StopReason::Throttled));
+        assert!(retried(&layer, "POST", limited).await, "the bucket is low");
+    }
+}
+
+/// A prompt with images, as long as Anthropic takes one.
+#[tokio::test(start_paused = true)]
+async fn llm_repeats_a_prompt_of_32_mib() {
+    let llm = HttpClientLayer::llm();
+    assert_eq!(attempts_of(&llm, 32 * MIB).await, 2);
+    assert_eq!(attempts_of(&llm, 32 * MIB + 1).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kubernetes_repeats_an_object_of_2_mib() {
+    let kubernetes = HttpClientLayer::kubernetes();
+    assert_eq!(attempts_of(&kubernetes, 2 * MIB).await, 2);
+    assert_eq!(attempts_of(&kubernetes, 2 * MIB + 1).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_presets_differ_in_their_time_to_the_head() {
     for (layer, seconds) in [
         (HttpClientLayer::google(), 60),
-        (HttpClientLayer::kubernetes(), 30),
+        (HttpClientLayer::kubernetes(), 70),
         (HttpClientLayer::llm(), 600),
     ] {
         let hangs = service_fn(|_: Request<ReplayBody<Full<Bytes>>>| {
