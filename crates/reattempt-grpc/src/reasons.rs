@@ -39,7 +39,7 @@ retry_reasons! {
     pub GRPC_DATA_LOSS(true, false);
     /// Status 16.
     pub GRPC_UNAUTHENTICATED(true, false, answer);
-    /// Never sent: the client could not make its credentials, or pick a backend
-    /// ([`ControlPlaneFailure`](crate::ControlPlaneFailure), A54). The status is the failure's code.
+    /// Never sent: the client could not make its credentials, or pick a backend (A54,
+    /// [`ControlPlaneFailure`](crate::ControlPlaneFailure)). The status is the failure's code.
     pub GRPC_CONTROL_PLANE(true, false, request);
 }

@@ -210,7 +210,11 @@ fn what_the_request_itself_did_is_not_judged_by_its_code() {
             assert_eq!(Outcome::of(&verdict), Outcome::Nothing, "{fault:?}");
         }
         let verdict = classify(TransportFault::Shed);
-        assert_eq!(Outcome::of(&verdict), Outcome::Nothing, "shed by the client");
+        assert_eq!(
+            Outcome::of(&verdict),
+            Outcome::Nothing,
+            "shed by the client"
+        );
         let no_token: Response<()> =
             ControlPlaneFailure::new(Code::Unauthenticated, "no token").into_response();
         let outcome: Result<_, &std::io::Error> = Ok(&no_token);

@@ -187,7 +187,11 @@ async fn a_waiter_goes_on_while_a_strategy_decides() {
         .service(probe.inner());
     let outcome = service.oneshot(probe.request()).await;
     assert_eq!(told(&outcome), Told::Answer(2));
-    assert_eq!(probe.log().times(), [0, 20], "and what moved ends the delay");
+    assert_eq!(
+        probe.log().times(),
+        [0, 20],
+        "and what moved ends the delay"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,7 +140,8 @@ impl RetryReason {
         !self.0.server_failed
     }
 
-    /// True if a server with this reason has not accepted the request ([`ReasonDef::not_accepted`]).
+    /// True if a server with this reason has not accepted the request: see
+    /// [`ReasonDef::not_accepted`].
     pub(crate) const fn is_not_accepted(self) -> bool {
         self.0.not_accepted
     }
@@ -181,7 +182,8 @@ impl fmt::Display for RetryReason {
 
 /// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`, followed by what else
 /// holds of it: `, answer` for the server's answer to the request ([`ReasonDef::answer`]),
-/// `, not_accepted` if no server took it ([`ReasonDef::not_accepted`]), and `, overload`, `, unsent` or `, request` for its [class](ReasonClass).
+/// `, not_accepted` if no server took it ([`ReasonDef::not_accepted`]), and `, overload`,
+/// `, unsent` or `, request` for its [class](ReasonClass).
 ///
 /// ```
 /// use reattempt::reason::ReasonClass;
