@@ -30,6 +30,7 @@ fn http_statuses_without_a_grpc_status_are_mapped() {
         (403, Code::PermissionDenied),
         (404, Code::Unimplemented),
         (429, Code::Unavailable),
+        (431, Code::Internal),
         (502, Code::Unavailable),
         (503, Code::Unavailable),
         (504, Code::Unavailable),
@@ -210,7 +211,11 @@ fn what_the_request_itself_did_is_not_judged_by_its_code() {
             assert_eq!(Outcome::of(&verdict), Outcome::Nothing, "{fault:?}");
         }
         let verdict = classify(TransportFault::Shed);
-        assert_eq!(Outcome::of(&verdict), Outcome::Nothing, "shed by the client");
+        assert_eq!(
+            Outcome::of(&verdict),
+            Outcome::Nothing,
+            "shed by the client"
+        );
         let no_token: Response<()> =
             ControlPlaneFailure::new(Code::Unauthenticated, "no token").into_response();
         let outcome: Result<_, &std::io::Error> = Ok(&no_token);
