@@ -38,6 +38,15 @@ fn is_grpc(content_type: Option<&HeaderValue>) -> bool {
         && matches!(said.get(GRPC.len()), None | Some(b'+' | b';' | b' '))
 }
 
+/// `application/grpc-web` in any format: its status is at the end of the data.
+#[cfg(all(feature = "tokio", feature = "tonic"))]
+pub(crate) fn is_grpc_web(headers: &HeaderMap) -> bool {
+    const WEB: &[u8] = b"application/grpc-web";
+    let said = headers.get(&TYPE).map(HeaderValue::as_bytes);
+    let start = said.and_then(|said| said.get(..WEB.len()));
+    start.is_some_and(|start| start.eq_ignore_ascii_case(WEB))
+}
+
 /// The same for a response. A layer that sees the body may have found the code of a response that
 /// ends with its head, and stored it as an extension.
 pub(crate) fn status_in_head<B>(response: &Response<B>) -> Option<Code> {

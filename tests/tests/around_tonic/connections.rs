@@ -108,6 +108,53 @@ async fn the_status_of_a_lost_call_has_the_code_of_the_records() {
     }
 }
 
+/// R10, R71: a proxy's page has the code that the policy saw, with the page's headers.
+#[tokio::test]
+async fn an_http_page_has_the_code_of_the_records_and_its_headers() {
+    let page = Scripted::http_status(503)
+        .initial("content-type", "text/html")
+        .initial("retry-after", "7")
+        .data("<html>Service Unavailable</html>");
+    let server = ScriptedServer::start(page).await.expect("a server");
+    let mut client = around(&retrying(2), channel(server.addr()));
+    let (request, watch) = watched(item("pie"));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert_eq!(
+        status.message(),
+        "HTTP 503 Service Unavailable without grpc-status (text/html)"
+    );
+    let metadata = |name| status.metadata().get(name).expect(name);
+    assert_eq!(metadata("retry-after"), "7");
+    assert_eq!(metadata("grpc-previous-rpc-attempts"), "1");
+    assert_eq!((watch.info().attempts(), server.seen_count()), (2, 2));
+}
+
+/// R23: what is no success in the records is none for the caller.
+#[tokio::test]
+async fn a_response_without_a_status_has_the_code_of_the_records() {
+    for (step, code) in [
+        (
+            Scripted::http_status(200)
+                .initial("content-type", "application/grpc")
+                .data(&[0; 5][..]),
+            Code::Internal,
+        ),
+        (
+            Scripted::http_status(200).initial("content-type", "application/grpc"),
+            Code::Unknown,
+        ),
+        (Scripted::ok("").end_without_status(), Code::Unknown),
+    ] {
+        let server = ScriptedServer::start(step.clone()).await.expect("a server");
+        let mut client = around(&no_policy(), channel(server.addr()));
+        let (request, watch) = watched(item("pie"));
+        let status = within(client.add(request)).await.unwrap_err();
+        assert_eq!(status.code(), code, "{step:?}: {status}");
+        assert_eq!(last_failure(&watch).code, Some(code as i32), "{step:?}");
+    }
+}
+
 /// A channel outlives its server: the next call reaches the server that replaced it.
 #[tokio::test]
 async fn a_server_that_was_restarted_between_two_calls_is_found_again() {

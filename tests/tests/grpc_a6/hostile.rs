@@ -172,20 +172,22 @@ async fn a_gigantic_message_that_never_comes_ends_with_the_deadline() {
 /// R14: a stream that is never silent ends at the deadline too.
 #[tokio::test]
 async fn empty_frames_without_end_do_not_hold_up_the_deadline() {
-    let both = survive_both(BRIEF, |stream| {
-        then_for_ever(
-            response_headers(stream),
-            frame(DATA, 0, stream, b"").repeat(100),
-        )
-    })
-    .await;
-    assert_eq!(both[0].streams, 1, "committed");
-    for survived in both {
-        assert!(
-            matches!(survived.code, None | Some(Code::DeadlineExceeded)),
-            "{:?}",
-            survived.code
-        );
+    for timeout in [BRIEF, &format!(r#"{BRIEF},"maxResponseMessageBytes":1000"#)] {
+        let both = survive_both(timeout, |stream| {
+            then_for_ever(
+                response_headers(stream),
+                frame(DATA, 0, stream, b"").repeat(100),
+            )
+        })
+        .await;
+        assert_eq!(both[0].streams, 1, "committed");
+        for survived in both {
+            assert!(
+                matches!(survived.code, None | Some(Code::DeadlineExceeded)),
+                "{:?}",
+                survived.code
+            );
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, Request, Response};
 use pin_project_lite::pin_project;
+use reattempt::HasCallContext;
 use tower_service::Service;
 
 use crate::metadata::append;
@@ -93,6 +94,9 @@ where
                     append(request.headers_mut(), metadata);
                     // The request was delayed since its time left was written.
                     crate::renew_timeout(&mut request);
+                    if let Some(context) = request.context() {
+                        context.reporter().sent_again();
+                    }
                     let flight = service.call(request);
                     state.set(State::Sent { flight });
                 }

@@ -55,7 +55,7 @@ use std::task::{Context, Poll};
 
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
-use reattempt::{HasCallContext, StackCheck};
+use reattempt::{HasCallContext, StackCheck, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -142,8 +142,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.order
-            .inside_recovery("CallCredentialsLayer", request.context());
+        let context = request.context();
+        self.order.inside_recovery("CallCredentialsLayer", context);
+        if let Some(context) = context {
+            // Nothing is sent until the metadata is ready.
+            context.reporter().stage(Stage::Dispatch);
+        }
         let (parts, body) = request.into_parts();
         let metadata = self.credentials.metadata(&parts);
         // Call the instance that was ready, and keep the clone for the next call.

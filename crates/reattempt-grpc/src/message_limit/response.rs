@@ -87,6 +87,8 @@ impl<B: Body> Body for LimitedResponseBody<B> {
         };
         let plain =
             |frame: Frame<B::Data>| frame.map_data(|mut data| data.copy_to_bytes(data.remaining()));
+        let is_empty =
+            |frame: &Frame<B::Data>| frame.data_ref().is_some_and(|data| !data.has_remaining());
         let Some(watched) = this.watched else {
             let frame = ready!(inner.poll_frame(cx));
             return Poll::Ready(frame.map(|frame| frame.map(plain)));
@@ -115,7 +117,8 @@ impl<B: Body> Body for LimitedResponseBody<B> {
                 watched.call.done();
             }
             match (frame, &mut watched.sieve) {
-                (Some(Ok(frame)), Some((sieve, _))) => sieve.push(frame),
+                // An empty frame passes: a flood of them must not keep this poll from ending.
+                (Some(Ok(frame)), Some((sieve, _))) if !is_empty(&frame) => sieve.push(frame),
                 (None, Some((sieve, _))) if !sieve.is_empty() => sieve.end(),
                 (frame, _) => return Poll::Ready(frame.map(|frame| frame.map(plain))),
             }

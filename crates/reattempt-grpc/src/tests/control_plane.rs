@@ -222,4 +222,17 @@ async fn credentials_are_not_waited_for_beyond_the_deadline() {
     let ended = call_with(&config, &server, |number| metadata("x-token", number)).await;
     assert_eq!(ended.code, Code::DeadlineExceeded);
     assert!(server.times().is_empty());
+    let message = ended.head[GRPC_MESSAGE].to_str().unwrap();
+    assert!(message.contains("unambiguous"), "{message}");
+}
+
+/// R14: once the request was sent with its credentials, the server may have carried it out.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_after_the_credentials_is_ambiguous() {
+    let server = Server::new([Hangs]);
+    let config = config(r#""timeout":"1s""#);
+    let ended = call_with(&config, &server, |number| metadata("x-token", number)).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 1000));
+    let message = ended.head[GRPC_MESSAGE].to_str().unwrap();
+    assert!(!message.contains("unambiguous"), "{message}");
 }

@@ -269,6 +269,32 @@ async fn a_request_message_that_is_too_long_ends_an_open_response() {
     assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
 }
 
+/// R14: each empty frame ends a poll, so that a deadline above is checked between them.
+#[tokio::test(start_paused = true)]
+async fn empty_frames_of_a_response_pass_one_by_one() {
+    let (wire, budget) = (Wire::default(), BufferBudget::default());
+    let (_tell, body) = told();
+    let (server, answer) = told();
+    let (request, _watch) = begin(body);
+    let channel = channel(
+        &limits(100, 100),
+        MessageLimitLayer::new(),
+        &wire,
+        &budget,
+        Some(answer),
+    );
+    let mut body = channel.oneshot(request).await.unwrap().into_body();
+    for frame in [&b""[..], &[0, 0], b"", &[0, 0, 0], b""] {
+        server.send(Frame::data(Bytes::from_static(frame))).unwrap();
+    }
+    finish(server, Code::Ok);
+    for length in [0, 0, 2, 3, 0] {
+        let frame = body.frame().await.unwrap().unwrap();
+        assert_eq!(frame.data_ref().map(Bytes::len), Some(length));
+    }
+    assert!(body.frame().await.unwrap().unwrap().is_trailers());
+}
+
 /// The messages before it are delivered, no byte of it is; the call is not retried although its
 /// code is retryable.
 #[tokio::test(start_paused = true)]

@@ -44,6 +44,17 @@ async fn delays_double_up_to_the_maximum_and_the_jitter_is_full() {
     assert_eq!(server.times(), [0, 50, 150, 350, 750]);
 }
 
+/// R80: the clock stands still between the layers.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_zero_sends_nothing() {
+    let server = Server::new([Status(Code::Ok)]);
+    let ended = call(&config(r#""timeout":"0s""#), &server, request()).await;
+    assert_eq!((ended.code, ended.at_ms), (Code::DeadlineExceeded, 0));
+    assert_eq!(server.times(), [0; 0]);
+    let message = ended.head[GRPC_MESSAGE].to_str().unwrap();
+    assert!(message.contains("unambiguous"), "{message}");
+}
+
 /// R14, R80
 #[tokio::test(start_paused = true)]
 async fn the_earlier_of_both_deadlines_ends_the_call_at_its_instant() {

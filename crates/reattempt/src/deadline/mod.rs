@@ -150,8 +150,8 @@ impl<S, M> Deadline<S, M> {
 }
 
 /// The instant to enforce, from the layer's own timeout and a deadline that is already attached;
-/// whether it is the layer's own, and whether it has passed. The layer's own never has, since it
-/// starts now.
+/// whether it is the layer's own, and whether it has passed. The layer's own starts now: it has
+/// passed only if it is zero and the one attached, which began earlier, is the same instant.
 #[inline(never)]
 fn between(own: Option<Instant>, stamped: Option<CallDeadline>) -> Option<(Instant, bool, bool)> {
     let outer = match (own, stamped) {
@@ -160,7 +160,8 @@ fn between(own: Option<Instant>, stamped: Option<CallDeadline>) -> Option<(Insta
             return None;
         }
         (Some(own), outer) if outer.is_none_or(|outer| own <= outer.at) => {
-            return Some((own, true, false));
+            let late = outer.is_some_and(|outer| own == outer.at && outer.passed(clock::now()));
+            return Some((own, true, late));
         }
         (_, outer) => outer?,
     };
