@@ -195,8 +195,8 @@ fn successes_are_those_of_each_process_of_the_policy() {
     };
     // 600 calls in ten minutes, and 51 successes earn an attempt.
     let (tested, own) = (json!({}), json!({"policy": http(json!({}))}));
-    assert!(!found(&[tested.clone()], 10, 100));
-    assert!(found(&[tested.clone()], 100, 10));
+    assert!(!found(std::slice::from_ref(&tested), 10, 100));
+    assert!(found(std::slice::from_ref(&tested), 100, 10));
     let inner = [own, tested];
     assert!(!found(&inner, 100, 10));
     assert!(found(&inner, 10, 100));

@@ -108,8 +108,8 @@ impl AttemptReporter {
         self.with(|state, key| state.slots.set(key, Flag::CIRCUIT_OPEN));
     }
 
-    /// The attempt was certainly not sent, because a circuit breaker refused it or no connection
-    /// could be made, and is sent now: the [stage](Self::stage) and the refusal that were reported
+    /// The attempt was certainly not sent until now, because a circuit breaker refused it, no
+    /// connection could be made or its credentials were being made, and is sent now: the [stage](Self::stage) and the refusal that were reported
     /// no longer hold.
     ///
     /// For layers that wait and send an attempt again, or send it to another service. A circuit
