@@ -229,7 +229,7 @@ fn without_status<B>(code: Code, response: Response<B>) -> Status {
         "HTTP {} without grpc-status{content_type}",
         response.status()
     );
-    // That of a body which nobody gets: a server that returns this status would send it on.
+    // The length of a body that is dropped: a server that returns this status would send it on.
     headers.remove(CONTENT_LENGTH);
     let code = tonic::Code::from(code.number());
     Status::with_metadata(code, message, MetadataMap::from_headers(headers))

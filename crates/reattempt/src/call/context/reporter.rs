@@ -109,8 +109,8 @@ impl AttemptReporter {
     }
 
     /// The attempt was certainly not sent until now, because a circuit breaker refused it, no
-    /// connection could be made or its credentials were being made, and is sent now: the [stage](Self::stage) and the refusal that were reported
-    /// no longer hold.
+    /// connection could be made or its credentials were being made, and is sent now: the
+    /// [stage](Self::stage) and the refusal that were reported no longer hold.
     ///
     /// For layers that wait and send an attempt again, or send it to another service. A circuit
     /// breaker around that other service takes back the refusal of an earlier one by itself.
