@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use reattempt_clients::kv::{
     ClientError, ClientOptions, KvRequest, RoutedClient, VbucketMap, fetch_over, fetch_with,
-    map_of, offer_to, vbucket_of,
+    map_of, offer_to, opcode, status, vbucket_of,
 };
 use reattempt_couchbase::cluster_config::Revision;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
-use reattempt_testbed::kv::{Cluster, Node};
+use reattempt_testbed::kv::{Cluster, Node, Step};
 use tokio::net::TcpListener;
 
 use super::{couchbase, send};
@@ -89,6 +89,21 @@ async fn a_node_without_known_version_is_polled_all_the_same() {
         let config = fetch.fetch(address, known).await.unwrap();
         assert!(config.is_some(), "{known:?}");
     }
+}
+
+/// C39: no call sees the answer to a poll.
+#[tokio::test]
+async fn an_answer_to_a_poll_may_cost_the_connection() {
+    let node = Node::start().await.expect("node");
+    let mut client = client(&[node.addr().to_string()]);
+    send(&mut client, KvRequest::noop()).await.expect("answer");
+    let stale = Step::status(status::AUTH_STALE);
+    node.script().push(stale.only(opcode::GET_CLUSTER_CONFIG));
+    let address = node.addr().to_string();
+    let fetch = fetch_over(client.clone());
+    let polled = fetch.fetch(address.parse().unwrap(), None).await;
+    polled.expect_err("no configuration");
+    assert!(!client.node(&address).is_connected());
 }
 
 #[tokio::test]

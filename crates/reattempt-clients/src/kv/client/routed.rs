@@ -75,13 +75,6 @@ impl RoutedClient {
     pub fn error_map_json(&self, address: &str) -> Option<Bytes> {
         self.routes.nodes().get(address)?.error_map_json()
     }
-
-    /// Closes a connection by node and number, see [`NodeClient::disconnect`].
-    pub fn disconnect(&self, address: &str, connection: u64) {
-        if let Some(node) = self.routes.nodes().get(address) {
-            node.disconnect(connection);
-        }
-    }
 }
 
 impl Service<KvRequest> for RoutedClient {
