@@ -9,8 +9,9 @@ use reattempt_couchbase::cluster_config::Revision;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use tokio::net::TcpListener;
+use tower::{Service as _, ServiceExt as _};
 
-use super::{couchbase, send};
+use super::{couchbase, send, within};
 
 /// A client that applies every newer configuration that it receives.
 fn client(seeds: &[String]) -> RoutedClient {
@@ -162,7 +163,8 @@ async fn the_connection_to_a_node_that_left_is_closed() {
     assert!(!client.node(&first.addr().to_string()).is_connected());
 }
 
-/// Its SYNs, or here its answers to the bootstrap, come from nowhere any more.
+/// Its SYNs, or here its answers to the bootstrap, come from nowhere any more. Also if its dial was
+/// not polled yet, as here without an await since the call.
 #[tokio::test]
 async fn a_request_waits_no_longer_for_a_node_that_left() {
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -179,18 +181,28 @@ async fn a_request_waits_no_longer_for_a_node_that_left() {
             ..VbucketMap::default()
         }))
     };
-    let current = Arc::new(Mutex::new(map(1, &addresses[0])));
-    let source = Arc::clone(&current);
-    // It is given up long before the test waits.
-    let options = couchbase().connect_timeout(Duration::from_secs(600));
-    let seeds = ["127.0.0.1:1"];
-    let mut client = RoutedClient::new(seeds, options, move || source.lock().unwrap().clone());
-    let set = || KvRequest::set("k", "v", 0, 0);
-    let mut other = client.clone();
-    let waits = tokio::spawn(async move { send(&mut other, set()).await });
-    let (_dialled, _) = silent.accept().await.expect("it dials");
-    *current.lock().unwrap() = map(2, &addresses[1]);
-    send(&mut client, set()).await.expect("an answer");
-    let error = waits.await.expect("no panic").unwrap_err();
-    assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+    for dials in [true, false] {
+        let current = Arc::new(Mutex::new(map(1, &addresses[0])));
+        let source = Arc::clone(&current);
+        // It is given up long before the test waits.
+        let options = couchbase().connect_timeout(Duration::from_secs(600));
+        let seeds = ["127.0.0.1:1"];
+        let mut client = RoutedClient::new(seeds, options, move || source.lock().unwrap().clone());
+        let set = || KvRequest::set("k", "v", 0, 0);
+        let left = client.node(&addresses[0]);
+        let waits = client.ready().await.expect("ready").call(set());
+        let mut dialled = None;
+        if dials {
+            dialled = Some(within(silent.accept()).await.expect("it dials"));
+        }
+        *current.lock().unwrap() = map(2, &addresses[1]);
+        send(&mut client, set()).await.expect("an answer");
+        let error = within(waits).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+        // Who still holds the client of the node dials it anew.
+        let again = left.connect();
+        drop(dialled);
+        within(silent.accept()).await.expect("it dials");
+        drop(again);
+    }
 }
