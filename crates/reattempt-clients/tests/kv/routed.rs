@@ -6,6 +6,7 @@ use reattempt_clients::kv::{
     map_of, offer_to, opcode, status, vbucket_of,
 };
 use reattempt_couchbase::cluster_config::Revision;
+use reattempt_couchbase::kv::Opcode;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use tokio::net::TcpListener;
@@ -133,6 +134,40 @@ async fn what_has_no_key_goes_round() {
     let mut second = client.node(&addresses(&cluster)[1]);
     let answer = send(&mut second, config).await.expect("config");
     assert_eq!(answer.value, cluster.node(1).config_json());
+}
+
+/// C34
+#[tokio::test]
+async fn any_operation_on_a_document_goes_to_its_node() {
+    let cluster = Cluster::start(3).await.expect("cluster");
+    let mut client = client(&addresses(&cluster));
+    send(&mut client, KvRequest::noop()).await.expect("answer");
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let owner = cluster.owner_of(key.as_bytes()).expect("an owner");
+        let request = KvRequest::new(Opcode::SUBDOC_DICT_UPSERT.0, key).in_collection(8);
+        let answer = send(&mut client, request).await.expect("answer");
+        assert_eq!(*answer.node, addresses(&cluster)[owner]);
+        let seen = cluster.node(owner).seen_data().pop().expect("a request");
+        assert_eq!((&seen.key[..], seen.collection), (key.as_bytes(), Some(8)));
+        assert_eq!(seen.vbucket, cluster.vbucket_of(key.as_bytes()));
+    }
+}
+
+#[tokio::test]
+async fn what_has_no_key_goes_where_its_vbucket_is() {
+    let cluster = Cluster::start(3).await.expect("cluster");
+    let mut client = client(&addresses(&cluster));
+    send(&mut client, KvRequest::noop()).await.expect("answer");
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let vbucket = Some(cluster.vbucket_of(key.as_bytes()));
+        let request = KvRequest::new(Opcode::OBSERVE_SEQNO.0, "");
+        let request = KvRequest { vbucket, ..request };
+        let answer = send(&mut client, request).await.expect("answer");
+        assert_eq!(
+            Some(&*answer.node),
+            client.node_of(key.as_bytes()).as_deref()
+        );
+    }
 }
 
 /// Also if the poller is the first to reach the node that came.
