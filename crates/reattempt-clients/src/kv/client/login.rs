@@ -80,7 +80,7 @@ impl Setup<'_> {
     pub(super) fn auth(&self, problem: impl ToString) -> ClientError {
         ClientError::Auth {
             address: self.address.clone(),
-            problem: problem.to_string(),
+            problem: problem.to_string().into(),
         }
     }
 }
