@@ -9,7 +9,7 @@ use reattempt::{
     Call, ClientError, Elapsed, RetryInfo, RetryInfoHandle, RetryReason, RetryStrategy,
 };
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
-use reattempt_clients::kv::{self, ClosingClient, CollectionClient, CollectionIds, opcode};
+use reattempt_clients::kv::{self, CollectionClient, CollectionIds, opcode};
 use reattempt_couchbase::{Address, ConfigPoller, ConfigStore, KvClientLayer};
 use reattempt_testbed::kv::Cluster;
 use reattempt_testbed::kv::node::SeenRequest;
@@ -164,7 +164,7 @@ impl Client {
             .layer(layer.strategy(Arc::clone(&self.strategy)))
             .layer(kv::StageLayer::new())
             .service(CollectionClient::new(
-                ClosingClient::new(self.routed.clone()),
+                self.routed.clone(),
                 self.collections.clone(),
             ));
         let of_call = watch.clone();

@@ -14,6 +14,9 @@ mod tests;
 /// Most iterations a client does for a server that asks for them; more would only burn its time.
 pub const MAX_ITERATIONS: u32 = 100_000;
 
+/// Most characters of the other side's text in an error.
+const MOST_TOLD: usize = 200;
+
 /// The hash of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
@@ -62,7 +65,7 @@ pub enum ScramError {
     /// The other side does not know the password.
     #[error("the SCRAM proof is wrong")]
     WrongProof,
-    /// The server says it failed.
+    /// The server says it failed. Its first 200 characters, control characters escaped.
     #[error("the server refused: {0}")]
     Refused(String),
     /// A password that would need SASLprep.
@@ -138,6 +141,19 @@ fn decoded(message: &str, place: usize, name: char) -> Result<Vec<u8>, ScramErro
     BASE64
         .decode(attribute(message, place, name)?)
         .map_err(|error| malformed(name, format!("attribute {name}: {error}")))
+}
+
+/// The other side's text, for an error that may stand in a log.
+fn told(text: &str) -> String {
+    let mut told = String::new();
+    for char in text.chars().take(MOST_TOLD) {
+        if char.is_control() {
+            told.extend(char.escape_default());
+        } else {
+            told.push(char);
+        }
+    }
+    told
 }
 
 fn text(message: &[u8]) -> Result<&str, ScramError> {
@@ -241,7 +257,7 @@ impl ScramClient {
         let count = attribute(server_first, 2, 'i')?;
         let count: u64 = count
             .parse()
-            .map_err(|_| malformed('i', format!("attribute i: {count:?}")))?;
+            .map_err(|_| malformed('i', format!("attribute i: {}", told(count))))?;
         let iterations = u32::try_from(count)
             .ok()
             .filter(|count| (min..=MAX_ITERATIONS).contains(count))
@@ -267,7 +283,7 @@ impl ScramClient {
     pub fn verify(&self, server_final: &[u8]) -> Result<(), ScramError> {
         let server_final = text(server_final)?;
         if let Ok(error) = attribute(server_final, 0, 'e') {
-            return Err(ScramError::Refused(error.to_owned()));
+            return Err(ScramError::Refused(told(error)));
         }
         let signature = decoded(server_final, 0, 'v')?;
         if self.server_signature != Some(signature) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reattempt::{Call, ClientError, HasCallContext, Idempotency};
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, LookupSpec};
-use reattempt_clients::kv::{self, ClosingClient, KvResponse, RoutedClient};
+use reattempt_clients::kv::{self, KvResponse, RoutedClient};
 use reattempt_couchbase::cluster_config::NetworkChoice;
 use reattempt_couchbase::{
     Address, ConfigPoller, ConfigPollerOptions, ConfigStore, ErrorMapStrategy, ErrorMaps,
@@ -182,7 +182,7 @@ impl Settings {
             .layer(layer)
             .layer(JournalLayer)
             .layer(kv::StageLayer::new())
-            .service(ClosingClient::new(routed));
+            .service(routed);
         BoxCloneSyncService::new(service)
     }
 }

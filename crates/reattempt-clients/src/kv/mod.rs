@@ -5,7 +5,6 @@
 //! for the recovery layer, [`map_of`], [`offer_to`] and [`fetch_over`] for the configuration.
 
 pub mod client;
-mod closing;
 mod collection_ids;
 mod collections;
 pub mod feature;
@@ -23,7 +22,6 @@ pub use client::{
     KvRequest, KvResponse, LookupSpec, NodeClient, NodeFuture, ResponseFuture, RoutedClient,
     RoutedFuture, SendStage,
 };
-pub use closing::{ClosingClient, ClosingFuture};
 pub use collection_ids::CollectionIds;
 pub use collections::{CollectionClient, CollectionFuture};
 pub use frame::{Frame, FrameError, Magic};

@@ -1,5 +1,7 @@
 //! Opcodes of the memcached binary protocol that the node and the client use.
 
+use reattempt_couchbase::kv::Opcode;
+
 /// Reads a document.
 pub const GET: u8 = 0x00;
 /// Writes a document, whether it exists or not.
@@ -76,21 +78,70 @@ pub fn is_bootstrap(opcode: u8) -> bool {
 /// Whether a request with this opcode names a document, so that its key carries the collection id
 /// and determines the vbucket.
 pub fn is_keyed(opcode: u8) -> bool {
-    matches!(
-        opcode,
-        GET | SET
-            | ADD
-            | REPLACE
-            | DELETE
-            | INCREMENT
-            | DECREMENT
-            | APPEND
-            | PREPEND
-            | TOUCH
-            | GET_AND_TOUCH
-            | OBSERVE
-            | GET_AND_LOCK
-            | UNLOCK
-            | LOOKUP_IN
-    )
+    let opcode = Opcode(opcode);
+    opcode.is_subdoc()
+        || matches!(
+            opcode,
+            Opcode::GET
+                | Opcode::SET
+                | Opcode::ADD
+                | Opcode::REPLACE
+                | Opcode::DELETE
+                | Opcode::INCREMENT
+                | Opcode::DECREMENT
+                | Opcode::APPEND
+                | Opcode::PREPEND
+                | Opcode::TOUCH
+                | Opcode::GET_AND_TOUCH
+                | Opcode::GET_EX
+                | Opcode::GET_EX_REPLICA
+                | Opcode::GET_REPLICA
+                | Opcode::OBSERVE
+                | Opcode::GET_AND_LOCK
+                | Opcode::UNLOCK
+                | Opcode::GET_META
+                // GETK, EVICT_KEY; SET, ADD, DELETE and RETURN with metadata.
+                | Opcode(0x0c | 0x93 | 0xa2 | 0xa4 | 0xa8 | 0xb2)
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C34: a named operation is in one of two lists, so that a new one is not forgotten.
+    #[test]
+    fn every_operation_on_a_document_is_keyed() {
+        let others = (0..=0xff)
+            .map(Opcode)
+            .filter(|opcode| opcode.name().is_some() && !is_keyed(opcode.0) && !opcode.is_dcp());
+        let others: Vec<_> = others.collect();
+        assert_eq!(
+            others,
+            [
+                Opcode::NOOP,
+                Opcode::VERSION,
+                Opcode::STAT,
+                Opcode::HELLO,
+                Opcode::SASL_LIST_MECHS,
+                Opcode::SASL_AUTH,
+                Opcode::SASL_STEP,
+                Opcode::GET_ALL_VB_SEQNOS,
+                Opcode::SELECT_BUCKET,
+                Opcode::OBSERVE_SEQNO,
+                Opcode::FAILOVER_LOG,
+                Opcode::SET_CLUSTER_CONFIG,
+                Opcode::GET_CLUSTER_CONFIG,
+                Opcode::GET_RANDOM_KEY,
+                Opcode::SEQNO_PERSISTENCE,
+                Opcode::COLLECTIONS_GET_MANIFEST,
+                Opcode::COLLECTIONS_GET_ID,
+                Opcode::COLLECTIONS_GET_SCOPE_ID,
+                Opcode::RANGE_SCAN_CREATE,
+                Opcode::RANGE_SCAN_CONTINUE,
+                Opcode::RANGE_SCAN_CANCEL,
+                Opcode::GET_ERROR_MAP,
+            ]
+        );
+    }
 }

@@ -15,7 +15,6 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::client::{ClientError, KvRequest, KvResponse, NodeFuture, RoutedFuture};
-use super::closing::ClosingFuture;
 use super::glue::report;
 
 /// A client future that knows whether its request still waits for a connection.
@@ -39,16 +38,6 @@ impl Dialling for NodeFuture {
 }
 
 impl Dialling for RoutedFuture {
-    fn is_dialling(&self) -> bool {
-        Self::is_dialling(self)
-    }
-
-    fn address(&self) -> Option<&Arc<str>> {
-        Self::address(self)
-    }
-}
-
-impl Dialling for ClosingFuture {
     fn is_dialling(&self) -> bool {
         Self::is_dialling(self)
     }

@@ -111,6 +111,20 @@ fn a_server_cannot_ask_for_endless_work_or_another_nonce() {
 }
 
 #[test]
+fn of_a_servers_text_an_error_has_little_and_escaped() {
+    let long = format!("\u{1b}[2J\n{}", "é".repeat(1 << 20));
+    let shown = format!(r"\u{{1b}}[2J\n{}", "é".repeat(195));
+    let mut client = ScramClient::new(SHA256, "u", "p", "abc");
+    let refused = client.verify(format!("e={long}").as_bytes());
+    assert_eq!(refused, Err(ScramError::Refused(shown.clone())));
+    let first = format!("r=abcd,s=AAAA,i={long}");
+    let error = client.answer(first.as_bytes(), &mut None).unwrap_err();
+    let problem = format!("attribute i: {shown}");
+    let attribute = 'i';
+    assert_eq!(error, ScramError::Malformed { attribute, problem });
+}
+
+#[test]
 fn a_password_that_needs_saslprep_is_refused_if_rules_say_so() {
     let ascii_only = Rules {
         ascii_only: true,

@@ -141,29 +141,72 @@ async fn a_node_without_features_has_the_default_collection_only() {
     ));
 }
 
-/// The answer says nothing of what the node supports, nor of the password.
+/// The answer says nothing of what the node supports, nor of the password, whatever its body is.
 #[tokio::test]
 async fn a_node_that_is_not_ready_yet_is_connected_again() {
     for (step, operation) in [
         (opcode::HELLO, "HELLO"),
         (opcode::SASL_LIST_MECHS, "SASL_LIST_MECHS"),
+        (opcode::SASL_AUTH, "SASL_AUTH"),
+        (opcode::SASL_STEP, "SASL_STEP"),
     ] {
-        let warms_up = Step::status(status::ETMPFAIL).only(step);
-        let node = Node::scripted([warms_up]).await.expect("node");
+        for status in [status::ETMPFAIL, status::EINTERNAL, status::AUTH_STALE] {
+            let warms_up = Step::status(status).body("PLAIN").only(step);
+            let node = Node::scripted([warms_up]).await.expect("node");
+            let address = node.addr().to_string();
+            let options = couchbase().plain_on_loopback();
+            let refused = within(Connection::connect(&address, &options)).await;
+            let Err(ClientError::Bootstrap {
+                operation: at,
+                status: with,
+                ..
+            }) = refused
+            else {
+                panic!("{refused:?}")
+            };
+            assert_eq!((at, with), (operation, status));
+            let connection = within(Connection::connect(&address, &options)).await;
+            let connection = connection.expect("connect");
+            assert!(connection.features().contains(&FEATURE_XERROR));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_login_and_an_unproven_one_are_final() {
+    for (step, status) in [
+        (opcode::SASL_AUTH, status::AUTH_ERROR),
+        (opcode::SASL_AUTH, status::EACCESS),
+        (opcode::SASL_AUTH, status::SUCCESS),
+        (opcode::SASL_STEP, status::AUTH_ERROR),
+        (opcode::SASL_STEP, status::EACCESS),
+    ] {
+        let refuses = Step::status(status).only(step);
+        let node = Node::scripted([refuses]).await.expect("node");
         let address = node.addr().to_string();
         let refused = within(Connection::connect(&address, &couchbase())).await;
-        let Err(ClientError::Bootstrap {
-            operation: at,
-            status: status::ETMPFAIL,
-            ..
-        }) = refused
-        else {
-            panic!("{refused:?}")
-        };
-        assert_eq!(at, operation);
-        let connection = within(Connection::connect(&address, &couchbase())).await;
-        let connection = connection.expect("connect");
-        assert!(connection.features().contains(&FEATURE_XERROR));
+        let error = refused.expect_err("refused");
+        assert!(matches!(error, ClientError::Auth { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_knows_neither_hello_nor_the_list_is_used() {
+    for status in [status::UNKNOWN_COMMAND, status::NOT_SUPPORTED] {
+        let node = Node::scripted([
+            Step::status(status).only(opcode::HELLO),
+            Step::status(status::UNKNOWN_COMMAND)
+                .body("SCRAM-SHA512")
+                .only(opcode::SASL_LIST_MECHS),
+        ]);
+        let node = node.await.expect("node");
+        let options = couchbase().plain_on_loopback();
+        let connected = within(Connection::connect(&node.addr().to_string(), &options)).await;
+        let connection = connected.expect("connect");
+        assert!(connection.features().is_empty());
+        let seen = node.seen();
+        let login = seen.iter().find(|seen| seen.opcode == opcode::SASL_AUTH);
+        assert_eq!(&login.expect("a login").key[..], b"PLAIN");
     }
 }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use reattempt_clients::kv::{
-    ClientError, ClientOptions, CloseReason, Connection, FrameError, KvRequest, SendStage,
+    ClientError, ClientOptions, CloseReason, Connection, FrameError, KvRequest, SendStage, status,
 };
 use reattempt_testbed::kv::{Node, Step};
 use tower::{Service as _, ServiceExt as _};
@@ -139,6 +139,22 @@ async fn an_answer_before_the_close_counts() {
         }
     })
     .await;
+}
+
+/// C39: the request gets its answer, the others in flight are lost, and no further one is sent.
+#[tokio::test]
+async fn an_answer_that_costs_the_connection_closes_it() {
+    let steps = [Step::hang(), Step::status(status::EINTERNAL)];
+    let node = Node::scripted(steps).await.expect("node");
+    let mut c = bare(&node).await;
+    let other = c.ready().await.expect("ready").call(KvRequest::get("k"));
+    let answer = send(&mut c, KvRequest::noop()).await.expect("answer");
+    assert_eq!(answer.status, status::EINTERNAL);
+    let error = send(&mut c, KvRequest::noop()).await.expect_err("closed");
+    assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+    let error = within(other).await.expect_err("closed");
+    assert!(matches!(reason(error), CloseReason::Local));
+    assert_eq!(node.seen().len(), 2);
 }
 
 /// C13: requests queued behind a full socket were never sent; one that is partly written may be.

@@ -3,14 +3,16 @@ use std::time::Duration;
 
 use reattempt_clients::kv::{
     ClientError, ClientOptions, KvRequest, RoutedClient, VbucketMap, fetch_over, fetch_with,
-    map_of, offer_to, vbucket_of,
+    map_of, offer_to, opcode, status, vbucket_of,
 };
 use reattempt_couchbase::cluster_config::Revision;
+use reattempt_couchbase::kv::Opcode;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
-use reattempt_testbed::kv::{Cluster, Node};
+use reattempt_testbed::kv::{Cluster, Node, Step};
 use tokio::net::TcpListener;
+use tower::{Service as _, ServiceExt as _};
 
-use super::{couchbase, send};
+use super::{couchbase, send, within};
 
 /// A client that applies every newer configuration that it receives.
 fn client(seeds: &[String]) -> RoutedClient {
@@ -91,6 +93,21 @@ async fn a_node_without_known_version_is_polled_all_the_same() {
     }
 }
 
+/// C39: no call sees the answer to a poll.
+#[tokio::test]
+async fn an_answer_to_a_poll_may_cost_the_connection() {
+    let node = Node::start().await.expect("node");
+    let mut client = client(&[node.addr().to_string()]);
+    send(&mut client, KvRequest::noop()).await.expect("answer");
+    let stale = Step::status(status::AUTH_STALE);
+    node.script().push(stale.only(opcode::GET_CLUSTER_CONFIG));
+    let address = node.addr().to_string();
+    let fetch = fetch_over(client.clone());
+    let polled = fetch.fetch(address.parse().unwrap(), None).await;
+    polled.expect_err("no configuration");
+    assert!(!client.node(&address).is_connected());
+}
+
 #[tokio::test]
 async fn a_node_whose_bootstrap_asks_for_no_map_is_polled() {
     let node = Node::start().await.expect("node");
@@ -117,6 +134,40 @@ async fn what_has_no_key_goes_round() {
     let mut second = client.node(&addresses(&cluster)[1]);
     let answer = send(&mut second, config).await.expect("config");
     assert_eq!(answer.value, cluster.node(1).config_json());
+}
+
+/// C34
+#[tokio::test]
+async fn any_operation_on_a_document_goes_to_its_node() {
+    let cluster = Cluster::start(3).await.expect("cluster");
+    let mut client = client(&addresses(&cluster));
+    send(&mut client, KvRequest::noop()).await.expect("answer");
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let owner = cluster.owner_of(key.as_bytes()).expect("an owner");
+        let request = KvRequest::new(Opcode::SUBDOC_DICT_UPSERT.0, key).in_collection(8);
+        let answer = send(&mut client, request).await.expect("answer");
+        assert_eq!(*answer.node, addresses(&cluster)[owner]);
+        let seen = cluster.node(owner).seen_data().pop().expect("a request");
+        assert_eq!((&seen.key[..], seen.collection), (key.as_bytes(), Some(8)));
+        assert_eq!(seen.vbucket, cluster.vbucket_of(key.as_bytes()));
+    }
+}
+
+#[tokio::test]
+async fn what_has_no_key_goes_where_its_vbucket_is() {
+    let cluster = Cluster::start(3).await.expect("cluster");
+    let mut client = client(&addresses(&cluster));
+    send(&mut client, KvRequest::noop()).await.expect("answer");
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let vbucket = Some(cluster.vbucket_of(key.as_bytes()));
+        let request = KvRequest::new(Opcode::OBSERVE_SEQNO.0, "");
+        let request = KvRequest { vbucket, ..request };
+        let answer = send(&mut client, request).await.expect("answer");
+        assert_eq!(
+            Some(&*answer.node),
+            client.node_of(key.as_bytes()).as_deref()
+        );
+    }
 }
 
 /// Also if the poller is the first to reach the node that came.
@@ -147,7 +198,8 @@ async fn the_connection_to_a_node_that_left_is_closed() {
     assert!(!client.node(&first.addr().to_string()).is_connected());
 }
 
-/// Its SYNs, or here its answers to the bootstrap, come from nowhere any more.
+/// Its SYNs, or here its answers to the bootstrap, come from nowhere any more. Also if its dial was
+/// not polled yet, as here without an await since the call.
 #[tokio::test]
 async fn a_request_waits_no_longer_for_a_node_that_left() {
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -164,18 +216,28 @@ async fn a_request_waits_no_longer_for_a_node_that_left() {
             ..VbucketMap::default()
         }))
     };
-    let current = Arc::new(Mutex::new(map(1, &addresses[0])));
-    let source = Arc::clone(&current);
-    // It is given up long before the test waits.
-    let options = couchbase().connect_timeout(Duration::from_secs(600));
-    let seeds = ["127.0.0.1:1"];
-    let mut client = RoutedClient::new(seeds, options, move || source.lock().unwrap().clone());
-    let set = || KvRequest::set("k", "v", 0, 0);
-    let mut other = client.clone();
-    let waits = tokio::spawn(async move { send(&mut other, set()).await });
-    let (_dialled, _) = silent.accept().await.expect("it dials");
-    *current.lock().unwrap() = map(2, &addresses[1]);
-    send(&mut client, set()).await.expect("an answer");
-    let error = waits.await.expect("no panic").unwrap_err();
-    assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+    for dials in [true, false] {
+        let current = Arc::new(Mutex::new(map(1, &addresses[0])));
+        let source = Arc::clone(&current);
+        // It is given up long before the test waits.
+        let options = couchbase().connect_timeout(Duration::from_secs(600));
+        let seeds = ["127.0.0.1:1"];
+        let mut client = RoutedClient::new(seeds, options, move || source.lock().unwrap().clone());
+        let set = || KvRequest::set("k", "v", 0, 0);
+        let left = client.node(&addresses[0]);
+        let waits = client.ready().await.expect("ready").call(set());
+        let mut dialled = None;
+        if dials {
+            dialled = Some(within(silent.accept()).await.expect("it dials"));
+        }
+        *current.lock().unwrap() = map(2, &addresses[1]);
+        send(&mut client, set()).await.expect("an answer");
+        let error = within(waits).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+        // Who still holds the client of the node dials it anew.
+        let again = left.connect();
+        drop(dialled);
+        within(silent.accept()).await.expect("it dials");
+        drop(again);
+    }
 }

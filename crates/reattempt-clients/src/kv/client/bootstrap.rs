@@ -106,15 +106,20 @@ impl<'a> Setup<'a> {
         };
         self.write(out, "HELLO").await?;
 
-        let answer = self.read_now(hello, "HELLO").await?;
-        if answer.specific == status::SUCCESS {
-            let mut granted = answer.value;
-            while granted.remaining() >= 2 {
-                let feature = granted.get_u16();
-                if FEATURES.contains(&feature) && !agreed.features.contains(&feature) {
-                    agreed.features.push(feature);
+        let answer = self.read(hello, "HELLO").await?;
+        match answer.specific {
+            status::SUCCESS => {
+                let mut granted = answer.value;
+                while granted.remaining() >= 2 {
+                    let feature = granted.get_u16();
+                    if FEATURES.contains(&feature) && !agreed.features.contains(&feature) {
+                        agreed.features.push(feature);
+                    }
                 }
             }
+            status::UNKNOWN_COMMAND | status::NOT_SUPPORTED => {}
+            // The connection would lack the features as long as it lives.
+            _ => return Err(self.refused(&answer, "HELLO")),
         }
         let answer = self.read(map, "GET_ERROR_MAP").await?;
         let usable =
@@ -126,10 +131,15 @@ impl<'a> Setup<'a> {
         if let Some((username, password)) = credentials {
             let mechanism = match (list, mechanism) {
                 (Some(list), _) => {
-                    let answer = self.read_now(list, "SASL_LIST_MECHS").await?;
+                    let answer = self.read(list, "SASL_LIST_MECHS").await?;
+                    let offered = match answer.specific {
+                        status::SUCCESS => answer.value,
+                        status::UNKNOWN_COMMAND => Bytes::new(),
+                        _ => return Err(self.refused(&answer, "SASL_LIST_MECHS")),
+                    };
                     // The server-provided list must not make the client send its password in plain
                     // text.
-                    match Mechanism::strongest(&answer.value) {
+                    match Mechanism::strongest(&offered) {
                         Some(Mechanism::Plain) if !self.may_be_plain() => {
                             let plain = "it offers only PLAIN, which sends the password in the clear: ask for it";
                             return Err(self.auth(plain));
@@ -141,7 +151,7 @@ impl<'a> Setup<'a> {
                             mechanism
                         }
                         // A node without a list of mechanisms supports at least PLAIN.
-                        None if self.may_be_plain() && answer.value.is_empty() => Mechanism::Plain,
+                        None if self.may_be_plain() && offered.is_empty() => Mechanism::Plain,
                         None => return Err(self.auth("it offers no mechanism that is known here")),
                     }
                 }
@@ -168,11 +178,7 @@ impl<'a> Setup<'a> {
         if let Some(select) = select {
             let answer = self.read(select, "SELECT_BUCKET").await?;
             if answer.specific != status::SUCCESS {
-                return Err(ClientError::Bootstrap {
-                    address: self.address.clone(),
-                    operation: "SELECT_BUCKET",
-                    status: answer.specific,
-                });
+                return Err(self.refused(&answer, "SELECT_BUCKET"));
             }
         }
         let answer = self.read(config, "GET_CLUSTER_CONFIG").await?;
@@ -202,20 +208,6 @@ impl<'a> Setup<'a> {
             agent.to_string().into(),
             features.freeze(),
         )
-    }
-
-    /// An answer without which the connection would lack something as long as it lives: an error if
-    /// the node can only give it later.
-    async fn read_now(
-        &mut self,
-        opaque: u32,
-        operation: &'static str,
-    ) -> Result<Frame, ClientError> {
-        let answer = self.read(opaque, operation).await?;
-        match self.not_now(&answer, operation) {
-            Some(error) => Err(error),
-            None => Ok(answer),
-        }
     }
 
     pub(super) async fn exchange(
@@ -298,6 +290,15 @@ impl<'a> Setup<'a> {
                 Err(error) => CloseReason::Io(Arc::new(error)),
             };
             return Err(self.lost(operation, reason));
+        }
+    }
+
+    /// The node may answer otherwise later: the connection attempt fails, and is retried.
+    pub(super) fn refused(&self, answer: &Frame, operation: &'static str) -> ClientError {
+        ClientError::Bootstrap {
+            address: self.address.clone(),
+            operation,
+            status: answer.specific,
         }
     }
 

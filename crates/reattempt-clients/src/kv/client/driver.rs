@@ -102,6 +102,8 @@ fn received(
     }
 }
 
+/// Delivers the responses that have arrived; after one that made the connection unusable, no
+/// further request is sent.
 fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), CloseReason> {
     while let Some(frame) = Frame::decode(input, max_body).map_err(CloseReason::Protocol)? {
         match frame.magic {
@@ -114,6 +116,9 @@ fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), 
             }
             magic => return Err(CloseReason::Protocol(FrameError::UnexpectedMagic { magic })),
         }
+    }
+    if shared.is_closing() {
+        return Err(CloseReason::Local);
     }
     Ok(())
 }

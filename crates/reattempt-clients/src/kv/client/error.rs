@@ -81,8 +81,8 @@ pub enum ClientError {
     Auth {
         /// The node.
         address: Arc<str>,
-        /// The reason that the node gave.
-        problem: String,
+        /// The reason; of the node's own text its first 200 characters, control characters escaped.
+        problem: Arc<str>,
     },
     /// The node refused a step of the bootstrap.
     #[error("{address} refused {operation} with status {status:#04x}")]

@@ -17,6 +17,9 @@ use crate::lock::lock;
 /// The result of dialling.
 type Dialled = Result<Connection, ClientError>;
 
+/// Who waits for a dial. Owned by its task: they wait no longer when it ends, however it ends.
+type Waiters = Mutex<Vec<oneshot::Sender<Dialled>>>;
+
 /// The connection of one node. Dropping it ends its dial.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -30,7 +33,7 @@ pub(super) struct Link {
 enum State {
     Down,
     Dialling {
-        waiters: Vec<oneshot::Sender<Dialled>>,
+        waiters: Weak<Waiters>,
         task: AbortHandle,
     },
     Up(Connection),
@@ -67,16 +70,19 @@ impl Link {
             self.remember(connection);
         }
         let (tell, result) = oneshot::channel();
-        if let State::Dialling { waiters, .. } = &mut *state {
-            waiters.push(tell);
+        let dialling = match &*state {
+            State::Dialling { waiters, .. } => waiters.upgrade(),
+            _ => None,
+        };
+        if let Some(waiters) = dialling {
+            lock(&waiters).push(tell);
         } else {
-            let task = tokio::spawn(dial(
-                Arc::downgrade(self),
-                self.address.clone(),
-                self.options.clone(),
-            ));
+            let waiters = Arc::new(Mutex::new(vec![tell]));
+            let dialling = Arc::downgrade(&waiters);
+            let (link, options) = (Arc::downgrade(self), self.options.clone());
+            let task = tokio::spawn(dial(link, waiters, self.address.clone(), options));
             *state = State::Dialling {
-                waiters: vec![tell],
+                waiters: dialling,
                 task: task.abort_handle(),
             };
         }
@@ -152,30 +158,24 @@ impl Drop for Link {
 
 /// Dials once and notifies all waiters. Holds no strong handle, so that dropping the client ends
 /// its dial.
-async fn dial(link: Weak<Link>, address: Arc<str>, options: Arc<ClientOptions>) {
-    /// Notifies all waiters when the task is ended early.
-    struct Finish(Weak<Link>, Option<Dialled>);
-    impl Drop for Finish {
-        fn drop(&mut self) {
-            let Some(link) = self.0.upgrade() else {
-                return;
-            };
-            let result = self.1.take();
-            let next = match &result {
-                Some(Ok(connection)) => State::Up(connection.clone()),
-                _ => State::Down,
-            };
-            let before = std::mem::replace(&mut *link.state(), next);
-            if let (State::Dialling { waiters, .. }, Some(result)) = (before, result) {
-                for waiter in waiters {
-                    // An error means that the waiter was dropped.
-                    let _ = waiter.send(result.clone());
-                }
-            }
-        }
+async fn dial(
+    link: Weak<Link>,
+    waiters: Arc<Waiters>,
+    address: Arc<str>,
+    options: Arc<ClientOptions>,
+) {
+    let dialled = Connection::connect(&address, &options).await;
+    let Some(link) = link.upgrade() else {
+        return;
+    };
+    *link.state() = match &dialled {
+        Ok(connection) => State::Up(connection.clone()),
+        Err(_) => State::Down,
+    };
+    for waiter in lock(&waiters).drain(..) {
+        // An error means that the waiter was dropped.
+        let _ = waiter.send(dialled.clone());
     }
-    let mut finish = Finish(link, None);
-    finish.1 = Some(Connection::connect(&address, &options).await);
 }
 
 /// Resolves to a node's connection.

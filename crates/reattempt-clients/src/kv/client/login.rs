@@ -10,15 +10,6 @@ use crate::scram::{ScramClient, ScramError};
 use super::bootstrap::Setup;
 use super::error::ClientError;
 
-/// Statuses of a node that cannot answer now, and may do so later: they say nothing about the
-/// password, and nothing about what the node supports.
-const NOT_NOW: [u16; 4] = [
-    status::NOT_INITIALIZED,
-    status::ENOMEM,
-    status::EBUSY,
-    status::ETMPFAIL,
-];
-
 impl Setup<'_> {
     pub(super) fn may_be_plain(&self) -> bool {
         let here = || self.stream.peer_addr().map(|peer| peer.ip().is_loopback());
@@ -39,7 +30,7 @@ impl Setup<'_> {
             let answer = self
                 .exchange(opcode::SASL_AUTH, name, message, "SASL_AUTH")
                 .await?;
-            return self.logged_in(&answer, "SASL_AUTH");
+            return self.expect(status::SUCCESS, &answer, "SASL_AUTH");
         };
         let nonce = format!(
             "{:016x}{:016x}",
@@ -51,10 +42,7 @@ impl Setup<'_> {
         let answer = self
             .exchange(opcode::SASL_AUTH, name.clone(), first, "SASL_AUTH")
             .await?;
-        if answer.specific != status::AUTH_CONTINUE {
-            // A success here means that the server did not prove that it knows the password.
-            return Err(self.no_login(&answer, "SASL_AUTH"));
-        }
+        self.expect(status::AUTH_CONTINUE, &answer, "SASL_AUTH")?;
         // Thousands of rounds, or as many as the node wants up to the bound.
         let answered = self.options.salted.run(move |kept| {
             let last = scram.answer(&answer.value, kept)?;
@@ -66,39 +54,33 @@ impl Setup<'_> {
         let answer = self
             .exchange(opcode::SASL_STEP, name, last.into(), "SASL_STEP")
             .await?;
-        self.logged_in(&answer, "SASL_STEP")?;
+        self.expect(status::SUCCESS, &answer, "SASL_STEP")?;
         scram
             .verify(&answer.value)
             .map_err(|error| self.auth(error))
     }
 
-    fn logged_in(&self, answer: &Frame, operation: &'static str) -> Result<(), ClientError> {
-        if answer.specific == status::SUCCESS {
-            return Ok(());
+    /// Only a few statuses are about the name and the password. A success before the last step is
+    /// one of them: the node did not prove that it knows the password.
+    fn expect(
+        &self,
+        expected: u16,
+        answer: &Frame,
+        operation: &'static str,
+    ) -> Result<(), ClientError> {
+        match answer.specific {
+            status if status == expected => Ok(()),
+            status @ (status::SUCCESS | status::AUTH_ERROR | status::EACCESS) => {
+                Err(self.auth(format!("status {status:#04x} to {operation}")))
+            }
+            _ => Err(self.refused(answer, operation)),
         }
-        Err(self.no_login(answer, operation))
-    }
-
-    fn no_login(&self, answer: &Frame, operation: &'static str) -> ClientError {
-        let status = answer.specific;
-        self.not_now(answer, operation)
-            .unwrap_or_else(|| self.auth(format!("status {status:#04x} to {operation}")))
-    }
-
-    /// The node cannot answer now: what the connection attempt fails with.
-    pub(super) fn not_now(&self, answer: &Frame, operation: &'static str) -> Option<ClientError> {
-        let status = answer.specific;
-        NOT_NOW.contains(&status).then(|| ClientError::Bootstrap {
-            address: self.address.clone(),
-            operation,
-            status,
-        })
     }
 
     pub(super) fn auth(&self, problem: impl ToString) -> ClientError {
         ClientError::Auth {
             address: self.address.clone(),
-            problem: problem.to_string(),
+            problem: problem.to_string().into(),
         }
     }
 }

@@ -38,7 +38,8 @@ pub struct KvRequest {
     /// The collection as `scope.collection`, for a
     /// [`CollectionClient`](crate::kv::CollectionClient) to look up.
     pub collection_path: Option<Arc<str>>,
-    /// The vbucket; `None` leaves it to the router (a single node then gets 0).
+    /// The vbucket; `None` leaves it to the router (a single node then gets 0): that of the key, or
+    /// any node if the operation names no document.
     pub vbucket: Option<u16>,
     /// The datatype bits of the value.
     pub datatype: u8,

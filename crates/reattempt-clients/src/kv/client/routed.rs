@@ -29,6 +29,9 @@ use super::state::Outcome;
 ///
 /// A vbucket is routed by the current map. After its node has refused it (0x07), it is routed by
 /// the fast-forward map, if there is one, until there is a new revision.
+///
+/// It routes by the active copies only: a replica read needs its vbucket, and the client of the
+/// [`node`](Self::node) with the replica.
 #[derive(Clone, Debug)]
 pub struct RoutedClient {
     routes: Arc<Routes>,
@@ -74,13 +77,6 @@ impl RoutedClient {
     /// The error map of a node, if it was connected before.
     pub fn error_map_json(&self, address: &str) -> Option<Bytes> {
         self.routes.nodes().get(address)?.error_map_json()
-    }
-
-    /// Closes a connection by node and number, see [`NodeClient::disconnect`].
-    pub fn disconnect(&self, address: &str, connection: u64) {
-        if let Some(node) = self.routes.nodes().get(address) {
-            node.disconnect(connection);
-        }
     }
 }
 

@@ -136,16 +136,14 @@ impl Routes {
         permit: &mut Option<OwnedSemaphorePermit>,
     ) -> Option<Route> {
         let map = (self.map)()?;
-        if !request.is_keyed() {
+        let by_key = || request.is_keyed().then(|| map.vbucket_of(&request.key));
+        let Some(vbucket) = request.vbucket.or_else(by_key) else {
             let Some(address) = map.any_node(self.turn()) else {
                 return Some(Err(no_node(None, "the map has no nodes")));
             };
             let node = self.node(address, Some(&map));
             return Some(Ok(node.start(request.clone(), permit.take()).into()));
-        }
-        let vbucket = request
-            .vbucket
-            .unwrap_or_else(|| map.vbucket_of(&request.key));
+        };
         let (address, asked) = self.forwarding.node(&map, vbucket);
         let Some(address) = address else {
             let why = "the map names no owner of the vbucket that can be reached";

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::{Bytes, BytesMut};
 use reattempt_couchbase::ErrorMap;
+use reattempt_couchbase::kv::Status;
 use tokio::sync::{Notify, oneshot};
 
 use crate::kv::frame::Frame;
@@ -179,6 +180,10 @@ impl Shared {
 
     /// Delivers a response to its request. An error ends the connection.
     pub(super) fn answer(&self, frame: Frame) -> Result<(), CloseReason> {
+        if Status(frame.specific).closes_connection(self.read_error_map.as_deref()) {
+            // Also if nobody waits. Before the delivery, so that a retry gets another connection.
+            self.begin_close();
+        }
         let opaque = frame.opaque;
         let asked = self
             .requests()

@@ -22,3 +22,44 @@ fn nothing_answers_a_request_that_has_not_left() {
     shared.answer(answer(2)).unwrap();
     assert_eq!(outcome.try_recv().unwrap().unwrap().cas, 2);
 }
+
+/// C19 C20 C39: also if the caller has dropped the request.
+#[test]
+fn a_status_costs_the_connection_whoever_waits() {
+    let map = r#"{"version": 2, "revision": 1, "errors": {
+        "ff0": {"name": "A", "desc": "", "attrs": ["conn-state-invalidated", "retry-now"]},
+        "ff1": {"name": "B", "desc": "", "attrs": ["special-handling"]},
+        "ff2": {"name": "C", "desc": "", "attrs": ["retry-now"]}}}"#;
+    for (status, closes) in [
+        (0x08, true),
+        (0x1f, true),
+        (0x25, true),
+        (0x84, true),
+        (0xff0, true),
+        (0xff1, true),
+        (0xff2, false),
+        (0x24, false),
+        (0, false),
+    ] {
+        for waits in [true, false] {
+            let agreed = Agreed {
+                error_map: Some(map.into()),
+                ..Agreed::default()
+            };
+            let shared = Shared::new("h:1".into(), 1, agreed, None);
+            let (opaque, mut outcome) = shared.enqueue(&KvRequest::get("k")).unwrap();
+            shared.mark_sent([opaque].into_iter());
+            if !waits {
+                shared.forget(opaque);
+            }
+            let answer = Frame {
+                specific: status,
+                ..Frame::new(Magic::Response, opcode::GET, opaque)
+            };
+            shared.answer(answer).unwrap();
+            assert_eq!(shared.is_closed(), closes, "{status:#x}, waits: {waits}");
+            let answered = outcome.try_recv().map(|outcome| outcome.unwrap().status);
+            assert_eq!(answered.ok(), waits.then_some(status));
+        }
+    }
+}
