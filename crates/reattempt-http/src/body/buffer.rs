@@ -36,11 +36,12 @@ pub(super) struct Buffer<B> {
     /// A waker is kept, of a copy or of the sender.
     waits: bool,
     fits: bool,
-    /// The length, if it was known before anything was read.
-    length: Option<u64>,
-    /// Bytes of data that the source has given.
-    arrived: u64,
+    /// How much the source still has to give, or [`UNSIZED`].
+    rest: u64,
 }
+
+/// The length was not known before anything was read.
+const UNSIZED: u64 = u64::MAX;
 
 /// What few bodies need: those of several attempts at once, and those that are not read.
 #[derive(Debug, Default)]
@@ -76,8 +77,7 @@ impl<B> Buffer<B> {
             rare: None,
             waits: false,
             fits,
-            length: hint.exact(),
-            arrived: 0,
+            rest: hint.exact().unwrap_or(UNSIZED),
         }
     }
 

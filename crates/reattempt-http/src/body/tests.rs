@@ -433,6 +433,18 @@ async fn a_body_that_ends_before_its_length_fails() {
 }
 
 #[tokio::test]
+async fn trailers_before_the_length_of_a_body_are_an_error() {
+    let (feed, body) = fed();
+    let template = ReplayBody::new(Short(body, 5));
+    let mut copy = copy_of(&template, 1);
+    give(&feed, "abc");
+    feed.send(Ok(Frame::trailers(HeaderMap::new()))).unwrap();
+    assert_eq!(text(&mut copy).await, "abc");
+    assert!(copy.frame().await.unwrap().is_err());
+    assert!(copy.frame().await.is_none());
+}
+
+#[tokio::test]
 async fn the_end_is_seen_without_another_poll() {
     let template = ReplayBody::new(Full::new(Bytes::from("12345")));
     let mut copy = template.replay(&NEXT).unwrap();

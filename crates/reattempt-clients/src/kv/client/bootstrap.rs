@@ -134,7 +134,7 @@ impl<'a> Setup<'a> {
                     let answer = self.read(list, "SASL_LIST_MECHS").await?;
                     let offered = match answer.specific {
                         status::SUCCESS => answer.value,
-                        status::UNKNOWN_COMMAND => Bytes::new(),
+                        status::UNKNOWN_COMMAND | status::NOT_SUPPORTED => Bytes::new(),
                         _ => return Err(self.refused(&answer, "SASL_LIST_MECHS")),
                     };
                     // The server-provided list must not make the client send its password in plain

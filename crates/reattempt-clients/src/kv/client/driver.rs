@@ -102,7 +102,7 @@ fn received(
     }
 }
 
-/// Delivers the responses that have arrived; after one that made the connection unusable, no
+/// Delivers the responses that were read; after one that made the connection unusable, no
 /// further request is sent.
 fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), CloseReason> {
     while let Some(frame) = Frame::decode(input, max_body).map_err(CloseReason::Protocol)? {

@@ -60,8 +60,9 @@ impl Setup<'_> {
             .map_err(|error| self.auth(error))
     }
 
-    /// Only a few statuses are about the name and the password. A success before the last step is
-    /// one of them: the node did not prove that it knows the password.
+    /// Only a few statuses are final: those about the name and the password, and those of a node
+    /// that has no such login. A success before the last step is one of them: the node did not
+    /// prove that it knows the password.
     fn expect(
         &self,
         expected: u16,
@@ -70,7 +71,13 @@ impl Setup<'_> {
     ) -> Result<(), ClientError> {
         match answer.specific {
             status if status == expected => Ok(()),
-            status @ (status::SUCCESS | status::AUTH_ERROR | status::EACCESS) => {
+            status @ (status::SUCCESS
+            | status::AUTH_CONTINUE
+            | status::AUTH_ERROR
+            | status::EACCESS
+            | status::EINVAL
+            | status::UNKNOWN_COMMAND
+            | status::NOT_SUPPORTED) => {
                 Err(self.auth(format!("status {status:#04x} to {operation}")))
             }
             _ => Err(self.refused(answer, operation)),

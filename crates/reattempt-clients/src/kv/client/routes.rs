@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use reattempt_couchbase::kv::Opcode;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::ClientError;
@@ -152,6 +153,12 @@ impl Routes {
         request.vbucket = Some(vbucket);
         let node = self.node(address, Some(&map));
         let response = node.start(request.clone(), permit.take());
+        // An active node refuses these, which says nothing about where the vbucket is.
+        let of_replica = matches!(
+            Opcode(request.opcode),
+            Opcode::GET_REPLICA | Opcode::GET_EX_REPLICA
+        );
+        let asked = asked.filter(|_| !of_replica);
         Some(Ok(Sending { response, asked }))
     }
 }

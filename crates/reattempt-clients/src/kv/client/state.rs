@@ -180,8 +180,11 @@ impl Shared {
 
     /// Delivers a response to its request. An error ends the connection.
     pub(super) fn answer(&self, frame: Frame) -> Result<(), CloseReason> {
-        if Status(frame.specific).closes_connection(self.read_error_map.as_deref()) {
-            // Also if nobody waits. Before the delivery, so that a retry gets another connection.
+        // A connection without a bucket has no configuration of one, and is of use all the same.
+        let no_bucket =
+            frame.opcode == opcode::GET_CLUSTER_CONFIG && frame.specific == status::NO_BUCKET;
+        if !no_bucket && Status(frame.specific).closes_connection(self.read_error_map.as_deref()) {
+            // Also if no caller waits. Before the delivery, so that a retry gets another connection.
             self.begin_close();
         }
         let opaque = frame.opaque;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{Buffer, End, Rare};
+use super::{Buffer, End, Rare, UNSIZED};
 use crate::ReplayBodyError;
 use crate::body::cursors::Standing;
 use crate::body::kept::Fresh;
@@ -24,6 +24,11 @@ type Polled = (
 );
 
 const TOO_SHORT: &str = "the request's body ended before its declared length";
+
+/// Whether a body has no data after this.
+fn ends<D, E>(frame: Option<&Result<Frame<D>, E>>) -> bool {
+    frame.is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers))
+}
 
 /// The maximum of empty frames skipped in one poll, so that other tasks can run.
 const MOST_EMPTY: u32 = 32;
@@ -58,9 +63,8 @@ where
         };
         let ahead = self.frames.data_from(cursor.place);
         let has_failed = matches!(self.end, End::Failed(_));
-        if let Some(length) = self.length.filter(|_| !has_failed) {
-            let read = self.arrived.saturating_sub(ahead);
-            return SizeHint::with_exact(length.saturating_sub(read));
+        if self.rest != UNSIZED && !has_failed {
+            return SizeHint::with_exact(self.rest.saturating_add(ahead));
         }
         let source = self.source.as_ref().map(Body::size_hint);
         let rest = source.map_or(0, |hint| hint.lower());
@@ -72,8 +76,8 @@ where
     }
 
     /// Whether the source has given less than its length.
-    fn is_short(&self) -> bool {
-        self.length.is_some_and(|length| self.arrived < length)
+    const fn is_short(&self) -> bool {
+        !matches!(self.rest, 0 | UNSIZED)
     }
 
     pub(in crate::body) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
@@ -123,7 +127,9 @@ where
             let frame = match self.poll_once(key, cx) {
                 Poll::Pending => return (Poll::Pending, Vec::new()),
                 // A later attempt would be a complete, shorter request.
-                Poll::Ready(None) if self.is_short() => Some(Err(TOO_SHORT.into())),
+                Poll::Ready(frame) if self.is_short() && ends(frame.as_ref()) => {
+                    Some(Err(TOO_SHORT.into()))
+                }
                 Poll::Ready(frame) => frame.map(|frame| frame.map_err(Into::into)),
             };
             let fresh = match frame {
@@ -154,7 +160,9 @@ where
     /// This copy is the first to read this frame: keep the frame if another copy will need it.
     fn append(&mut self, key: u32, fresh: &Fresh) {
         if let Fresh::Data(data) = fresh {
-            self.arrived = self.arrived.saturating_add(data.len() as u64);
+            if self.rest != UNSIZED {
+                self.rest = self.rest.saturating_sub(data.len() as u64);
+            }
         }
         let needed = self
             .cursors

@@ -118,7 +118,7 @@ impl Common {
         let unanswered = usual.saturating_mul(UNANSWERED);
         member.took_at_least(took);
         let is_usual = match outcome {
-            Outcome::Success | Outcome::Failure | Outcome::Nothing => false,
+            Outcome::Success | Outcome::Failure | Outcome::NeverSent | Outcome::Nothing => false,
             // Nothing is known yet of how long an answer takes.
             Outcome::Dropped | Outcome::TimedOut if usual == 0 => {
                 took <= nanos(self.policy.load().interval)
@@ -130,6 +130,9 @@ impl Common {
             return false;
         }
         member.failed();
+        if outcome == Outcome::NeverSent {
+            return true;
+        }
         if member.is_ejected() || !self.failed_again(member, now) {
             // One that fails at once is not a fast one.
             member.took_at_least(unanswered);

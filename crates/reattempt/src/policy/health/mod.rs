@@ -74,9 +74,12 @@ pub enum Outcome {
     Success,
     /// It failed, or could not be reached.
     Failure,
-    /// Nothing: the client did not send it, because its own body failed for example, or its
-    /// connection was closed before.
+    /// Nothing: the client did not send it, because its own body failed for example.
     Nothing,
+    /// It never left the client on a connection that existed. A failure, but none
+    /// [in a row](HealthPolicy::consecutive_failures): all requests of a connection end so at once
+    /// when the server ends it.
+    NeverSent,
     /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
     /// failure if that was long: see [`HealthPolicy::consecutive_failures`].
     Dropped,
@@ -88,8 +91,7 @@ impl Outcome {
     /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
     /// argument) is a success, and so is one that sends the request elsewhere: a reason that is
     /// always retried. A request that this client did not send ([`ReasonClass::Request`]) says
-    /// nothing, nor does one that never left it on a connection that existed
-    /// ([`Transparent::Unlimited`]): all requests of a connection that a server rotates end so.
+    /// nothing.
     #[must_use]
     pub const fn of(verdict: &Verdict) -> Self {
         match verdict {
@@ -98,7 +100,8 @@ impl Outcome {
             Verdict::Retry(failure) if failure.reason.always_retry() => Self::Success,
             Verdict::Fatal(failure) | Verdict::Retry(failure) => {
                 match (failure.class(), failure.transparent) {
-                    (ReasonClass::Request, _) | (_, Transparent::Unlimited) => Self::Nothing,
+                    (ReasonClass::Request, _) => Self::Nothing,
+                    (_, Transparent::Unlimited) => Self::NeverSent,
                     _ => Self::Failure,
                 }
             }

@@ -85,8 +85,8 @@ pub struct Governor {
 const fn price(class: ReasonClass) -> u32 {
     match class {
         ReasonClass::Overload => 5 * MILLI,
-        ReasonClass::Transient | ReasonClass::Request => MILLI,
-        ReasonClass::Unsent => MILLI / 2,
+        ReasonClass::Transient => MILLI,
+        ReasonClass::Unsent | ReasonClass::Request => MILLI / 2,
     }
 }
 

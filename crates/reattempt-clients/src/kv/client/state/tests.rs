@@ -63,3 +63,15 @@ fn a_status_costs_the_connection_whoever_waits() {
         }
     }
 }
+
+/// C39: a connection without a bucket is polled for a configuration, and is of use without one.
+#[test]
+fn no_configuration_without_a_bucket_costs_nothing() {
+    let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
+    let answer = Frame {
+        specific: status::NO_BUCKET,
+        ..Frame::new(Magic::Response, opcode::GET_CLUSTER_CONFIG, 1)
+    };
+    shared.answer(answer).unwrap();
+    assert!(!shared.is_closed());
+}

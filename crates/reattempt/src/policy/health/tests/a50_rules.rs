@@ -341,7 +341,7 @@ fn an_answer_to_the_request_is_no_failure_of_the_backend() {
         // Closed in the pool, or above the last stream of a GOAWAY: never sent.
         (
             Verdict::Retry(failure(UNKNOWN).transparent(Transparent::Unlimited)),
-            Outcome::Nothing,
+            Outcome::NeverSent,
         ),
         // No connection could be made.
         (

@@ -123,6 +123,22 @@ fn failures_in_a_row_eject_at_once_and_an_answer_starts_anew() {
     assert_eq!(lab.ejected(), [1]);
 }
 
+/// All requests of a connection that a server ends never leave the client, at once.
+#[test]
+fn what_never_left_counts_by_share_and_not_in_a_row() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    for _ in 0..100 {
+        let sent = lab.send_to(0);
+        lab.pool.ended(sent, lab.now, Outcome::NeverSent, None);
+    }
+    assert_eq!(lab.ejected(), NONE);
+    lab.results(1, 50, 0);
+    lab.results(2, 50, 0);
+    lab.pass(SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), [0]);
+}
+
 #[test]
 fn long_silences_in_a_row_eject() {
     let mut lab = Lab::new(HealthPolicy::standard(), 3);

@@ -9,8 +9,12 @@ use super::*;
 use crate::Stage;
 use crate::failure::reason::{KV_TEMPORARY_FAILURE, NODE_NOT_AVAILABLE, UNKNOWN};
 
+crate::retry_reasons! { BODY_FAILED(false, false, request); }
+
 const OVERLOAD: Failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
 const TRANSIENT: Failure = Failure::new(UNKNOWN, Stage::Response);
+/// The client's own failure.
+const OWN: Failure = Failure::new(BODY_FAILED, Stage::InFlight);
 const UNSENT: Failure = Failure::new(NODE_NOT_AVAILABLE, Stage::Dispatch);
 
 /// A clock that the test moves, in milliseconds.
@@ -60,7 +64,7 @@ fn numbers_out_of_range_are_refused() {
 
 #[test]
 fn a_failure_costs_what_its_class_says() {
-    for (failure, allowed) in [(OVERLOAD, 3), (TRANSIENT, 19), (UNSENT, 39)] {
+    for (failure, allowed) in [(OVERLOAD, 3), (TRANSIENT, 19), (UNSENT, 39), (OWN, 39)] {
         let governor = governor(20, 700);
         fail(&governor, &failure, allowed);
         assert!(governor.allows(Some(&failure)), "{:?}", failure.class());
