@@ -28,8 +28,8 @@ pub(super) struct Frames {
     rest: Option<Box<Rest>>,
     /// The number of the first frame kept.
     base: u64,
-    bytes: usize,
-    limit: usize,
+    /// How many bytes more may be kept.
+    room: usize,
     budget: Option<BufferBudget>,
 }
 
@@ -39,8 +39,7 @@ impl Frames {
             first: None,
             rest: None,
             base: 0,
-            bytes: 0,
-            limit,
+            room: limit,
             budget,
         }
     }
@@ -210,16 +209,10 @@ impl Frames {
     }
 
     fn take(&mut self, bytes: usize) -> bool {
-        let fits = self
-            .bytes
-            .checked_add(bytes)
-            .is_some_and(|sum| sum <= self.limit)
-            && self
-                .budget
-                .as_ref()
-                .is_none_or(|budget| budget.try_take(bytes));
+        let budget = self.budget.as_ref();
+        let fits = bytes <= self.room && budget.is_none_or(|budget| budget.try_take(bytes));
         if fits {
-            self.bytes += bytes;
+            self.room -= bytes;
         }
         fits
     }
@@ -228,7 +221,7 @@ impl Frames {
         if bytes == 0 {
             return;
         }
-        self.bytes -= bytes;
+        self.room += bytes;
         if let Some(budget) = &self.budget {
             budget.give_back(bytes);
         }
@@ -237,7 +230,11 @@ impl Frames {
 
 impl Drop for Frames {
     fn drop(&mut self) {
-        self.give_back(self.bytes);
+        let mut kept = 0;
+        while let Some(frame) = self.pop_front() {
+            kept += frame.size();
+        }
+        self.give_back(kept);
     }
 }
 
@@ -252,7 +249,7 @@ mod tests {
         for _ in 0..1_000_000 {
             assert!(frames.keep(&Fresh::Data(Bytes::from_static(b"x"))));
         }
-        assert_eq!(frames.bytes, 1_000_000);
+        assert_eq!(usize::MAX - frames.room, 1_000_000);
         assert!(frames.len() < 300, "{}", frames.len());
         let mut place = Place::default();
         let mut read = 0;
@@ -281,9 +278,9 @@ mod tests {
             .and_then(|frame| frame.into_data().ok());
         assert_eq!(rest.as_deref(), Some(&b"bc"[..]));
         frames.free([slow, fast].into_iter());
-        assert_eq!(frames.bytes, 43);
+        assert_eq!(100 - frames.room, 43);
         frames.free([fast].into_iter());
-        assert_eq!((frames.bytes, frames.len()), (0, 0));
+        assert_eq!((100 - frames.room, frames.len()), (0, 0));
         frames.keep(&word("d"));
         let next = frames
             .read(&mut fast)
