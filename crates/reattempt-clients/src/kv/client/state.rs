@@ -184,7 +184,7 @@ impl Shared {
         let no_bucket =
             frame.opcode == opcode::GET_CLUSTER_CONFIG && frame.specific == status::NO_BUCKET;
         if !no_bucket && Status(frame.specific).closes_connection(self.read_error_map.as_deref()) {
-            // Also if no caller waits. Before the delivery, so that a retry gets another connection.
+            // Also if no caller waits. Before the delivery: a retry gets another connection.
             self.begin_close();
         }
         let opaque = frame.opaque;
