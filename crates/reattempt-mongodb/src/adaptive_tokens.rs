@@ -23,8 +23,9 @@ const SUCCESS: u32 = MILLI / 10;
 /// on 2026-03-30; enable it with
 /// [`RetryableReads::adaptive_tokens`](crate::RetryableReads::adaptive_tokens).
 ///
-/// The specification took the token before the retry and returned it afterwards; the totals are the
-/// same, except while retries are in flight.
+/// The specification took the token before the retry and returned it afterwards; after overload
+/// errors the totals are the same, except while retries are in flight. A retry after another error
+/// returned a whole token too, which this does not: it fills more slowly while connections fail.
 #[derive(Clone, Debug)]
 pub struct AdaptiveTokens(Arc<Bucket>);
 

@@ -189,10 +189,19 @@ impl MongoClassifier {
     /// Also any error with both labels `SystemOverloadedError` and `RetryableError`, for any code
     /// and any command that the call's [`ReadGate`] allows. A retried error with the first label
     /// gets the reason [`MONGODB_SYSTEM_OVERLOADED`], which makes
-    /// [`RetryableReads`](crate::RetryableReads) back off.
+    /// [`RetryableReads`](crate::RetryableReads) back off: only for a strategy with
+    /// [`overload_backoff`](crate::RetryableReads::overload_backoff), because any other sends again
+    /// at once. [`MongoClientLayer`](crate::MongoClientLayer) sees to it.
     #[must_use]
     pub const fn with_overload_errors(mut self) -> Self {
         self.overload = true;
+        self
+    }
+
+    /// Without overload errors, unless the strategy backs off after them.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn for_strategy(mut self, strategy: &crate::RetryableReads) -> Self {
+        self.overload = self.overload && strategy.backs_off();
         self
     }
 

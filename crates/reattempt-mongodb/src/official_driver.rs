@@ -18,9 +18,10 @@
 //!
 //! An I/O error does not show whether the command was written. The driver labels errors of
 //! connecting by TCP and TLS and of `hello` (since 3.6); these count as never sent. Any other I/O
-//! error counts as sent, including one during authentication, of a Unix socket, of a name lookup or
-//! of a connection through a SOCKS5 proxy: if a retry fails with it, the second error is raised
-//! instead of the original. A proxy's refusal is final. So does the error of a cleared pool: a
+//! error counts as sent, including one during authentication, of a Unix socket, of a name lookup,
+//! of a connection through a SOCKS5 proxy, or a connection that was not made within
+//! `connectTimeoutMS`: if a retry fails with it, the second error is raised instead of the
+//! original. A proxy's refusal is final. So does the error of a cleared pool: a
 //! server whose monitor timed out interrupts commands in flight with it. A server's error reply to
 //! `hello` counts as one to the command. The driver parses a server's `code` itself, and treats a
 //! reply without one as no reply. Only its event handlers learn which server failed.
@@ -39,7 +40,9 @@ impl MongoFailure for Error {
             ErrorKind::Command(answer) => FailureKind::command(Some(answer.code.into())),
             // The driver sets both labels only on errors before or in `hello`, and on no other
             // error of its own.
-            ErrorKind::Io(_) if MongoFailure::labels(self).is_retryable_overload() => {
+            ErrorKind::Io(_) | ErrorKind::ConnectionPoolCleared { .. }
+                if MongoFailure::labels(self).is_retryable_overload() =>
+            {
                 FailureKind::network_before_sending()
             }
             // A cleared pool fails commands that wait for a connection, and those in flight.

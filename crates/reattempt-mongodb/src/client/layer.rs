@@ -23,11 +23,12 @@ use crate::{MongoClassifier, NestedRetries, RetryReads, RetryableReads};
 /// | which error is raised | the second, unless its command never reached a server | Retryable Reads, Executing Retryable Read Commands |
 /// | `retryReads` | on | Retryable Reads, MongoClient Configuration |
 /// | time for all attempts | unlimited | `timeoutMS` is unset by default (Client Side Operations Timeout); some reads take hours |
-/// | time of each attempt | unlimited | the drivers' `socketTimeoutMS` |
+/// | time of each attempt | unlimited | `socketTimeoutMS` of drivers that have it |
 /// | throttle | none | Retryable Reads has none |
 ///
 /// Without a timeout a server that accepts a command and never answers keeps the call: set one
-/// here, or `socketTimeoutMS` in the client below.
+/// here, or [for each attempt](Self::attempt_timeout). The official Rust driver has no
+/// `socketTimeoutMS`.
 ///
 /// [`current`](Self::current) has the rules of 2026: more codes, retries of any command that an
 /// overloaded server has refused, and, only for a call with a [timeout](Self::timeout), retries
@@ -172,8 +173,9 @@ impl<S> Layer<S> for MongoClientLayer {
     type Service = MongoClient<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let mut retry = RetryLayer::new(self.classifier, self.strategy.clone()).named("mongodb");
-        let mut hedge = HedgeLayer::by_policy(self.classifier).named("mongodb");
+        let classifier = self.classifier.for_strategy(&self.strategy);
+        let mut retry = RetryLayer::new(classifier, self.strategy.clone()).named("mongodb");
+        let mut hedge = HedgeLayer::by_policy(classifier).named("mongodb");
         if let Some(observer) = &self.observer {
             retry = retry.observer(Arc::clone(observer));
             hedge = hedge.observer(Arc::clone(observer));

@@ -69,6 +69,16 @@ async fn the_rules_of_2026_are_one_word_away() {
     }
 }
 
+/// M8: without the back-off it would be sent again at once, until the deadline.
+#[tokio::test(start_paused = true)]
+async fn overload_is_final_for_a_strategy_without_its_back_off() {
+    let strategy = RetryableReads::seed_2022().until_deadline();
+    let layer = MongoClientLayer::current().timeout(ms(300));
+    let (seen, info, _) = run(&layer.strategy(strategy), FIND, &[Step::Busy; 9]).await;
+    assert!(seen.is_err());
+    assert_eq!(info.attempts(), 1);
+}
+
 /// E2, and the specification since 2022-10: `timeoutMS`.
 #[tokio::test(start_paused = true)]
 async fn a_time_limit_ends_the_call_and_by_later_rules_bounds_it() {
