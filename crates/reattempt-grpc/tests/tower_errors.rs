@@ -8,8 +8,9 @@ use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
 use reattempt::test_util::listen;
 use reattempt::{Failure, RetryInfo, RetryLayer, Stage, Transparent};
-use reattempt_grpc::reasons::{GRPC_DEADLINE_EXCEEDED, GRPC_UNAVAILABLE};
+use reattempt_grpc::reasons::GRPC_DEADLINE_EXCEEDED;
 use reattempt_grpc::{Code, CodeSet, GrpcClassifier, WaitForReady, WaitForReadyLayer};
+use reattempt_http::reasons::HTTP_SHED;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 const MS: Duration = Duration::from_millis(1);
@@ -56,7 +57,8 @@ async fn a_shed_call_is_unavailable_and_goes_by_the_policy() {
     assert_eq!(failure.code, Some(Code::Unavailable.number()));
     assert_eq!(
         (failure.reason, failure.stage),
-        (GRPC_UNAVAILABLE, Stage::Dispatch)
+        (HTTP_SHED, Stage::Dispatch),
+        "the client's own: it blames no server"
     );
     assert_eq!((failure.transparent, failure.safe), (Transparent::No, true));
     assert_eq!(attempts, 3);
