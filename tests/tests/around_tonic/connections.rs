@@ -11,8 +11,8 @@ use hyper_util::rt::TokioIo;
 use reattempt::{Failure, Stage, StopReason};
 use reattempt_testbed::grpc::{ErrorCode, Server as ScriptedServer, Step as Scripted};
 use tokio::net::{TcpSocket, TcpStream};
-use tonic::Code;
 use tonic::transport::Endpoint;
+use tonic::{Code, Status};
 
 /// Bound but not listening: connections are refused, and no other process gets the port.
 pub(crate) fn nobody() -> (TcpSocket, std::net::SocketAddr) {
@@ -85,6 +85,17 @@ async fn a_call_that_waits_waits_out_every_fault_of_a_connector() {
     assert_eq!(watch.info().attempts(), 1);
 }
 
+/// Calls a server that does this. The status and the record of the attempt have this code.
+async fn fails_by(step: &Scripted, code: Code) -> Status {
+    let server = ScriptedServer::start(step.clone()).await.expect("a server");
+    let mut client = around(&no_policy(), channel(server.addr()));
+    let (request, watch) = watched(item("pie"));
+    let status = within(client.add(request)).await.unwrap_err();
+    assert_eq!(status.code(), code, "{step:?}: {status}");
+    assert_eq!(last_failure(&watch).code, Some(code as i32), "{step:?}");
+    status
+}
+
 /// The caller's status has the code of the records, and the transport error as its source.
 #[tokio::test]
 async fn the_status_of_a_lost_call_has_the_code_of_the_records() {
@@ -98,12 +109,7 @@ async fn the_status_of_a_lost_call_has_the_code_of_the_records() {
         ),
         (Scripted::reset(ErrorCode::INTERNAL_ERROR), Code::Internal),
     ] {
-        let server = ScriptedServer::start(step.clone()).await.expect("a server");
-        let mut client = around(&no_policy(), channel(server.addr()));
-        let (request, watch) = watched(item("pie"));
-        let status = within(client.add(request)).await.unwrap_err();
-        assert_eq!(status.code(), code, "{step:?}: {status}");
-        assert_eq!(last_failure(&watch).code, Some(code as i32), "{step:?}");
+        let status = fails_by(&step, code).await;
         assert!(status.source().is_some(), "{step:?}");
     }
 }
@@ -146,12 +152,7 @@ async fn a_response_without_a_status_has_the_code_of_the_records() {
         ),
         (Scripted::ok("").end_without_status(), Code::Unknown),
     ] {
-        let server = ScriptedServer::start(step.clone()).await.expect("a server");
-        let mut client = around(&no_policy(), channel(server.addr()));
-        let (request, watch) = watched(item("pie"));
-        let status = within(client.add(request)).await.unwrap_err();
-        assert_eq!(status.code(), code, "{step:?}: {status}");
-        assert_eq!(last_failure(&watch).code, Some(code as i32), "{step:?}");
+        fails_by(&step, code).await;
     }
 }
 

@@ -5,8 +5,8 @@ use reattempt::{Failure, RetryThrottle, TokenBucket};
 
 use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 
-/// A token bucket that ignores rate limits: they neither cost a token nor are refused for want of
-/// one. A limit of the caller's own key, which also says when to come again, is no outage.
+/// A token bucket that ignores rate limits: they neither cost nor need a token. A limit of the
+/// caller's own key, which also says when to come again, is no outage.
 #[derive(Debug, Default)]
 pub(super) struct LimitsApart(TokenBucket);
 

@@ -179,6 +179,29 @@ mod tests {
         }
     }
 
+    /// An active node refuses a replica read, and keeps the vbucket.
+    #[tokio::test]
+    async fn the_refusal_of_a_replica_read_moves_no_other_request() {
+        let map = VbucketMap {
+            vbuckets: vec![vec![0]],
+            forward: vec![vec![1]],
+            ..map(1, &["a:1", "b:1"])
+        };
+        let current = Arc::new(map);
+        let options = Arc::new(ClientOptions::memcached());
+        let map = Arc::new(move || Some(Arc::clone(&current)));
+        let routes = Routes::new(options, Vec::new(), map);
+        for (opcode, asks) in [
+            (Opcode::GET, true),
+            (Opcode::GET_REPLICA, false),
+            (Opcode::GET_EX_REPLICA, false),
+        ] {
+            let mut request = KvRequest::new(opcode.0, "key");
+            let sending = routes.route(&mut request, &mut None).expect("a map");
+            assert_eq!(sending.expect("a node").asked.is_some(), asks, "{opcode:?}");
+        }
+    }
+
     /// A request may have read the map just before it was replaced.
     #[tokio::test]
     async fn only_a_newer_map_removes_nodes() {

@@ -27,7 +27,7 @@ impl HttpClientLayer {
     /// | time to the response head | 10 min for all attempts together | room for three delays after a secondary limit |
     /// | time of one attempt | 30 s | GitHub ends requests after 10 s |
     /// | which requests | idempotent ones, or those that were not processed; a request that ran into a rate limit was not | RFC 6585, section 4 |
-    /// | throttle | as [`standard`](Self::standard), but rate limits neither cost a token nor are refused for want of one | a limit of the caller's own key is no outage |
+    /// | throttle | as [`standard`](Self::standard), but rate limits neither cost nor need a token | a limit of the caller's own key is no outage |
     /// | all others | as [`standard`](Self::standard) | |
     ///
     /// A delay that does not fit before the deadline is not begun: the 403 or 429 is returned at

@@ -24,7 +24,7 @@ impl HttpClientLayer {
     /// | which requests | idempotent ones, or those that were not processed, or with `x-should-retry: true` | RFC 9110; see below |
     /// | `Idempotency-Key` | makes a request idempotent | the caller sends it to a server that honours it |
     /// | bytes of a request body kept | 32 MiB a call, 256 MiB in all; a larger body is sent once | prompts with images; Anthropic, "Errors": a request has at most 32 MB. Long pieces are kept by reference, not copied |
-    /// | throttle | as [`standard`](Self::standard), but 429 neither costs a token nor is refused for want of one | a limit of the caller's own key is no outage |
+    /// | throttle | as [`standard`](Self::standard), but 429 neither costs nor needs a token | a limit of the caller's own key is no outage |
     /// | all others | as [`standard`](Self::standard) | |
     ///
     /// The SDKs repeat every POST after every failure of this list. This repeats a POST only after

@@ -120,6 +120,17 @@ fn a_hedge_that_is_held_back_is_reported_once_and_asked_again() {
     assert_eq!(times, [10, 13, 16, 26]);
 }
 
+/// Else the layer would ask again within one poll.
+#[test]
+fn one_that_is_held_back_for_no_time_waits_a_millisecond() {
+    let held = HedgeAdmission::After(ms(0));
+    let (script, _, sent) = run(vec![held, held], 30);
+    assert_eq!(sent, [12, 22]);
+    let due = script.due.lock().unwrap();
+    let times: Vec<_> = due.iter().map(|asked| asked.2).collect();
+    assert_eq!(times, [10, 11, 12, 22]);
+}
+
 #[test]
 fn a_hedge_that_is_not_for_this_call_is_not_asked_again() {
     let (script, reported, sent) = run(vec![HedgeAdmission::Never], 60);

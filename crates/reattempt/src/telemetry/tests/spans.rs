@@ -203,6 +203,25 @@ async fn the_span_of_a_hedged_call_has_the_error_that_ended_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_success_that_a_layer_above_rejects_has_its_error() {
+    drop(crate::test_util::listen());
+    let spans = Spans::default();
+    let _guard = tracing::subscriber::set_default(spans.clone());
+    let probe = probe([attempt(1)]);
+    let service = ServiceBuilder::new()
+        .layer(CallSpanLayer::new(Puts))
+        .map_result(|outcome: Result<Answer, Fault>| outcome.and_then(|it| Err(Fault::Server(it))))
+        .layer(retry(&metrics().1))
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_err());
+    let [(fields, true)] = &spans.0.lock().unwrap()[..] else {
+        panic!("one span, which is closed");
+    };
+    assert!(fields.contains("error.type=_OTHER"), "{fields}");
+    assert!(fields.contains("reattempt.stopped=\"success\""), "{fields}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_span_of_a_call_without_recovery_has_its_error() {
     let other = "error.type=_OTHER otel.status_code=\"ERROR\" ".to_owned();
     let script = [attempt(1).fails(KV_LOCKED)];
