@@ -123,12 +123,16 @@ fn a_hedge_that_is_held_back_is_reported_once_and_asked_again() {
 /// Else the layer would ask again within one poll.
 #[test]
 fn one_that_is_held_back_for_no_time_waits_a_millisecond() {
-    let held = HedgeAdmission::After(ms(0));
-    let (script, _, sent) = run(vec![held, held], 30);
-    assert_eq!(sent, [12, 22]);
-    let due = script.due.lock().unwrap();
-    let times: Vec<_> = due.iter().map(|asked| asked.2).collect();
-    assert_eq!(times, [10, 11, 12, 22]);
+    let script = Arc::new(Script {
+        answers: Mutex::new(vec![HedgeAdmission::After(ms(0))]),
+        ..Script::default()
+    });
+    let policy = HedgePolicy::with_delay(3, script);
+    let mut machine = HedgeMachine::for_call(&policy, Idempotency::Idempotent);
+    machine.pending(start(), &policy);
+    let due = machine.due(start() + ms(10), &policy);
+    assert!(matches!(due, Due::HeldBack { first: true }), "{due:?}");
+    assert_eq!(machine.wake(), Some(start() + ms(11)));
 }
 
 #[test]
