@@ -6,18 +6,17 @@ use reattempt::StopReason;
 /// attempt of another hop would multiply the attempts, and the response is marked (see the module
 /// `hop`).
 ///
-/// It has if the throttle, the deadline, an `AdmissionLayer` or the response of the next service
-/// stopped it, or if it failed after at least one retry. A failure that was not retried for another
-/// reason is left to the policy of the hop before.
+/// It has if the throttle, an `AdmissionLayer` or the response of the next service stopped it, or
+/// if it failed, ended at its deadline or was dropped after at least one retry. A failure that was
+/// not retried for another reason is left to the policy of the hop before.
 #[must_use]
 pub const fn gives_up(stopped: StopReason, retries: u32) -> bool {
     match stopped {
-        StopReason::Success | StopReason::Committed | StopReason::Cancelled => false,
-        StopReason::Throttled
-        | StopReason::Pushback
-        | StopReason::Deadline
-        | StopReason::Admission => true,
-        StopReason::Fatal
+        StopReason::Success | StopReason::Committed => false,
+        StopReason::Throttled | StopReason::Pushback | StopReason::Admission => true,
+        StopReason::Deadline
+        | StopReason::Cancelled
+        | StopReason::Fatal
         | StopReason::Attempts
         | StopReason::Strategy
         | StopReason::NotIdempotent

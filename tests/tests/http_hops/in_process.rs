@@ -179,10 +179,10 @@ async fn a_bottom_that_hangs_is_tried_by_the_hop_above_it_alone() {
     );
 }
 
-/// If all hops have the same timeout per attempt, the signal of the hop below comes with the
-/// timeout.
+/// If all hops have the same timeout per attempt, only the one at the top has time left for another
+/// attempt, and none below it has retried.
 #[tokio::test(start_paused = true)]
-async fn time_that_is_over_for_all_is_not_tried_again_by_all() {
+async fn time_that_is_over_for_all_is_tried_again_at_the_top() {
     let same = |habits| {
         [Habits {
             attempt: Some(Duration::from_millis(100)),
@@ -191,5 +191,5 @@ async fn time_that_is_over_for_all_is_not_tried_again_by_all() {
     };
     let never = |_| NEVER;
     assert_eq!(Chain::new(never, same(PLAIN)).called(10).await, [30; HOPS]);
-    assert_eq!(Chain::new(never, same(TELL)).called(10).await, [10; HOPS]);
+    assert_eq!(Chain::new(never, same(TELL)).called(10).await, [30; HOPS]);
 }

@@ -20,7 +20,8 @@ pub struct GaveUp(pub StopReason);
 
 /// Reports to the [`Hop`] being served that a call made for it has given up, and puts [`GaveUp`]
 /// into the response's extensions, so that a gateway that forwards the response needs nothing else.
-/// Put it outermost in a client, above its deadline.
+/// A call that is dropped after a retry is reported too: the request that it serves may have
+/// reached its deadline. Put it outermost in a client, above its deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GaveUpLayer;
 
@@ -74,7 +75,19 @@ pin_project! {
         #[pin]
         inner: F,
         handle: CallHandle,
+        // None once there is an outcome.
         hop: Option<Hop>,
+    }
+
+    impl<F> PinnedDrop for GaveUpFuture<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let Some(hop) = this.hop {
+                if gives_up(StopReason::Cancelled, this.handle.info().retries()) {
+                    hop.give_up(StopReason::Cancelled);
+                }
+            }
+        }
     }
 }
 
@@ -94,6 +107,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut outcome = ready!(this.inner.poll(cx));
+        let hop = this.hop.take();
         let info = this.handle.info();
         let failed = !matches!(
             info.stopped(),
@@ -106,7 +120,7 @@ where
         };
         let why = why(&info).or_else(|| told(outcome.as_ref().ok()?));
         if let Some(why) = why {
-            if let Some(hop) = this.hop {
+            if let Some(hop) = hop {
                 hop.give_up(why);
             }
             if let Ok(response) = &mut outcome {

@@ -31,10 +31,11 @@
 //! (`grpc-timeout` is not read); a gateway that forwards the request itself needs no call. A call
 //! made without it follows its own rules.
 //!
-//! **Given up** means: stopped by the throttle, by the deadline, by an `AdmissionLayer` or by the
-//! response of the next service, or failed after at least one retry. A failure that was not retried
-//! for another reason (a final status, a request that is not idempotent, a route without retries)
-//! is not marked: the hop before decides by its own policy. A response below 400 is never marked.
+//! **Given up** means: stopped by the throttle, by an `AdmissionLayer` or by the response of the
+//! next service, or failed, out of time or dropped after at least one retry. A failure that was not
+//! retried for another reason (a final status, a request that is not idempotent, a route without
+//! retries, a slow server) is not marked: the hop before decides by its own policy. A response
+//! below 400 is never marked.
 //!
 //! Headers are only as trustworthy as their sender. Those of a request only shorten its own work,
 //! but they can end a handler midway ([`ServerHopLayer::finish_late_work`] lets it finish), and

@@ -34,8 +34,9 @@ impl ClockSkew {
 /// outermost, above any queue.
 ///
 /// Errors of the service are passed through, except at the deadline, which has a response of its
-/// own. A refused request gets a marked 504; for gRPC a status of `DEADLINE_EXCEEDED`. The body of
-/// such a response is its type's default.
+/// own: a 504; for gRPC a status of `DEADLINE_EXCEEDED`. A refused request gets the same. The body
+/// of such a response is its type's default. It is marked only if a call for the request was
+/// retried: the time that is over may be that of one attempt of the caller, which can make another.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerHopLayer {
     wall_clock: fn() -> SystemTime,
@@ -195,18 +196,11 @@ where
             if let Poll::Ready(outcome) = inner.poll(cx) {
                 // The same deadline may end one of its own calls, whose failure may arrive first.
                 let late = |at: &Instant| *at <= tokio::time::Instant::now().into_std();
-                if outcome.is_err() && this.ends.as_ref().is_some_and(late) {
-                    return Poll::Ready(Ok(too_late(*this.grpc, *this.envoy)));
-                }
-                let marked = outcome.map(|mut response| {
-                    let said = response.extensions().get().map(|GaveUp(why)| *why);
-                    let why = this.hop.gave_up().or(said);
-                    if let Some(why) = why.filter(|_| is_failure(&response)) {
-                        mark(response.headers_mut(), why, *this.envoy);
-                    }
-                    response
-                });
-                return Poll::Ready(marked);
+                let response = match outcome {
+                    Err(_) if this.ends.as_ref().is_some_and(late) => too_late(*this.grpc),
+                    outcome => outcome?,
+                };
+                return Poll::Ready(Ok(marked(response, this.hop, *this.envoy)));
             }
             let Some(at) = *this.ends else {
                 return Poll::Pending;
@@ -214,9 +208,20 @@ where
             this.timer.set_to(at);
             ready!(this.timer.poll(cx));
         }
+        // The calls that it made report now whether they retried.
         this.inner.set(None);
-        Poll::Ready(Ok(too_late(*this.grpc, *this.envoy)))
+        Poll::Ready(Ok(marked(too_late(*this.grpc), this.hop, *this.envoy)))
     }
+}
+
+/// The response, marked if it is a failure and a call for it has given up.
+fn marked<C>(mut response: Response<C>, hop: &Hop, envoy: bool) -> Response<C> {
+    let said = response.extensions().get().map(|GaveUp(why)| *why);
+    let why = hop.gave_up().or(said);
+    if let Some(why) = why.filter(|_| is_failure(&response)) {
+        mark(response.headers_mut(), why, envoy);
+    }
+    response
 }
 
 /// A status from 400 up, or a gRPC response that consists of the head and is not OK.
@@ -236,7 +241,7 @@ fn mark(headers: &mut HeaderMap, why: StopReason, envoy: bool) {
 }
 
 /// The response to a request that the caller no longer waits for.
-fn too_late<C: Default>(grpc: bool, envoy: bool) -> Response<C> {
+fn too_late<C: Default>(grpc: bool) -> Response<C> {
     let mut response = Response::new(C::default());
     if grpc {
         let headers = response.headers_mut();
@@ -252,6 +257,5 @@ fn too_late<C: Default>(grpc: bool, envoy: bool) -> Response<C> {
     } else {
         *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
     }
-    mark(response.headers_mut(), StopReason::Deadline, envoy);
     response
 }

@@ -404,7 +404,7 @@ async fn a_request_whose_time_is_over_is_refused_unseen() {
         assert_eq!(calls, u32::from(!refused), "{ttl}");
         if refused {
             assert_eq!(answer.status(), 504);
-            assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
+            assert_eq!(do_not_retry(answer.headers()), None, "nothing was retried");
         }
     }
     // A time given as a duration does not need synchronized clocks.
@@ -444,7 +444,7 @@ async fn grpc_is_refused_in_its_own_words() {
     let headers = answer.headers();
     assert_eq!((answer.status().as_u16(), calls), (200, 0));
     assert_eq!(text(headers, "grpc-status"), Some("4"));
-    assert_eq!(text(headers, "grpc-retry-pushback-ms"), Some("-1"));
+    assert_eq!(text(headers, "grpc-retry-pushback-ms"), None);
     assert_eq!(text(headers, "content-type"), Some("application/grpc"));
 }
 
@@ -455,7 +455,7 @@ async fn work_that_nobody_waits_for_any_more_is_ended() {
     let (answer, calls) = serve(ServerHopLayer::new(), soon(), |_| pending()).await;
     assert_eq!((answer.status().as_u16(), calls), (504, 1));
     assert_eq!(began.elapsed(), ms(250));
-    assert_eq!(do_not_retry(answer.headers()), Some("deadline"));
+    assert_eq!(do_not_retry(answer.headers()), None, "nothing was retried");
     let slow = |_| async {
         sleep(ms(400)).await;
         status(200)
@@ -567,6 +567,56 @@ async fn a_failure_is_marked_only_if_a_call_of_its_hop_gave_up() {
         assert_eq!(do_not_retry(answer.headers()), why, "{name}");
         assert!(text(answer.headers(), "x-envoy-ratelimited").is_none());
     }
+}
+
+/// The time that is over may be that of one attempt of the caller.
+#[tokio::test(start_paused = true)]
+async fn time_that_is_over_is_marked_only_after_a_retry() {
+    for (left, why) in [("90", None), ("110", Some("cancelled"))] {
+        for kind in ["text/plain", "application/grpc"] {
+            let request = with(&[
+                ("x-envoy-expected-rq-timeout-ms", left),
+                ("content-type", kind),
+            ]);
+            let layer = ServerHopLayer::new();
+            let (answer, _) = serve(layer, request, |request| async move {
+                let mut call = get();
+                Hop::of(&request).unwrap().pass_on(&mut call);
+                // No deadline of its own: only that of the request ends the call.
+                let client = ServiceBuilder::new()
+                    .layer(GaveUpLayer)
+                    .layer(RetryLayer::new(HttpClassifier::new(), three()));
+                let attempt = |request: Request<()>| async move {
+                    if request.context().map(CallContext::attempt) == Some(1) {
+                        return status(503);
+                    }
+                    pending().await
+                };
+                client.service_fn(attempt).oneshot(call).await
+            })
+            .await;
+            assert_eq!(do_not_retry(answer.headers()), why, "{left} ms");
+            let pushback = text(answer.headers(), "grpc-retry-pushback-ms");
+            let grpc = kind == "application/grpc";
+            assert_eq!(pushback, why.filter(|_| grpc).map(|_| "-1"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_service_is_left_to_the_hop_before() {
+    let (answer, _) = serve(ServerHopLayer::new(), get(), |request| async move {
+        let mut call = get();
+        Hop::of(&request).unwrap().pass_on(&mut call);
+        let client = ServiceBuilder::new()
+            .layer(GaveUpLayer)
+            .layer(DeadlineLayer::new(ms(50)))
+            .layer(RetryLayer::new(HttpClassifier::new(), three()));
+        let never = |_: Request<()>| pending::<Answer>();
+        client.service_fn(never).oneshot(call).await.or(status(504))
+    })
+    .await;
+    assert_eq!(do_not_retry(answer.headers()), None);
 }
 
 #[tokio::test(start_paused = true)]
