@@ -36,7 +36,8 @@ pub(crate) struct CallState {
     /// Written by the recovery layer, which begins attempts and ends the call by a plain load and
     /// store; a layer above may only stop the call.
     progress: AtomicU64,
-    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`], [`LEFT_WAITER`], [`LOST`] and [`LEARNS`].
+    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`], [`LEFT_WAITER`], [`LOST`], [`LEARNS`] and
+    /// [`BY_LAYER`].
     flags: AtomicU8,
     /// When the call first had to wait, if [`TIMED`] says so.
     began: Began,
@@ -76,6 +77,8 @@ const LOST: u8 = 1 << 5;
 /// Something waits, or waited, for the end of a response.
 #[cfg(feature = "tokio")]
 const LEARNS: u8 = 1 << 4;
+/// A layer, and not the server, made the response of the call.
+const BY_LAYER: u8 = 1 << 6;
 
 impl CallState {
     /// The state of the call itself.
@@ -180,6 +183,18 @@ impl CallState {
         if self.has(LEFT_WAITER) {
             self.drop_waiters();
         }
+    }
+
+    /// The response of the call is a layer's own.
+    #[cold]
+    pub(crate) fn answered_by_layer(&self) {
+        self.flags.fetch_or(BY_LAYER, Ordering::Relaxed);
+    }
+
+    /// True if the response of the call is a layer's own.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_answered_by_layer(&self) -> bool {
+        self.has(BY_LAYER)
     }
 
     /// The call ended without a success. False if its end is recorded: then a panic of user code

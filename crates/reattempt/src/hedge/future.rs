@@ -125,6 +125,7 @@ where
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
         let committed = verdict == Verdict::Committed;
+        let learns = policy.learns() && !context.is_own_answer();
         if this.config.settings.sees_success {
             this.config.settings.effects(context).succeeded(committed);
         } else {
@@ -132,8 +133,8 @@ where
         }
         // Fed once: a panic before this feeds it as dropped.
         if !matches!(beside, Beside::Nothing) {
-            waited(policy, beside);
-        } else if policy.learns() {
+            waited(policy, beside, learns);
+        } else if learns {
             policy.delay().succeeded_at_once();
         }
         // Dropped at once: it may hold a connection.
@@ -145,9 +146,9 @@ where
 
 /// The first attempt succeeded before a hedge was due.
 #[inline(never)]
-fn waited<H>(policy: &HedgePolicy, beside: &mut Beside<H>) {
+fn waited<H>(policy: &HedgePolicy, beside: &mut Beside<H>, learns: bool) {
     if let Beside::Waits(waiting) = std::mem::replace(beside, Beside::Nothing) {
-        if policy.learns() {
+        if learns {
             let now = clock::now();
             let took = now.saturating_duration_since(waiting.began);
             policy.delay().first_succeeded(took, now);

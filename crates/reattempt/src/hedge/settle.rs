@@ -25,13 +25,14 @@ pub(super) fn fed(
     sent: Option<Instant>,
     end: AttemptEnd,
 ) {
-    // Of an attempt that failed the verdict says it.
+    // Of an attempt that failed the verdict says it, and the answer of a layer is no server's.
     let has_left = || match end {
         AttemptEnd::Lost | AttemptEnd::Dropped => {
             let report = context.report();
             report.in_doubt || report.stage != Some(Stage::Dispatch)
         }
-        AttemptEnd::Succeeded | AttemptEnd::Failed => true,
+        AttemptEnd::Succeeded => !context.is_own_answer(),
+        AttemptEnd::Failed => true,
     };
     if policy.learns() && has_left() {
         let number = context.attempt();

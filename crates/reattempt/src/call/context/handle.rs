@@ -95,12 +95,13 @@ impl CallHandle {
     }
 
     /// Whether the server accepted the call. `None` while it is in progress, and if no recovery
-    /// layer acts on it. If a layer follows its response and that has not ended, this learns from
-    /// the end too.
+    /// layer acts on it or another layer answered. If a layer follows its response and that has not
+    /// ended, this learns from the end too.
     #[cfg(feature = "tokio")]
     pub(crate) fn was_accepted(&self, learns: impl FnOnce() -> AtEnd) -> Option<bool> {
         let state = self.0.call().filter(|_| !self.is_copied())?;
         match state.stopped()? {
+            StopReason::Success | StopReason::Committed if state.is_answered_by_layer() => None,
             StopReason::Committed => Some(state.accepted_at_end(learns())),
             StopReason::Deadline => was_accepted(StopReason::Deadline, state.sent_any(), || {
                 state.failure_at_deadline()

@@ -117,9 +117,16 @@ impl Attempt {
             .or_else(|| self.route_policy())
     }
 
+    /// A layer below, and not the server, made the response of this attempt.
+    #[inline]
+    fn is_own_answer(&self) -> bool {
+        self.call()
+            .is_some_and(|state| state.slots.is_own_answer(self.marks.key()))
+    }
+
     /// The throttle counts that this attempt succeeded, with the failure for which it last paid.
     fn count_success(&self) {
-        if let Some(throttle) = self.throttle() {
+        if let Some(throttle) = self.throttle().filter(|_| !self.is_own_answer()) {
             let paid = self.call().and_then(CallState::last_paid);
             count_success(&**throttle, self.marks.attempt(), paid.as_ref());
         }

@@ -83,11 +83,19 @@ impl CallContext {
         self.attempt.marks.set(MAY_LOSE);
     }
 
+    /// For recovery layers: true if a layer below, and not the server, made the response of this
+    /// attempt. It then says nothing about the server.
+    #[inline]
+    pub(crate) fn is_own_answer(&self) -> bool {
+        self.attempt.is_own_answer()
+    }
+
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
     /// throttle and the state, and leaves no record.
     #[inline]
     pub(crate) fn settle_success(&self, committed: bool) {
         let state = self.shared();
+        let own_answer = self.is_own_answer();
         let stopped = if committed {
             if state.is_some_and(|state| !state.slots.commit(self.key())) {
                 // It was read to its end below.
@@ -95,12 +103,15 @@ impl CallContext {
             }
             StopReason::Committed
         } else {
-            if let Some(throttle) = self.throttle() {
+            if let Some(throttle) = self.throttle().filter(|_| !own_answer) {
                 count_success(&**throttle, 1, None);
             }
             StopReason::Success
         };
         if let Some(state) = state {
+            if own_answer {
+                state.answered_by_layer();
+            }
             state.won(stopped);
         }
     }
@@ -117,8 +128,8 @@ impl CallContext {
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
-        if committed {
-            return self.settle_success(true);
+        if committed || self.is_own_answer() {
+            return self.settle_success(committed);
         }
         self.attempt.count_success();
         if let Some(state) = self.shared() {

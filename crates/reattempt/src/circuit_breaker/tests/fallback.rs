@@ -4,7 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tower::ServiceBuilder;
+
 use super::*;
+use crate::admission::{Admission, OnRefused, Refused as NotAdmitted};
+use crate::policy::{EndedAttempt, HedgeDelay, HedgeView};
+use crate::{AdmissionLayer, RetryThrottle, ThrottleLayer, TokenBucket};
 
 /// The first service, and the second one if a breaker refused the call there, or if there is no
 /// answer within a second.
@@ -79,4 +84,117 @@ async fn a_write_that_was_given_up_is_not_sent_to_another_backend() {
     assert_eq!(sent.load(Ordering::Relaxed), 1);
     let failure = info.records().next().unwrap().failure.unwrap();
     assert_eq!((failure.stage, failure.safe), (Stage::InFlight, false));
+}
+
+fn instead(_: CircuitOpen) -> Outcome {
+    Ok("fallback")
+}
+
+/// Counts what it is fed.
+#[derive(Debug, Default)]
+struct Fed(AtomicU32);
+
+impl HedgeDelay for Fed {
+    fn delay(&self, _: &HedgeView<'_>) -> Option<Duration> {
+        Some(Duration::from_secs(1))
+    }
+
+    fn learns(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, _: &EndedAttempt) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The backend fails once, which opens the circuit if `opens`; then it works.
+fn recovers(
+    breaker: &Arc<CircuitBreaker>,
+    opens: bool,
+) -> impl Service<Call<()>, Response = &'static str, Error = Refused, Future: Send> + Clone {
+    let (sent, breaker) = (Arc::new(AtomicU32::new(0)), Arc::clone(breaker));
+    service_fn(move |_: Call<()>| {
+        let first = sent.fetch_add(1, Ordering::Relaxed) == 0;
+        if first && opens {
+            breaker.open();
+        }
+        async move { if first { Err(None) } else { Ok("server") } }
+    })
+}
+
+fn idempotent() -> Call<()> {
+    let mut request = Call::new(());
+    request
+        .context_mut()
+        .set_idempotency(crate::Idempotency::Idempotent);
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fallback_gives_a_throttle_nothing_back() {
+    for (opens, outcome, tokens) in [(false, "server", 9_100), (true, "fallback", 9_000)] {
+        let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
+        let opened = breaker();
+        let fallback: fn(CircuitOpen) -> Outcome = instead;
+        let stack = ServiceBuilder::new()
+            .layer(ThrottleLayer::new(bucket.clone()))
+            .layer(retrying())
+            .layer(layer(&opened).on_open(fallback))
+            .service(recovers(&opened, opens));
+        assert_eq!(stack.clone().oneshot(idempotent()).await, Ok(outcome));
+        assert_eq!(bucket.milli_tokens(), Some(tokens), "after a retry");
+        let tokens = if opens { tokens } else { tokens + 100 };
+        assert_eq!(stack.oneshot(idempotent()).await, Ok(outcome));
+        assert_eq!(bucket.milli_tokens(), Some(tokens), "at the first attempt");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fallback_teaches_a_hedge_delay_nothing() {
+    for (opens, fed) in [(false, 1), (true, 0)] {
+        let delay = Arc::new(Fed::default());
+        let opened = breaker();
+        if opens {
+            opened.open();
+        }
+        let fallback: fn(CircuitOpen) -> Outcome = instead;
+        let policy = HedgePolicy::with_delay(2, Arc::<Fed>::clone(&delay));
+        let works = service_fn(|_: Call<()>| async { Outcome::Ok("server") });
+        let stack = ServiceBuilder::new()
+            .layer(HedgeLayer::new(verdict as Classifier, policy))
+            .layer(layer(&opened).on_open(fallback))
+            .service(works);
+        assert!(stack.oneshot(idempotent()).await.is_ok());
+        assert_eq!(delay.0.load(Ordering::Relaxed), fed);
+    }
+}
+
+#[derive(Clone)]
+struct AsNone;
+
+impl OnRefused<&'static str, Refused> for AsNone {
+    fn on_refused(&self, _: NotAdmitted) -> Outcome {
+        Err(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fallback_is_not_accepted_by_a_server() {
+    for (opens, accepted) in [(false, 1), (true, 0)] {
+        let admission = Arc::new(Admission::default());
+        let opened = breaker();
+        if opens {
+            opened.open();
+        }
+        let fallback: fn(CircuitOpen) -> Outcome = instead;
+        let works = service_fn(|_: Call<()>| async { Outcome::Ok("server") });
+        let stack = ServiceBuilder::new()
+            .layer(AdmissionLayer::new(Arc::clone(&admission)).on_refused(AsNone))
+            .layer(retrying())
+            .layer(layer(&opened).on_open(fallback))
+            .service(works);
+        assert!(stack.oneshot(idempotent()).await.is_ok());
+        assert_eq!(admission.seen(), (accepted, accepted));
+    }
 }
