@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use reattempt::config::Fault;
-use reattempt::record::Recording;
+use reattempt::record::{Damage, Recording};
 use reattempt_lab::replay::{Decisions, Replay};
 use reattempt_lab::{PolicyText, Report, chart};
 use serde_json::json;
@@ -47,13 +47,16 @@ fn recording(file: &Path) -> Result<Replay, Vec<Fault>> {
         }
         texts.push(text);
     }
-    Replay::read(&texts).map_err(|damages| {
-        let fault = |damage: reattempt::record::Damage| {
-            let file = files[damage.file].display();
-            Fault::new(format!("{file}: byte {}", damage.offset), damage.what)
-        };
-        damages.into_iter().map(fault).collect()
-    })
+    let fault = |damage: &Damage| {
+        let file = files[damage.file].display();
+        Fault::new(format!("{file}: byte {}", damage.offset), damage.what)
+    };
+    let read = Replay::read(&texts);
+    let replay = read.map_err(|damages| damages.iter().map(fault).collect::<Vec<_>>())?;
+    if let Some(cut_off) = &replay.recording().unfinished {
+        warn(None, &[fault(cut_off)]);
+    }
+    Ok(replay)
 }
 
 fn policies(

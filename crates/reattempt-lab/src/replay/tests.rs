@@ -31,7 +31,7 @@ fn retried_at_once(form: Form, recorded: &str, tested: &str) -> Decisions {
         routes: vec!["default".to_owned()],
         reasons: vec![reason],
         entries: vec![Timed { at: 0, entry }],
-        lost: 0,
+        ..Recording::default()
     };
     let traffic = Traffic::of(&recording);
     let (tested, _) = PolicyText::of_file(tested).unwrap();
@@ -88,7 +88,7 @@ fn a_call_ends_where_its_limit_of_messages_ended_it() {
                 attempt(0, 5, AttemptOutcome::Cancelled, stopped),
                 attempt(1, 10, AttemptOutcome::Success, StopReason::Success),
             ],
-            lost: 0,
+            ..Recording::default()
         };
         let traffic = Traffic::of(&recording);
         let (policy, _) = PolicyText::of_file(r#"{"default": {}}"#).unwrap();

@@ -35,6 +35,9 @@ pub struct Recording {
     pub entries: Vec<Timed>,
     /// Events that were not recorded: attempts that were sent, and ends of attempts and calls.
     pub lost: u64,
+    /// The last block of the newest file, if it is not complete: the program ended while it wrote
+    /// the block, or is writing it. What was in it, at most 256 entries, is missing.
+    pub unfinished: Option<Damage>,
 }
 
 impl Recording {
@@ -77,13 +80,35 @@ impl Recording {
                 damages.found(12, "has the same number as another file of the recording");
             }
             recording.policy.clone_from(&header.policy);
-            recording.blocks(blocks, known, &mut numbers, &mut damages);
+            let whole = if at + 1 == read.len() {
+                recording.finished(blocks, &damages)
+            } else {
+                blocks
+            };
+            recording.blocks(whole, known, &mut numbers, &mut damages);
         }
         if damages.found.is_empty() {
             Ok(recording)
         } else {
             Err(damages.found)
         }
+    }
+
+    /// The blocks of the newest file without the last one, if that is cut off.
+    fn finished<'a>(&mut self, blocks: &'a [u8], file: &Damages) -> &'a [u8] {
+        let mut at = 0;
+        while let Some(length) = block_length(&blocks[at..]) {
+            at += length;
+        }
+        if !is_cut_off(&blocks[at..]) {
+            return blocks;
+        }
+        self.unfinished = Some(Damage {
+            file: file.file,
+            offset: file.start + at,
+            what: NOT_COMPLETE,
+        });
+        &blocks[..at]
     }
 
     /// `numbers`: of all routes so far.
@@ -100,7 +125,7 @@ impl Recording {
         while at < bytes.len() && damages.found.len() < MOST_DAMAGES {
             let rest = &bytes[at..];
             let Some(head) = rest.first_chunk::<BLOCK>() else {
-                return damages.found(start + at, "a block is not complete");
+                return damages.found(start + at, NOT_COMPLETE);
             };
             if !head.starts_with(BLOCK_MAGIC) {
                 damages.found(start + at, "no block begins here");
@@ -114,7 +139,7 @@ impl Recording {
             }
             let length = number(&head[8..12]) as usize;
             let Some(items) = rest[BLOCK..].get(..length) else {
-                damages.found(start + at, "a block is not complete");
+                damages.found(start + at, NOT_COMPLETE);
                 at += 4;
                 continue;
             };
@@ -235,6 +260,24 @@ impl Recording {
             Err((at, "a block is longer than its names"))
         }
     }
+}
+
+const NOT_COMPLETE: &str = "a block is not complete";
+
+/// The length of the block that begins here, if all of it is there.
+fn block_length(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.first_chunk::<BLOCK>()?;
+    let length = BLOCK + number(&head[8..12]) as usize;
+    (head.starts_with(BLOCK_MAGIC) && length <= bytes.len()).then_some(length)
+}
+
+/// Whether a block begins here that is not complete, and none begins behind it.
+fn is_cut_off(bytes: &[u8]) -> bool {
+    let begun = &bytes[..bytes.len().min(BLOCK_MAGIC.len())];
+    let is_magic = |behind: &[u8]| behind == BLOCK_MAGIC;
+    !begun.is_empty()
+        && BLOCK_MAGIC.starts_with(begun)
+        && !bytes[1..].windows(BLOCK_MAGIC.len()).any(is_magic)
 }
 
 /// The names of a file, by its own numbers.

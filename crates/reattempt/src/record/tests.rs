@@ -205,13 +205,51 @@ async fn each_damage_has_its_offset() {
     let two = changed(&[blocks[1] + 100, blocks[3] + 40]);
     assert_eq!(two[0], (blocks[1], wrong));
     assert!(two.contains(&(blocks[3], wrong)), "{two:?}");
-    let cut = damages(&whole[..whole.len() - 1]);
-    assert_eq!(cut[0], (blocks[3], "a block is not complete"));
+    // Of another length it ends behind the file, with a block behind its beginning.
+    let long = changed(&[blocks[2] + 10]);
+    assert_eq!(long[0], (blocks[2], "a block is not complete"));
     assert_eq!(damages(b""), [(0, "is no recording of this version")]);
     let noise = [&whole[..], &[7; 4096]].concat();
     assert_eq!(damages(&noise), [(whole.len(), "no block begins here")]);
     let many = [&whole[..blocks[0]], &b"RBLK".repeat(1000)].concat();
     assert_eq!(damages(&many).len(), MOST_DAMAGES);
+}
+
+/// The program was killed, or the file is copied while the program runs.
+#[tokio::test(start_paused = true)]
+async fn a_last_block_that_is_cut_off_is_left_out() {
+    let whole = recorded("cut").await;
+    let read = |bytes: &[u8]| Recording::read(&[bytes], &[]);
+    let all = read(&whole).unwrap();
+    assert_eq!((all.entries.len(), all.unfinished), (600, None));
+    let last = whole.windows(4).rposition(|at| at == b"RBLK").unwrap();
+    for length in last + 1..whole.len() {
+        let cut = read(&whole[..length]).unwrap();
+        assert_eq!(cut.entries[..], all.entries[..512]);
+        let unfinished = cut.unfinished.unwrap();
+        assert_eq!((unfinished.file, unfinished.offset), (0, last));
+    }
+    assert_eq!(read(&whole[..last]).unwrap().unfinished, None);
+}
+
+/// Only the newest file is being written.
+#[tokio::test(start_paused = true)]
+async fn an_older_file_that_is_cut_off_is_damaged() {
+    let scratch = Scratch::new("older");
+    let options = Options::new().most_bytes(1);
+    let recorder = Recorder::create(scratch.file("a"), options).unwrap();
+    calls(&recorder, 2000).await;
+    assert_eq!(recorder.finish().lost, 0);
+    let file = |name| std::fs::read(scratch.file(name)).unwrap();
+    let (newest, older) = (file("a"), file("a.1"));
+    let cut = |bytes: &[u8]| bytes[..bytes.len() - 1].to_vec();
+    let damages = Recording::read(&[&newest, &cut(&older)], &[]).unwrap_err();
+    assert_eq!(
+        (damages[0].file, damages[0].what),
+        (1, "a block is not complete")
+    );
+    let read = Recording::read(&[&cut(&newest), &older], &[]).unwrap();
+    assert_eq!(read.unfinished.unwrap().file, 0);
 }
 
 #[tokio::test(start_paused = true)]
