@@ -14,8 +14,8 @@ use Ordering::Relaxed;
 
 /// The longest that a backend's pushback keeps load from it: a server decides on it.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
-/// An attempt that was dropped unanswered after this many times the usual latency is a failure. If
-/// no latency is known: after the policy's interval.
+/// An attempt that was dropped unanswered before its deadline is a failure after this many times
+/// the usual latency. If no latency is known: after the policy's interval.
 const UNANSWERED: u64 = 4;
 
 impl Pool {
@@ -119,11 +119,10 @@ impl Common {
         member.took_at_least(took);
         let is_usual = match outcome {
             Outcome::Success | Outcome::Failure | Outcome::NeverSent | Outcome::Nothing => false,
-            // Nothing is known yet of how long an answer takes.
-            Outcome::Dropped | Outcome::TimedOut if usual == 0 => {
-                took <= nanos(self.policy.load().interval)
-            }
+            // A limit that nothing was ever answered within is a failure too.
             Outcome::TimedOut => took <= usual,
+            // Nothing is known yet of how long an answer takes.
+            Outcome::Dropped if usual == 0 => took <= nanos(self.policy.load().interval),
             Outcome::Dropped => took <= unanswered,
         };
         if is_usual {

@@ -175,7 +175,8 @@ impl HealthPolicy {
     /// Ejects a backend at once after this many failures without an answer between them, or
     /// switches that off. An attempt that was dropped unanswered is a failure, here and in the
     /// shares, if it lasted longer than four times what an answer usually takes, at its deadline if
-    /// it lasted longer than usual; before the first answer, longer than the interval.
+    /// it lasted longer than usual. Before the first answer of all: if it lasted longer than the
+    /// interval, and at its deadline always.
     ///
     /// While it is on, a backend that returns when its time is over is ejected again by its first
     /// failure.

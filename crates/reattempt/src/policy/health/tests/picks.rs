@@ -157,6 +157,18 @@ fn long_silences_in_a_row_eject() {
     lab.shares(1);
 }
 
+/// A program that starts while the server hangs.
+#[test]
+fn limits_that_pass_before_any_answer_open_a_circuit() {
+    let start = Lab::new(HealthPolicy::standard(), 1).now;
+    let breaker = CircuitBreaker::new(HealthPolicy::standard(), start);
+    for _ in 0..5 {
+        let sent = breaker.admit(start).expect("it is closed");
+        breaker.ended(sent, start + 20 * MS, Outcome::TimedOut);
+    }
+    assert!(breaker.admit(start + 20 * MS).is_err());
+}
+
 /// An attempt's limit is often shorter than four times what an answer takes.
 #[test]
 fn attempts_past_their_limit_eject_also_after_a_short_silence() {
