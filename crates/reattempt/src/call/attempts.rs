@@ -284,12 +284,6 @@ impl AttemptSlots {
         self.update(key, conclude).is_some_and(is_committed)
     }
 
-    /// Whether a layer, and not the server, made the response of this attempt, which is in flight.
-    #[inline]
-    pub(crate) fn is_own_answer(&self, key: AttemptKey) -> bool {
-        self.slot(key.slot).load(Ordering::Relaxed) & Flag::OWN_ANSWER.0 != 0
-    }
-
     pub(crate) fn read(&self, key: AttemptKey) -> AttemptReport {
         self.word(key).map_or_else(AttemptReport::default, report)
     }

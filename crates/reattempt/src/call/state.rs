@@ -16,7 +16,7 @@ mod waiters;
 use std::sync::Arc;
 
 use crate::StopReason;
-use crate::call::attempts::{AttemptKey, AttemptSlots};
+use crate::call::attempts::{AttemptKey, AttemptSlots, Flag};
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 #[cfg(feature = "tokio")]
 pub(crate) use at_end::AtEnd;
@@ -36,8 +36,8 @@ pub(crate) struct CallState {
     /// Written by the recovery layer, which begins attempts and ends the call by a plain load and
     /// store; a layer above may only stop the call.
     progress: AtomicU64,
-    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`], [`LEFT_WAITER`], [`LOST`], [`LEARNS`] and
-    /// [`BY_LAYER`].
+    /// [`LOGGED`], [`COPIED`], [`SEEN_BACKENDS`], [`LEFT_WAITER`], [`LOST`], [`LEARNS`],
+    /// [`OWN_ANSWER`] and [`BY_LAYER`].
     flags: AtomicU8,
     /// When the call first had to wait, if [`TIMED`] says so.
     began: Began,
@@ -77,8 +77,10 @@ const LOST: u8 = 1 << 5;
 /// Something waits, or waited, for the end of a response.
 #[cfg(feature = "tokio")]
 const LEARNS: u8 = 1 << 4;
-/// A layer, and not the server, made the response of the call.
-const BY_LAYER: u8 = 1 << 6;
+/// A layer, and not the server, made the outcome of an attempt.
+const OWN_ANSWER: u8 = 1 << 6;
+/// A layer made the response of the call.
+const BY_LAYER: u8 = 1 << 7;
 
 impl CallState {
     /// The state of the call itself.
@@ -183,6 +185,18 @@ impl CallState {
         if self.has(LEFT_WAITER) {
             self.drop_waiters();
         }
+    }
+
+    /// The outcome of this attempt is a layer's own.
+    pub(crate) fn own_answer(&self, key: AttemptKey) {
+        self.slots.set(key, Flag::OWN_ANSWER);
+        self.flags.fetch_or(OWN_ANSWER, Ordering::Relaxed);
+    }
+
+    /// True if the outcome of this attempt, which is in flight, is a layer's own.
+    #[inline]
+    pub(crate) fn is_own_answer(&self, key: AttemptKey) -> bool {
+        self.has(OWN_ANSWER) && self.slots.read(key).own_answer
     }
 
     /// The response of the call is a layer's own.

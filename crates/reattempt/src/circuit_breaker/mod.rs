@@ -257,9 +257,9 @@ where
             }
         };
         let context = request.context();
-        if let Some(context) = context {
+        let reporter = context.map(CallContext::reporter);
+        if let (Some(context), Some(reporter)) = (context, &reporter) {
             context.sent_on();
-            let reporter = context.reporter();
             let report = context.report();
             if admitted.is_err() {
                 // A layer between sends one attempt in several steps: an earlier one went out.
@@ -268,7 +268,6 @@ where
                 }
                 reporter.circuit_open();
                 reporter.stage(Stage::Dispatch);
-                reporter.own_answer();
             } else if report.circuit_open {
                 reporter.sent_again();
             }
@@ -282,7 +281,13 @@ where
             Err(state) => {
                 // The service may hold a permit or a connection for this request, or wait for one.
                 self.inner = self.inner.clone();
-                CircuitFuture::refused(self.on_open.on_open(CircuitOpen { state }))
+                let outcome = self.on_open.on_open(CircuitOpen { state });
+                match (&outcome, reporter) {
+                    (_, None) => {}
+                    (Ok(_), Some(reporter)) => reporter.own_answer(),
+                    (Err(_), Some(reporter)) => reporter.own_failure(),
+                }
+                CircuitFuture::refused(outcome)
             }
         }
     }

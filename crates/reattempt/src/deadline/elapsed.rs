@@ -90,7 +90,7 @@ impl<F, M> DeadlineFuture<F, M> {
                     }
                 };
                 let ambiguous = !armed.is_idempotent() && (!not_sent || armed.handle.has_lost());
-                this.on_elapsed.on_elapsed(armed.elapsed(ambiguous))
+                armed.end(&*this.on_elapsed, ambiguous)
             }
             _ => outcome,
         }
@@ -106,10 +106,23 @@ impl Armed {
         idempotency.is_idempotent()
     }
 
-    pub(super) fn elapsed(self, ambiguous: bool) -> Elapsed {
+    /// The outcome for the caller.
+    pub(super) fn end<Res, Err>(
+        self,
+        on_elapsed: &impl OnElapsed<Res, Err>,
+        ambiguous: bool,
+    ) -> Result<Res, Err> {
+        let outcome = on_elapsed.on_elapsed(self.elapsed(ambiguous));
+        if outcome.is_ok() && self.scope == DeadlineScope::Attempt {
+            self.handle.own_answer();
+        }
+        outcome
+    }
+
+    fn elapsed(&self, ambiguous: bool) -> Elapsed {
         match self.scope {
             DeadlineScope::Call => self.handle.stop(StopReason::Deadline),
-            DeadlineScope::Attempt => self.handle.own_answer(),
+            DeadlineScope::Attempt => self.handle.own_failure(),
         }
         let elapsed = Elapsed {
             scope: self.scope,

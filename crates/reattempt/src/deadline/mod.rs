@@ -274,7 +274,6 @@ impl<F, M> DeadlineFuture<F, M> {
         let ambiguous = sent && !armed.is_idempotent() && (handle.in_flight() || handle.has_lost());
         // Dropped before the history is read, so that it includes the cancelled attempts.
         this.inner.set(None);
-        let elapsed = armed.elapsed(ambiguous);
-        Poll::Ready(this.on_elapsed.on_elapsed(elapsed))
+        Poll::Ready(armed.end(&*this.on_elapsed, ambiguous))
     }
 }

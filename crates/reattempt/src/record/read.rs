@@ -267,8 +267,8 @@ const NOT_COMPLETE: &str = "a block is not complete";
 /// The length of the block that begins here, if all of it is there.
 fn block_length(bytes: &[u8]) -> Option<usize> {
     let head = bytes.first_chunk::<BLOCK>()?;
-    let length = BLOCK + number(&head[8..12]) as usize;
-    (head.starts_with(BLOCK_MAGIC) && length <= bytes.len()).then_some(length)
+    let items = bytes[BLOCK..].get(..number(&head[8..12]) as usize)?;
+    head.starts_with(BLOCK_MAGIC).then_some(BLOCK + items.len())
 }
 
 /// Whether a block begins here that is not complete, and none begins behind it.

@@ -130,7 +130,9 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
             Some(ServerPushback::After(delay)) => Some(delay),
             Some(ServerPushback::Stop) | None => None,
         };
-        if report.followed && verdict == Verdict::Committed {
+        if context.is_own_success(&verdict) {
+            ended(list, sent, Outcome::Nothing, hold);
+        } else if report.followed && verdict == Verdict::Committed {
             begun(list, sent, context, hold);
         } else {
             ended(list, sent, Outcome::of(&verdict), hold);

@@ -3,6 +3,7 @@
 use super::Attempt;
 #[cfg(feature = "tokio")]
 use crate::Idempotency;
+#[cfg(feature = "tokio")]
 use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
 #[cfg(feature = "tokio")]
@@ -61,11 +62,20 @@ impl CallHandle {
         !self.0.marks.has(CLAIMED) && self.0.call().is_some_and(CallState::is_copied)
     }
 
+    /// The current attempt failed by a layer, and not by an answer of the server: the reported stage
+    /// counts.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn own_failure(&self) {
+        if let Some(state) = self.0.call() {
+            state.slots.set(self.0.marks.key(), Flag::OWN_ANSWER);
+        }
+    }
+
     /// The response of the current attempt is the layer's own: see
     /// [`AttemptReporter::own_answer`](crate::AttemptReporter::own_answer).
     pub fn own_answer(&self) {
         if let Some(state) = self.0.call() {
-            state.slots.set(self.0.marks.key(), Flag::OWN_ANSWER);
+            state.own_answer(self.0.marks.key());
         }
     }
 

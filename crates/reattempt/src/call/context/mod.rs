@@ -121,7 +121,7 @@ impl Attempt {
     #[inline]
     fn is_own_answer(&self) -> bool {
         self.call()
-            .is_some_and(|state| state.slots.is_own_answer(self.marks.key()))
+            .is_some_and(|state| state.is_own_answer(self.marks.key()))
     }
 
     /// The throttle counts that this attempt succeeded, with the failure for which it last paid.

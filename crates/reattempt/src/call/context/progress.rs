@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::{CallContext, CallHandle};
+#[cfg(feature = "tokio")]
+use crate::Verdict;
 #[cfg(test)]
 use crate::call::marks::CLAIMED;
 #[cfg(feature = "tokio")]
@@ -83,19 +85,26 @@ impl CallContext {
         self.attempt.marks.set(MAY_LOSE);
     }
 
-    /// For recovery layers: true if a layer below, and not the server, made the response of this
+    /// For recovery layers: true if a layer below, and not the server, made the outcome of this
     /// attempt. It then says nothing about the server.
     #[inline]
     pub(crate) fn is_own_answer(&self) -> bool {
         self.attempt.is_own_answer()
     }
 
-    /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
-    /// throttle and the state, and leaves no record.
+    /// For layers that learn of a server: the attempt succeeded, by what a layer below made.
+    #[cfg(feature = "tokio")]
     #[inline]
-    pub(crate) fn settle_success(&self, committed: bool) {
+    pub(crate) fn is_own_success(&self, verdict: &Verdict) -> bool {
+        verdict.failure().is_none() && self.is_own_answer()
+    }
+
+    /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
+    /// throttle and the state, and leaves no record. False if the response is a layer's own.
+    #[inline]
+    pub(crate) fn settle_success(&self, committed: bool) -> bool {
         let state = self.shared();
-        let own_answer = self.is_own_answer();
+        let own_answer = state.is_some_and(|state| state.is_own_answer(self.key()));
         let stopped = if committed {
             if state.is_some_and(|state| !state.slots.commit(self.key())) {
                 // It was read to its end below.
@@ -114,6 +123,7 @@ impl CallContext {
             }
             state.won(stopped);
         }
+        !own_answer
     }
 
     /// True if a layer below reports the end of the attempt's response, or has done so.
@@ -129,7 +139,8 @@ impl CallContext {
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
         if committed || self.is_own_answer() {
-            return self.settle_success(committed);
+            self.settle_success(committed);
+            return;
         }
         self.attempt.count_success();
         if let Some(state) = self.shared() {

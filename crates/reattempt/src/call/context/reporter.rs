@@ -64,10 +64,17 @@ impl AttemptReporter {
 
     /// The response is this layer's own and not the server's: the reported [stage](Self::stage)
     /// counts, whatever the classifier returns for the response. Without a reported stage the
-    /// attempt counts as in flight.
+    /// attempt counts as in flight. If it is a success, it says nothing about the server: throttle,
+    /// admission, health and a learned hedge delay ignore it.
     ///
     /// For layers that produce responses: an attempt timeout, load shedding.
     pub fn own_answer(&self) {
+        self.with(CallState::own_answer);
+    }
+
+    /// The same for an error.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn own_failure(&self) {
         self.with(|state, key| state.slots.set(key, Flag::OWN_ANSWER));
     }
 
@@ -158,6 +165,9 @@ impl AttemptReporter {
         let Some(throttle) = self.0.throttle() else {
             return true;
         };
+        if self.0.is_own_answer() {
+            return true;
+        }
         let first = self.attempt() <= 1;
         match end {
             Ok(()) => self.0.count_success(),

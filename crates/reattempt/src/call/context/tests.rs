@@ -192,8 +192,12 @@ fn waiter() -> (ConfigWaiter, std::sync::Weak<()>) {
 fn a_waiter_that_arrives_after_the_calls_end_is_dropped() {
     type End = fn(&mut CallContext);
     let ends: [End; 3] = [
-        |context| context.settle_success(false),
-        |context| context.settle_success(true),
+        |context| {
+            context.settle_success(false);
+        },
+        |context| {
+            context.settle_success(true);
+        },
         |context| context.begin().stop(crate::StopReason::Attempts),
     ];
     for end in ends {

@@ -8,8 +8,12 @@ use tower::ServiceBuilder;
 
 use super::*;
 use crate::admission::{Admission, OnRefused, Refused as NotAdmitted};
+use crate::deadline::OnElapsed;
 use crate::policy::{EndedAttempt, HedgeDelay, HedgeView};
-use crate::{AdmissionLayer, RetryThrottle, ThrottleLayer, TokenBucket};
+use crate::throttle::Settled;
+use crate::{
+    AdmissionLayer, AttemptDeadlineLayer, Elapsed, RetryThrottle, ThrottleLayer, TokenBucket,
+};
 
 /// The first service, and the second one if a breaker refused the call there, or if there is no
 /// answer within a second.
@@ -197,4 +201,81 @@ async fn a_fallback_is_not_accepted_by_a_server() {
         assert!(stack.oneshot(idempotent()).await.is_ok());
         assert_eq!(admission.seen(), (accepted, accepted));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fallback_below_closes_no_circuit() {
+    let (outer, inner) = (breaker(), breaker());
+    for _ in 0..5 {
+        let fails = service_fn(|_: Call<()>| async { Outcome::Err(None) });
+        let _ = layer(&outer).layer(fails).oneshot(idempotent()).await;
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    inner.open();
+    let fallback: fn(CircuitOpen) -> Outcome = instead;
+    let works = service_fn(|_: Call<()>| async { Outcome::Ok("server") });
+    let stack = ServiceBuilder::new()
+        .layer(retrying())
+        .layer(layer(&outer))
+        .layer(layer(&inner).on_open(fallback))
+        .service(works);
+    assert_eq!(stack.clone().oneshot(idempotent()).await, Ok("fallback"));
+    assert_eq!(outer.state(clock::now()), CircuitState::HalfOpen);
+    inner.automatic();
+    assert_eq!(stack.oneshot(idempotent()).await, Ok("server"));
+    assert_eq!(outer.state(clock::now()), CircuitState::Closed);
+}
+
+impl OnElapsed<&'static str, Refused> for AsNone {
+    fn on_elapsed(&self, _: Elapsed) -> Outcome {
+        Err(None)
+    }
+}
+
+/// The first service passes the limit of the attempt, and the second one answers.
+#[tokio::test(start_paused = true)]
+async fn an_answer_after_a_limit_that_passed_is_a_servers() {
+    let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
+    let failure = Failure::new(UNKNOWN, Stage::Response);
+    bucket.settled(Settled::Failure(&failure));
+    let hangs = service_fn(|_: Call<()>| std::future::pending::<Outcome>());
+    let hangs = AttemptDeadlineLayer::new(Duration::from_millis(10))
+        .on_elapsed(AsNone)
+        .layer(hangs);
+    let either = service_fn(move |request: Call<()>| {
+        let hangs = hangs.clone();
+        async move { hangs.oneshot(request).await.or(Ok("server")) }
+    });
+    let stack = ServiceBuilder::new()
+        .layer(ThrottleLayer::new(bucket.clone()))
+        .layer(retrying())
+        .service(either);
+    assert_eq!(stack.oneshot(idempotent()).await, Ok("server"));
+    assert_eq!(bucket.milli_tokens(), Some(9_100));
+}
+
+/// The same where the layer of the limit makes a response.
+#[tokio::test(start_paused = true)]
+async fn a_response_made_at_a_limit_is_not_a_servers() {
+    #[derive(Clone)]
+    struct Late;
+    impl OnElapsed<&'static str, Refused> for Late {
+        fn on_elapsed(&self, _: Elapsed) -> Outcome {
+            Ok("late")
+        }
+    }
+    let bucket = Arc::new(TokenBucket::new(10, 100).unwrap());
+    let failure = Failure::new(UNKNOWN, Stage::Response);
+    bucket.settled(Settled::Failure(&failure));
+    let delay = Arc::new(Fed::default());
+    let policy = HedgePolicy::with_delay(2, Arc::<Fed>::clone(&delay));
+    let hangs = service_fn(|_: Call<()>| std::future::pending::<Outcome>());
+    let stack = ServiceBuilder::new()
+        .layer(ThrottleLayer::new(bucket.clone()))
+        .layer(HedgeLayer::new(verdict as Classifier, policy))
+        .layer(AttemptDeadlineLayer::new(Duration::from_millis(10)).on_elapsed(Late))
+        .service(hangs);
+    assert_eq!(stack.oneshot(idempotent()).await, Ok("late"));
+    assert_eq!(bucket.milli_tokens(), Some(9_000));
+    assert_eq!(delay.0.load(Ordering::Relaxed), 0, "it was pending");
 }

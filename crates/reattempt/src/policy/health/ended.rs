@@ -101,6 +101,17 @@ impl Common {
             .compare_exchange(0, took.max(1), Relaxed, Relaxed);
     }
 
+    /// Before the first answer of all: whether attempts have ended unanswered for longer than the
+    /// policy's interval.
+    fn is_long_silent(&self, now: u64, took: u64) -> bool {
+        let sent = now.saturating_sub(took).max(1);
+        let first = self
+            .silent_since
+            .compare_exchange(0, sent, Relaxed, Relaxed);
+        let since = first.err().unwrap_or(sent);
+        now.saturating_sub(since) > nanos(self.policy.load().interval)
+    }
+
     /// Whether it counts as a failure: a drop does if the silence before it was long, which at its
     /// deadline is any silence longer than usual.
     #[cold]
@@ -119,11 +130,11 @@ impl Common {
         member.took_at_least(took);
         let is_usual = match outcome {
             Outcome::Success | Outcome::Failure | Outcome::NeverSent | Outcome::Nothing => false,
-            // A limit that nothing was ever answered within is a failure too.
-            Outcome::TimedOut => took <= usual,
-            // Nothing is known yet of how long an answer takes.
+            // Nothing is known yet of how long an answer takes: the first connections are made.
             Outcome::Dropped if usual == 0 => took <= nanos(self.policy.load().interval),
+            Outcome::TimedOut if usual == 0 => !self.is_long_silent(now, took),
             Outcome::Dropped => took <= unanswered,
+            Outcome::TimedOut => took <= usual,
         };
         if is_usual {
             return false;

@@ -83,7 +83,8 @@ pub enum Outcome {
     /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
     /// failure if that was long: see [`HealthPolicy::consecutive_failures`].
     Dropped,
-    /// The same, at its deadline: a failure if that was longer than an answer usually takes.
+    /// The same, at its deadline: a failure if that was longer than an answer usually takes, or if
+    /// none has come for a while.
     TimedOut,
 }
 
