@@ -209,3 +209,29 @@ async fn reqwests_own_timeout_redirects_and_builder() {
     let error = client.get("no scheme").send().await.unwrap_err();
     assert_eq!(TransportFault::of(&error), TransportFault::RequestFailed);
 }
+
+/// Nothing was sent, and nothing is wrong with a server.
+#[tokio::test]
+async fn a_request_that_the_client_refuses_is_the_requests_fault() {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    let refused = async |request: http::request::Builder| {
+        let request = request.body(Full::default()).unwrap();
+        let error = client.request(request).await.unwrap_err();
+        (error.to_string(), TransportFault::of(&error))
+    };
+    for (request, text) in [
+        (Request::get("/path"), "UserAbsoluteUriRequired"),
+        (
+            Request::get("http://h/").version(http::Version::HTTP_3),
+            "UserUnsupportedVersion",
+        ),
+        (
+            Request::connect("h:80").version(http::Version::HTTP_10),
+            "UserUnsupportedRequestMethod",
+        ),
+    ] {
+        let found = refused(request).await;
+        let text = format!("client error ({text})");
+        assert_eq!(found, (text, TransportFault::RequestFailed));
+    }
+}

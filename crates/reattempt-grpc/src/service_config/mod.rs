@@ -104,18 +104,25 @@ impl ServiceConfig {
     }
 
     /// The config for a path such as `/pkg.Service/Method`: the method's entry, else its service's,
-    /// else the default. Levels are not merged.
+    /// else the default. Levels are not merged. Without an entry for the whole path, what is before
+    /// its last two segments does not count: the prefix of a proxy (`/api/pkg.Service/Method`).
     #[must_use]
     pub fn method(&self, path: &str) -> &Arc<MethodConfig> {
         let path = path.strip_prefix('/').unwrap_or(path);
-        let service = || {
-            path.rsplit_once('/')
-                .and_then(|(service, _)| self.services.get(service))
+        let without_prefix = || {
+            let (service, _) = path.rsplit_once('/')?;
+            let (prefix, _) = service.rsplit_once('/')?;
+            self.entry(&path[prefix.len() + 1..])
         };
-        self.methods
-            .get(path)
-            .or_else(service)
+        self.entry(path)
+            .or_else(without_prefix)
             .unwrap_or(&self.default)
+    }
+
+    /// The entry of a method or its service.
+    fn entry(&self, path: &str) -> Option<&Arc<MethodConfig>> {
+        let service = || self.services.get(path.rsplit_once('/')?.0);
+        self.methods.get(path).or_else(service)
     }
 }
 

@@ -14,6 +14,8 @@ use crate::{HttpPushback, HttpRoute, IdempotencyKeys, RefusedStream};
 /// The settings of a route (or of the default).
 pub(super) struct Entry {
     pub(super) name: String,
+    /// The name is its place among the routes.
+    pub(super) is_unnamed: bool,
     pub(super) matching: Matching,
     pub(super) retry: Option<Retry>,
     pub(super) hedge: Option<Hedge>,
@@ -46,9 +48,14 @@ impl Entry {
             Some(name)
         });
         let matching = members.optional(place, "match", Matching::read);
+        let is_unnamed = name.is_none();
         let name = name.unwrap_or_else(|| format!("routes[{at}]"));
         let matching = matching.unwrap_or_default();
-        Self::read(place, &members, name, matching, shared)
+        let entry = Self::read(place, &members, name, matching, shared)?;
+        Some(Self {
+            is_unnamed,
+            ..entry
+        })
     }
 
     pub(super) fn read_default(
@@ -137,6 +144,7 @@ impl Entry {
         }
         Some(Self {
             name,
+            is_unnamed: false,
             matching,
             retry,
             hedge,

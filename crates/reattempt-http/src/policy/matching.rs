@@ -1,5 +1,7 @@
 //! Which requests a route matches.
 
+use std::fmt;
+
 use http::{Method, Request};
 use matchit::Router;
 use reattempt::config::{self, Json, Members, Place};
@@ -36,7 +38,7 @@ pub(super) enum Path {
     Pattern(Box<Pattern>),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Pattern {
     text: String,
     /// One router per pattern: routes are tried in their own order, not in the router's.
@@ -49,16 +51,30 @@ impl Pattern {
     }
 }
 
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
 impl Matching {
     pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
         let members = Members::of(place, json, members::MATCH)?;
-        let methods = members.optional(place, "methods", methods);
+        let mut methods = members.optional(place, "methods", methods);
         let exact = members.optional(place, "path", path).map(Path::Exact);
         let prefix = members.optional(place, "prefix", path).map(Path::Prefix);
         let pattern = members.optional(place, "pattern", pattern);
         let said = ["path", "prefix", "pattern"].map(|name| members.get(name).is_some());
         if said.iter().filter(|said| **said).count() > 1 {
             place.wrong("has more than one of path, prefix and pattern: only one may be set");
+        }
+        // Without a condition that was misspelt the route would match more than was meant.
+        if members
+            .iter()
+            .any(|(name, _)| !members::MATCH.contains(&name))
+        {
+            place.warn("has a condition that is not known: no request matches");
+            methods = Some(Vec::new());
         }
         Some(Self {
             methods,
@@ -206,16 +222,17 @@ fn pattern(place: &mut Place<'_>, json: Json<'_>) -> Option<Path> {
 fn query(place: &mut Place<'_>, json: Json<'_>) -> Option<Vec<(String, Parameter)>> {
     let members = Members::any(place, json)?;
     let mut parameters = Vec::new();
-    for (name, _) in members.iter() {
-        let parameter = members.optional(place, name, |place, json| match json.as_str() {
+    // There may be very many: none is looked up by its name.
+    for (name, json) in members.iter().filter(|(_, json)| !json.is_null()) {
+        let parameter = match json.as_str() {
             Some(value) => Some(Parameter::Exact(value.into_owned())),
             None if json.as_bool() == Some(true) => Some(Parameter::Present),
             None => config::wrong(
-                place,
+                &mut place.field(name),
                 "the parameter's value as a string, or true for any value",
                 json,
             ),
-        });
+        };
         parameters.extend(parameter.map(|parameter| (name.to_owned(), parameter)));
     }
     if members.iter().all(|(_, json)| json.is_null()) {

@@ -189,6 +189,8 @@ pub struct HttpPolicies {
     budgets: HashMap<String, Arc<HedgeBudget>>,
     /// By the names of their routes.
     route_budgets: HashMap<String, RouteBudget>,
+    /// The names of routes without one of their own that have a state, by their conditions.
+    unnamed: HashMap<String, String>,
     /// Those that learn, by the names of their routes.
     own_delays: HashMap<String, (HedgeTiming, Arc<dyn HedgeDelay>)>,
     /// By the names of their routes.
@@ -208,6 +210,7 @@ impl Default for HttpPolicies {
             throttles: HashMap::new(),
             budgets: HashMap::new(),
             route_budgets: HashMap::new(),
+            unnamed: HashMap::new(),
             own_delays: HashMap::new(),
             own_quotas: HashMap::new(),
             admission: Arc::new(Admission::off()),

@@ -18,7 +18,9 @@ pub(super) struct Shared<'a> {
 /// The names that the document defines for sharing, including invalid definitions.
 #[derive(Default)]
 pub(super) struct Names<'a> {
-    known: Vec<&'a str>,
+    /// In the order of the text.
+    listed: Vec<&'a str>,
+    known: HashSet<&'a str>,
     /// The names that are used by some entry.
     used: HashSet<&'a str>,
 }
@@ -26,8 +28,10 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     pub(super) fn of(named: Option<&'a Members<'_>>) -> Self {
         let named = named.into_iter().flat_map(Members::iter);
+        let listed: Vec<_> = named.map(|(name, _)| name).collect();
         Self {
-            known: named.map(|(name, _)| name).collect(),
+            known: listed.iter().copied().collect(),
+            listed,
             used: HashSet::new(),
         }
     }
@@ -44,8 +48,8 @@ impl<'a> Names<'a> {
         all: &str,
     ) -> Option<String> {
         let name = config::string(place, json)?;
-        let Some(known) = self.known.iter().find(|known| **known == name) else {
-            let must = format!("the name of one of {all} ({})", listed(&self.known));
+        let Some(known) = self.known.get(&*name) else {
+            let must = format!("the name of one of {all} ({})", listed(&self.listed));
             return config::wrong(place, &must, json);
         };
         self.used.insert(known);

@@ -121,6 +121,7 @@ fn policy(
     table: &mut HttpPolicies,
     carried: &mut Carried,
 ) -> Arc<RoutePolicy> {
+    let was = was(&entry, old, table);
     let mut policy = RoutePolicy::new(entry.name.clone()).with_data(entry.http);
     let mut counted = entry
         .throttle
@@ -130,7 +131,7 @@ fn policy(
     policy = match (entry.retry, entry.hedge) {
         (Some(retry), _) => {
             if let (Some(version), None) = (retry.preset, &counted) {
-                let quota = quota(version, old.own_quotas.get(&entry.name));
+                let quota = quota(version, old.own_quotas.get(&was));
                 table.own_quotas.insert(entry.name, Arc::clone(&quota));
                 counted = Some(Counted::Aws(quota));
             }
@@ -138,7 +139,7 @@ fn policy(
         }
         (None, Some(hedge)) => {
             // What a delay has learned stays as long as its text does.
-            let kept = old_delay(old, &entry.name, hedge.delay);
+            let kept = old_delay(old, &was, hedge.delay);
             let delay = kept.or_else(|| hedge.delay.make());
             if let (Some(delay), true) = (&delay, hedge.delay.learns()) {
                 let learns = (hedge.delay, Arc::clone(delay));
@@ -154,7 +155,7 @@ fn policy(
                     shared.map(RouteBudget::Shared)
                 }
                 Some(Budget::Own(share)) => {
-                    let old = old.route_budgets.get(&entry.name);
+                    let old = old.route_budgets.get(&was);
                     let own = carried.budget(share, old.and_then(RouteBudget::own));
                     own.map(RouteBudget::Own)
                 }
@@ -176,6 +177,23 @@ fn policy(
         policy = policy.with_attempt_timeout(limit);
     }
     Arc::new(policy)
+}
+
+/// The name of this route in the old table, whose state it goes on with: without a name of its own,
+/// that of the unnamed route with the same conditions, wherever that stood.
+fn was(entry: &Entry, old: &HttpPolicies, table: &mut HttpPolicies) -> String {
+    let is_stateful = entry.hedge.is_some()
+        || entry
+            .retry
+            .as_ref()
+            .is_some_and(|retry| retry.preset.is_some());
+    if !entry.is_unnamed || !is_stateful {
+        return entry.name.clone();
+    }
+    let conditions = format!("{:?}", entry.matching);
+    let was = old.unnamed.get(&conditions).cloned();
+    table.unnamed.insert(conditions, entry.name.clone());
+    was.unwrap_or_default()
 }
 
 /// The delay of the route with this name, if it was defined alike.

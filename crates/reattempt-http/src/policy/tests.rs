@@ -178,6 +178,26 @@ fn what_is_not_known_has_no_effect_and_is_said() {
     );
 }
 
+/// A condition that was misspelt leaves no route that matches every request.
+#[test]
+fn a_condition_that_is_not_known_is_never_met() {
+    let text = r#"{"routes": [
+        {"name": "orders", "match": {"paths": ["/orders"], "methods": ["GET"]}, "retry": {}},
+        {"name": "rest", "match": {"prefix": "/"}, "retry": {}}]}"#;
+    assert_eq!(
+        warnings(text),
+        [
+            "$.routes[0].match.paths: is not known and has no effect",
+            "$.routes[0].match: has a condition that is not known: no request matches",
+        ]
+    );
+    let table = table(text);
+    for uri in ["/orders", "/other"] {
+        let request = Request::get(uri).body(()).unwrap();
+        assert_eq!(table.route(&request).unwrap().name(), "rest");
+    }
+}
+
 #[test]
 fn policies_that_can_amplify_load_are_warned_of() {
     let of = |policy: &str| {

@@ -75,8 +75,7 @@ impl Read {
         }
         #[cfg(feature = "hyper-util")]
         if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-            let connect = error.is_connect().then_some(TransportFault::ConnectFailed);
-            return connect.into();
+            return of_hyper_util(error).into();
         }
         #[cfg(feature = "hyper")]
         if let Some(error) = error.downcast_ref::<hyper::Error>() {
@@ -164,6 +163,26 @@ fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
         None
     }
 }
+
+#[cfg(feature = "hyper-util")]
+fn of_hyper_util(error: &hyper_util::client::legacy::Error) -> Option<TransportFault> {
+    if error.is_connect() {
+        Some(TransportFault::ConnectFailed)
+    } else if error.source().is_none() && REFUSED.contains(&&*error.to_string()) {
+        Some(TransportFault::RequestFailed)
+    } else {
+        None
+    }
+}
+
+/// The client does not send such a request. Only the text says so; `tests/pooled_errors.rs` pins
+/// it.
+#[cfg(feature = "hyper-util")]
+const REFUSED: [&str; 3] = [
+    "client error (UserUnsupportedVersion)",
+    "client error (UserUnsupportedRequestMethod)",
+    "client error (UserAbsoluteUriRequired)",
+];
 
 #[cfg(feature = "hyper")]
 fn of_hyper(error: &hyper::Error) -> Option<TransportFault> {

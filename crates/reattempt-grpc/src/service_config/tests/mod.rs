@@ -258,6 +258,13 @@ fn the_most_special_entry_applies_and_levels_do_not_merge() {
     assert_eq!(config.method("/a.B/Bare").policy.timeout(), None);
     let of_service = config.method("/a.B/D").policy.timeout();
     assert_eq!(of_service, Some(Duration::from_secs(3)));
+    // Behind the prefix of a proxy, unless the whole path has an entry.
+    assert_eq!(retry_of(&config, "/api/v1/a.B/C"), Some(2));
+    assert_eq!(retry_of(&config, "/api/a.X/D"), Some(3));
+    assert_eq!(retry_of(&config, "/api/z.Z/C"), Some(4));
+    let whole = text.replace("a.X", "api/a.B");
+    let config = ServiceConfig::parse(&whole).unwrap();
+    assert_eq!(retry_of(&config, "/api/a.B/C"), Some(3));
 }
 
 #[test]

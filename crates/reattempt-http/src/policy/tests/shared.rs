@@ -177,3 +177,26 @@ fn faults_of_presets_and_budgets_are_told() {
         ["$.budgets.idle: no route uses it"]
     );
 }
+
+/// Another route before it moves it to another place.
+#[test]
+fn an_unnamed_route_keeps_its_own_quota() {
+    let quota = r#""retry": {"preset": "aws-standard-2.1"}"#;
+    let route = |path: &str| format!(r#"{{"match": {{"path": "{path}"}}, {quota}}}"#);
+    let text = |paths: &[&str]| {
+        let routes: Vec<_> = paths.iter().map(|path| route(path)).collect();
+        format!(r#"{{"routes": [{}]}}"#, routes.join(", "))
+    };
+    let live = LiveHttpPolicies::new(table(&text(&["/a", "/b"])));
+    assert!(after(&of(&live.load(), "/a")));
+    let left = |name: &str| live.load().quota(name).map(|quota| quota.tokens());
+    assert_eq!(
+        (left("routes[0]"), left("routes[1]")),
+        (Some(486), Some(500))
+    );
+    live.update(&text(&["/new", "/a", "/b"])).unwrap();
+    let three = ["routes[0]", "routes[1]", "routes[2]"].map(left);
+    assert_eq!(three, [Some(500), Some(486), Some(500)]);
+    live.update(&text(&["/b"])).unwrap();
+    assert_eq!(left("routes[0]"), Some(500));
+}
