@@ -27,7 +27,7 @@ const PINS: [(&str, u64, u64); 14] = [
     ("hedge-learned", 303, 308),
     ("pushback", 14, 74),
     ("config-poll", 41, 53),
-    ("retry+throttle+deadline", 399, 501),
+    ("retry+throttle+deadline", 404, 501),
     ("stack", 633, 762),
     ("tower", 300, 399),
 ];

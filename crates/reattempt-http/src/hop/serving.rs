@@ -35,8 +35,9 @@ impl ClockSkew {
 ///
 /// Errors of the service are passed through, except at the deadline, which has a response of its
 /// own: a 504; for gRPC a status of `DEADLINE_EXCEEDED`. A refused request gets the same. The body
-/// of such a response is its type's default. It is marked only if a call for the request was
-/// retried: the time that is over may be that of one attempt of the caller, which can make another.
+/// of such a response is its type's default. It is marked only if a call for the request has given
+/// up, or was retried: the time that is over may be that of one attempt of the caller, which can
+/// make another.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerHopLayer {
     wall_clock: fn() -> SystemTime,

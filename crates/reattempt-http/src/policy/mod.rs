@@ -180,6 +180,9 @@ use throttles::{Carried, Counted, RouteBudget};
 const FORM: Form = Form::new("the HTTP policy");
 
 /// A table of policies by route.
+///
+/// Clones share throttles, admission and health: parse the text once for each client that is to
+/// have its own.
 #[derive(Clone, Debug)]
 pub struct HttpPolicies {
     routes: Vec<(Matching, Arc<RoutePolicy>)>,

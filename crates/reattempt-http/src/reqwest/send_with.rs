@@ -24,7 +24,7 @@ pub trait RequestBuilderExt {
     ///
     /// Instead of `.send()`. All requests with this layer and its clones share its throttles and
     /// its memory for bodies. The builder's `timeout` limits each attempt, the layer's all of them.
-    /// A body that is a stream is repeated as far as the layer's limits allow.
+    /// A body is repeated as far as the layer's limits allow.
     ///
     /// Fails with the client's own error ([`ClientError::transport`]), or at the layer's deadline.
     fn send_with<R: Clone>(self, retries: &HttpClientLayer<R>) -> SendWith<R>;

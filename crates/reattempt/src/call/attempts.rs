@@ -284,6 +284,22 @@ impl AttemptSlots {
         self.update(key, conclude).is_some_and(is_committed)
     }
 
+    /// True if the outcome of this attempt is a layer's own.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn is_own_answer(&self, key: AttemptKey) -> bool {
+        self.read(key).own_answer
+    }
+
+    /// True if one of the first `sent` attempts has not failed, and its outcome is a layer's own.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn any_own_answer(&self, sent: u32) -> bool {
+        self.assigned(sent).any(|slot| {
+            let word = self.slot(slot).load(Ordering::Acquire);
+            word & (Flag::OVER.0 | Flag::OWN_ANSWER.0) == Flag::OWN_ANSWER.0
+        })
+    }
+
     pub(crate) fn read(&self, key: AttemptKey) -> AttemptReport {
         self.word(key).map_or_else(AttemptReport::default, report)
     }

@@ -91,7 +91,9 @@ where
             let verdict = classifier.classify(outcome.as_ref(), context);
             let report = context.report();
             match trial {
-                Some(trial) if context.is_own_success(&verdict) => trial.ended(Outcome::Nothing),
+                Some(trial) if report.own_answer && context.is_own_success(&verdict) => {
+                    trial.ended(Outcome::Nothing);
+                }
                 Some(trial) if report.followed && verdict == Verdict::Committed => {
                     trial.begun(context);
                 }

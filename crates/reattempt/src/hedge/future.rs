@@ -125,13 +125,12 @@ where
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
         let committed = verdict == Verdict::Committed;
-        let by_server = if this.config.settings.sees_success {
+        let learns = policy.learns() && !context.is_own_answer();
+        if this.config.settings.sees_success {
             this.config.settings.effects(context).succeeded(committed);
-            !context.is_own_answer()
         } else {
-            context.settle_success(committed)
-        };
-        let learns = policy.learns() && by_server;
+            context.settle_success(committed);
+        }
         // Fed once: a panic before this feeds it as dropped.
         if !matches!(beside, Beside::Nothing) {
             waited(policy, beside, learns);

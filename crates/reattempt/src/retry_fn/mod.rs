@@ -32,6 +32,9 @@
 //! | [`observer`](RetryFn::observer) | none but the log ([`LogObserver`](crate::observe::LogObserver)) |
 //! | [`with_info`](RetryFn::with_info) | the outcome alone is returned |
 //!
+//! Log and records have the reasons of the attempts, and no error: log an error inside of the
+//! function if its text matters.
+//!
 //! The builder carries a [`CallContext`], as a request does: [`RetryInfo::track`] shows a call that
 //! may be dropped, and `set_data` attaches data for strategies and observers.
 //!

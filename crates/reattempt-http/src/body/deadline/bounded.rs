@@ -64,8 +64,9 @@ pub enum DeadlineBodyError<E> {
 
 pin_project! {
     /// A response body that ends at the call's deadline. The timer is armed only once the wrapped
-    /// body is pending; at the deadline the wrapped body is dropped, which cancels its stream once
-    /// the request was sent. Of the frames read after the deadline, only the last one is passed on.
+    /// body is pending; at the deadline the wrapped body is dropped, which cancels its stream if
+    /// the request has been sent to its end. Of the frames read after the deadline, only the last
+    /// one is passed on.
     pub struct DeadlineBody<B, M = AsBodyError> {
         #[pin]
         inner: Option<B>,

@@ -130,7 +130,7 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
             Some(ServerPushback::After(delay)) => Some(delay),
             Some(ServerPushback::Stop) | None => None,
         };
-        if context.is_own_success(&verdict) {
+        if report.own_answer && context.is_own_success(&verdict) {
             ended(list, sent, Outcome::Nothing, hold);
         } else if report.followed && verdict == Verdict::Committed {
             begun(list, sent, context, hold);

@@ -62,8 +62,8 @@ impl CallHandle {
         !self.0.marks.has(CLAIMED) && self.0.call().is_some_and(CallState::is_copied)
     }
 
-    /// The current attempt failed by a layer, and not by an answer of the server: the reported stage
-    /// counts.
+    /// A layer, and not an answer of the server, ended the current attempt with an error: the
+    /// reported stage counts.
     #[cfg(feature = "tokio")]
     pub(crate) fn own_failure(&self) {
         if let Some(state) = self.0.call() {

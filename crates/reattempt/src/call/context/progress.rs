@@ -12,7 +12,6 @@ use crate::call::marks::MAY_LOSE;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::state::CallState;
 use crate::call::states;
-use crate::policy::throttle::count_success;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, StopReason};
 
 impl CallContext {
@@ -100,11 +99,10 @@ impl CallContext {
     }
 
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
-    /// throttle and the state, and leaves no record. False if the response is a layer's own.
+    /// throttle and the state, and leaves no record.
     #[inline]
-    pub(crate) fn settle_success(&self, committed: bool) -> bool {
+    pub(crate) fn settle_success(&self, committed: bool) {
         let state = self.shared();
-        let own_answer = state.is_some_and(|state| state.is_own_answer(self.key()));
         let stopped = if committed {
             if state.is_some_and(|state| !state.slots.commit(self.key())) {
                 // It was read to its end below.
@@ -112,18 +110,14 @@ impl CallContext {
             }
             StopReason::Committed
         } else {
-            if let Some(throttle) = self.throttle().filter(|_| !own_answer) {
-                count_success(&**throttle, 1, None);
+            if let (Some(throttle), Some(state)) = (self.throttle(), state) {
+                state.count_first(self.attempt.marks, &**throttle);
             }
             StopReason::Success
         };
         if let Some(state) = state {
-            if own_answer {
-                state.answered_by_layer();
-            }
             state.won(stopped);
         }
-        !own_answer
     }
 
     /// True if a layer below reports the end of the attempt's response, or has done so.
@@ -138,9 +132,8 @@ impl CallContext {
     #[cold]
     #[inline(never)]
     pub(crate) fn settle_recovery(&self, committed: bool) {
-        if committed || self.is_own_answer() {
-            self.settle_success(committed);
-            return;
+        if committed {
+            return self.settle_success(true);
         }
         self.attempt.count_success();
         if let Some(state) = self.shared() {

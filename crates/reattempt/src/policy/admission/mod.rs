@@ -48,7 +48,8 @@ pub enum InvalidAdmission {
 /// A call counts once, when its response began, it failed or it was refused. It was accepted if the
 /// server answered it and did not say that it is overloaded ([`was_accepted`]), also not at the end
 /// of its response: an error is an answer too. One that its caller dropped does not count, nor one
-/// whose deadline passed before it was sent. Of each criticality at least one call a second is
+/// whose deadline passed before it was sent, nor one that a layer below answered (the fallback of
+/// an open circuit). Of each criticality at least one call a second is
 /// admitted, so that a recovery is seen.
 ///
 /// The window has ten parts, each four words: nothing locks, and memory does not grow. Time is

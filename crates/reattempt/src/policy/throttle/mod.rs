@@ -77,7 +77,8 @@ pub trait RetryThrottle: Debug + Send + Sync {
     ///
     /// Together with `settled(Settled::Success)`, which only first attempts cause if `recovered` is
     /// implemented, a throttle sees a call once, when its first attempt ends. It does not see one
-    /// whose response began and whose end no layer reported: the caller dropped it, for example.
+    /// whose response began and whose end no layer reported (the caller dropped it, for example),
+    /// nor one that a layer below answered, such as the fallback of an open circuit.
     fn first_failed(&self) {}
 
     /// The first attempt of a call failed with the server's final answer, such as "not found": no
