@@ -215,6 +215,30 @@ fn a_bad_recording_is_exit_2_with_each_offset() {
     assert_eq!(alone.status.code(), Some(2));
 }
 
+/// The program that wrote it was killed, or still runs.
+#[test]
+fn a_recording_that_is_cut_off_is_replayed_with_a_warning() {
+    let mut text = b"RATTREC1\x26\0\0\0".to_vec();
+    text.extend([0; 16]);
+    // FNV-1a.
+    let sum = text.iter().fold(0x811c_9dc5_u32, |sum, byte| {
+        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    text.extend(sum.to_le_bytes());
+    text.extend(b"RBLK\x01");
+    let file = std::env::temp_dir().join(format!("reattempt-cut-{}.rec", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    let replayed = reattempt(&["lab", "--replay", file.to_str().unwrap()], "");
+    std::fs::remove_file(&file).unwrap();
+    let said = String::from_utf8(replayed.stderr).unwrap();
+    let warning = "byte 32: a block is not complete\n";
+    assert!(
+        said.starts_with("warning: ") && said.ends_with(warning),
+        "{said}"
+    );
+    assert_eq!(replayed.status.code(), Some(0));
+}
+
 #[test]
 fn a_search_with_pictures_or_no_seeds_is_a_usage_error() {
     let search = ["lab", "--scenario", "calm", "--tune", "attempts=1..2"];

@@ -179,12 +179,36 @@ impl CallState {
     /// and no attempt is in flight.
     #[inline]
     pub(crate) fn won(&self, stopped: StopReason) {
-        let rest = self.progress() & !STOPPED;
-        self.progress
-            .store(rest | OVER | stopped_bits(stopped), Ordering::Relaxed);
+        self.won_plainly(stopped);
         if self.has(LEFT_WAITER) {
             self.drop_waiters();
         }
+    }
+
+    /// No attempt left a waiter, and no layer answered one.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.has(LEFT_WAITER | OWN_ANSWER)
+    }
+
+    /// [`CallState::won`] of a plain call.
+    #[inline]
+    pub(crate) fn won_plainly(&self, stopped: StopReason) {
+        let rest = self.progress() & !STOPPED;
+        self.progress
+            .store(rest | OVER | stopped_bits(stopped), Ordering::Relaxed);
+    }
+
+    /// The first attempt of a call that is not plain succeeded: the throttle counts it if the
+    /// server answered it. By values: with the address of the context taken, a plain call would
+    /// keep it in memory.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn succeeded(&self, attempt: Marks, throttle: Option<&dyn RetryThrottle>) {
+        if let Some(throttle) = throttle.filter(|_| !self.is_own_answer(attempt.key())) {
+            count_success(throttle, 1, None);
+        }
+        self.won(StopReason::Success);
     }
 
     /// The outcome of this attempt is a layer's own.
@@ -197,15 +221,6 @@ impl CallState {
     #[inline]
     pub(crate) fn is_own_answer(&self, key: AttemptKey) -> bool {
         self.has(OWN_ANSWER) && self.slots.is_own_answer(key)
-    }
-
-    /// The throttle counts that this first attempt succeeded, if the server answered it.
-    // Inlined, it adds nine instructions to each success, also of a call without a throttle.
-    #[inline(never)]
-    pub(crate) fn count_first(&self, attempt: Marks, throttle: &dyn RetryThrottle) {
-        if !self.is_own_answer(attempt.key()) {
-            count_success(throttle, 1, None);
-        }
     }
 
     /// True if the response of the call is a layer's own.

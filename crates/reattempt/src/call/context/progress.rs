@@ -12,6 +12,7 @@ use crate::call::marks::MAY_LOSE;
 use crate::call::marks::{BEGUN, CALLER};
 use crate::call::state::CallState;
 use crate::call::states;
+use crate::policy::throttle::count_success;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, StopReason};
 
 impl CallContext {
@@ -102,21 +103,24 @@ impl CallContext {
     /// throttle and the state, and leaves no record.
     #[inline]
     pub(crate) fn settle_success(&self, committed: bool) {
-        let state = self.shared();
-        let stopped = if committed {
-            if state.is_some_and(|state| !state.slots.commit(self.key())) {
+        let Some(state) = self.shared() else {
+            return;
+        };
+        if committed {
+            if !state.slots.commit(self.key()) {
                 // It was read to its end below.
                 self.attempt.count_success();
             }
-            StopReason::Committed
-        } else {
-            if let (Some(throttle), Some(state)) = (self.throttle(), state) {
-                state.count_first(self.attempt.marks, &**throttle);
+            return state.won(StopReason::Committed);
+        }
+        let throttle = self.throttle().map(|throttle| &**throttle);
+        if state.is_plain() {
+            if let Some(throttle) = throttle {
+                count_success(throttle, 1, None);
             }
-            StopReason::Success
-        };
-        if let Some(state) = state {
-            state.won(stopped);
+            state.won_plainly(StopReason::Success);
+        } else {
+            state.succeeded(self.attempt.marks, throttle);
         }
     }
 

@@ -345,6 +345,40 @@ fn reports_below_changed_options_reach_the_call() {
     assert!(!context.report().forbidden, "it reports on its own attempt");
 }
 
+/// Whether it ended before or after the recovery layer committed it, well or not.
+#[test]
+fn the_end_of_a_layers_own_response_is_not_counted() {
+    let failure = crate::Failure::new(crate::reason::UNKNOWN, crate::Stage::Response);
+    let bad: Result<(), (&crate::Failure, bool)> = Err((&failure, true));
+    for (is_own, end, tokens) in [
+        (false, Ok(()), 9_100),
+        (false, bad, 8_000),
+        (true, Ok(()), 9_000),
+        (true, bad, 9_000),
+    ] {
+        for ends_first in [true, false] {
+            let throttle = bucket();
+            throttle.settled(crate::throttle::Settled::Failure(&failure));
+            let mut context = CallContext::default();
+            context.stamp_throttle(&throttle);
+            context.claim_first();
+            let follower = context.reporter().follow();
+            if is_own {
+                context.reporter().own_answer();
+            }
+            // A bad end before the commit is for the layer that read it.
+            if ends_first && end.is_ok() {
+                follower.finish(end);
+                context.settle_success(true);
+            } else {
+                context.settle_success(true);
+                follower.finish(end);
+            }
+            assert_eq!(throttle.milli_tokens(), Some(tokens), "own: {is_own}");
+        }
+    }
+}
+
 #[test]
 fn a_handle_above_a_copy_assumes_that_it_is_in_flight() {
     let mut context = CallContext::default();
