@@ -4,7 +4,7 @@ use reattempt::{AttemptKind, Failure, MOST_RECORDS, Transparent, Verdict};
 use reattempt_http::reasons::HTTP_TOO_MANY_REQUESTS;
 
 use super::Faults;
-use super::story::Story;
+use super::story::{Attempt, Story};
 use crate::facts::{Acts, Counts};
 use crate::log::{Entry, Event};
 use crate::reply::Told;
@@ -189,9 +189,12 @@ pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
     if story.has_body() || facts.misplaced || kept_back {
         return;
     }
+    // What a layer answered by itself is no server's success, nor its end a failure.
+    let by_server = |of: &&Attempt<'_>| of.ends.is_none() || of.broke_off || !of.fate.own_answer;
     let worked = story
         .attempts
         .iter()
+        .filter(by_server)
         .filter(|of| matches!(of.verdict, Some((_, Verdict::Success))));
     let concluded = story
         .log
@@ -200,6 +203,7 @@ pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let committed = story
         .attempts
         .iter()
+        .filter(by_server)
         .any(|of| matches!(of.verdict, Some((_, Verdict::Committed))));
     let concludes = story.plan.concludes;
     let open = concluded && committed;
