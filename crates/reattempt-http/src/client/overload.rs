@@ -1,6 +1,7 @@
 //! Admission, backends with health and circuit breakers of a client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use reattempt::CircuitBreakerLayer;
 use reattempt::ClientErrorLayer;
@@ -13,7 +14,10 @@ use super::breakers::OriginBreakers;
 use super::defaults::OriginAdmissions;
 use super::layer::HttpClientLayer;
 use super::{HttpClient, WithBreakers};
-use crate::{HttpClassifier, HttpPushback};
+use crate::{BeyondCap, HttpClassifier, HttpPushback};
+
+/// The longest that [`Backends`] keeps load away for a pushback.
+const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 impl<R, B> HttpClientLayer<R, B> {
     /// Refuses calls while the server accepts too few of them, with
@@ -84,8 +88,10 @@ impl<R, B> HttpClientLayer<R, B> {
         policy: impl Into<LiveHealthPolicy>,
     ) -> Backends<S, HttpClassifier, HttpPushback> {
         let classifier = self.settings.recovery.known_classifier();
-        let backends =
-            Backends::new(services, policy, classifier).pushback((*self.settings.pushback).clone());
+        // A server may ask for more rest than a call waits for.
+        let pushback = (*self.settings.pushback).clone();
+        let pushback = pushback.cap(LONGEST_HOLD, BeyondCap::Wait);
+        let backends = Backends::new(services, policy, classifier).pushback(pushback);
         match self.settings.recovery.known_observer() {
             Some(observer) => backends.observer(observer),
             None => backends,

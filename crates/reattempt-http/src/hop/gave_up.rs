@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use reattempt::{CallHandle, HasCallContext, RetryInfo, StackCheck, StopReason};
+use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -20,8 +21,8 @@ pub struct GaveUp(pub StopReason);
 
 /// Reports to the [`Hop`] being served that a call made for it has given up, and puts [`GaveUp`]
 /// into the response's extensions, so that a gateway that forwards the response needs nothing else.
-/// A call that is dropped after a retry is reported too: the request that it serves may have
-/// reached its deadline. Put it outermost in a client, above its deadline.
+/// A call that is dropped after a retry is reported too, if the request that it serves has reached
+/// its deadline. Put it outermost in a client, above its deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GaveUpLayer;
 
@@ -82,7 +83,9 @@ pin_project! {
     impl<F> PinnedDrop for GaveUpFuture<F> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let Some(hop) = this.hop {
+            // Else the handler dropped it for reasons of its own, such as another call's failure.
+            let late = |at: Instant| at <= Instant::now();
+            if let Some(hop) = this.hop.as_ref().filter(|hop| hop.deadline().is_some_and(|at| late(at.into()))) {
                 if gives_up(StopReason::Cancelled, this.handle.info().retries()) {
                     hop.give_up(StopReason::Cancelled);
                 }

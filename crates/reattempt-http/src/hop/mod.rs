@@ -32,7 +32,7 @@
 //! made without it follows its own rules.
 //!
 //! **Given up** means: stopped by the throttle, by an `AdmissionLayer` or by the response of the
-//! next service, or failed, out of time or dropped after at least one retry. A failure that was not
+//! next service, or failed, or was out of time, after at least one retry. A failure that was not
 //! retried for another reason (a final status, a request that is not idempotent, a route without
 //! retries, a slow server) is not marked: the hop before decides by its own policy. A response
 //! below 400 is never marked.

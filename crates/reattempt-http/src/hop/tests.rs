@@ -603,6 +603,33 @@ async fn time_that_is_over_is_marked_only_after_a_retry() {
     }
 }
 
+/// Another call of the handler failed meanwhile, and its failure is the response.
+#[tokio::test(start_paused = true)]
+async fn a_retried_call_that_is_dropped_in_time_marks_nothing() {
+    let soon = with(&[("x-envoy-expected-rq-timeout-ms", "500")]);
+    let (answer, _) = serve(ServerHopLayer::new(), soon, |request| async move {
+        let call = || {
+            let mut call = get();
+            Hop::of(&request).unwrap().pass_on(&mut call);
+            call
+        };
+        let fails_once = |request: Request<()>| async move {
+            if request.context().map(CallContext::attempt) == Some(1) {
+                return status(503);
+            }
+            pending().await
+        };
+        let client = ServiceBuilder::new().layer(GaveUpLayer).layer(retries());
+        let retried = client.service_fn(fails_once).oneshot(call());
+        let dropped = tokio::time::timeout(ms(200), retried).await;
+        assert!(dropped.is_err());
+        status(500)
+    })
+    .await;
+    assert_eq!(answer.status(), 500);
+    assert_eq!(do_not_retry(answer.headers()), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_service_is_left_to_the_hop_before() {
     let (answer, _) = serve(ServerHopLayer::new(), get(), |request| async move {

@@ -69,10 +69,9 @@ impl Matching {
             place.wrong("has more than one of path, prefix and pattern: only one may be set");
         }
         // Without a condition that was misspelt the route would match more than was meant.
-        if members
-            .iter()
-            .any(|(name, _)| !members::MATCH.contains(&name))
-        {
+        let is_unknown = |name: &str| !members::MATCH.contains(&name);
+        let mut said = members.iter().filter(|(_, json)| !json.is_null());
+        if said.any(|(name, _)| is_unknown(name)) {
             place.warn("has a condition that is not known: no request matches");
             methods = Some(Vec::new());
         }
@@ -82,6 +81,16 @@ impl Matching {
             query: members.optional(place, "query", query).unwrap_or_default(),
             host: members.optional(place, "host", Host::read),
         })
+    }
+
+    /// The conditions as a text, in whatever order they were written.
+    pub(super) fn conditions(&self) -> String {
+        let mut sorted = self.clone();
+        sorted.query.sort_by(|(one, _), (other, _)| one.cmp(other));
+        if let Some(methods) = &mut sorted.methods {
+            methods.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        }
+        format!("{sorted:?}")
     }
 
     /// Whether every request matches.

@@ -1,6 +1,6 @@
 //! Builds the table from the document.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, hash_map};
 use std::sync::Arc;
 
 use reattempt::admission::AdmissionSettings;
@@ -131,7 +131,8 @@ fn policy(
     policy = match (entry.retry, entry.hedge) {
         (Some(retry), _) => {
             if let (Some(version), None) = (retry.preset, &counted) {
-                let quota = quota(version, old.own_quotas.get(&was));
+                let old = was.as_ref().and_then(|was| old.own_quotas.get(was));
+                let quota = quota(version, old);
                 table.own_quotas.insert(entry.name, Arc::clone(&quota));
                 counted = Some(Counted::Aws(quota));
             }
@@ -139,7 +140,9 @@ fn policy(
         }
         (None, Some(hedge)) => {
             // What a delay has learned stays as long as its text does.
-            let kept = old_delay(old, &was, hedge.delay);
+            let kept = was
+                .as_ref()
+                .and_then(|was| old_delay(old, was, hedge.delay));
             let delay = kept.or_else(|| hedge.delay.make());
             if let (Some(delay), true) = (&delay, hedge.delay.learns()) {
                 let learns = (hedge.delay, Arc::clone(delay));
@@ -155,7 +158,7 @@ fn policy(
                     shared.map(RouteBudget::Shared)
                 }
                 Some(Budget::Own(share)) => {
-                    let old = old.route_budgets.get(&was);
+                    let old = was.as_ref().and_then(|was| old.route_budgets.get(was));
                     let own = carried.budget(share, old.and_then(RouteBudget::own));
                     own.map(RouteBudget::Own)
                 }
@@ -181,19 +184,24 @@ fn policy(
 
 /// The name of this route in the old table, whose state it goes on with: without a name of its own,
 /// that of the unnamed route with the same conditions, wherever that stood.
-fn was(entry: &Entry, old: &HttpPolicies, table: &mut HttpPolicies) -> String {
+fn was(entry: &Entry, old: &HttpPolicies, table: &mut HttpPolicies) -> Option<String> {
     let is_stateful = entry.hedge.is_some()
         || entry
             .retry
             .as_ref()
             .is_some_and(|retry| retry.preset.is_some());
     if !entry.is_unnamed || !is_stateful {
-        return entry.name.clone();
+        return Some(entry.name.clone());
     }
-    let conditions = format!("{:?}", entry.matching);
-    let was = old.unnamed.get(&conditions).cloned();
-    table.unnamed.insert(conditions, entry.name.clone());
-    was.unwrap_or_default()
+    match table.unnamed.entry(entry.matching.conditions()) {
+        // Another route before it has the same conditions, so that it matches nothing.
+        hash_map::Entry::Occupied(_) => None,
+        hash_map::Entry::Vacant(vacant) => {
+            let was = old.unnamed.get(vacant.key()).cloned();
+            vacant.insert(entry.name.clone());
+            was
+        }
+    }
 }
 
 /// The delay of the route with this name, if it was defined alike.

@@ -217,6 +217,15 @@ impl CallState {
         self.flags.fetch_or(OWN_ANSWER, Ordering::Relaxed);
     }
 
+    /// The attempt is sent: what a layer made of an earlier step of it is no longer its outcome.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn forget_own_answer(&self, key: AttemptKey) {
+        if self.has(OWN_ANSWER) {
+            self.slots.put(key, Flag::OWN_ANSWER, false);
+        }
+    }
+
     /// True if the outcome of this attempt, which is in flight, is a layer's own.
     #[inline]
     pub(crate) fn is_own_answer(&self, key: AttemptKey) -> bool {

@@ -8,8 +8,8 @@ use tracing::Level;
 use crate::clock;
 use crate::policy::throttle::Refusal;
 use crate::{
-    AttemptOutcome, AttemptRecord, CallContext, CallHandle, Elapsed, Failure, Observer, RetryInfo,
-    StopReason,
+    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallHandle, Elapsed, Failure,
+    Observer, RetryInfo, StopReason,
 };
 
 #[cfg(test)]
@@ -159,9 +159,14 @@ impl Observer for LogObserver {
         let failure = failed_last.and_then(|record| record.failure.as_ref());
         let failed = info.reasons().next().is_some() || info.transparent > 0;
         let (level, said) = match info.stopped() {
-            Some(StopReason::Success | StopReason::Committed) if failed => {
-                (Level::INFO, "call was saved by a retry")
-            }
+            Some(StopReason::Success | StopReason::Committed) if failed => match winner(info) {
+                Some(AttemptKind::Initial) => (
+                    Level::DEBUG,
+                    "the first attempt answered, and a hedge failed",
+                ),
+                Some(AttemptKind::Hedge) => (Level::INFO, "call was saved by a hedge"),
+                _ => (Level::INFO, "call was saved by a retry"),
+            },
             Some(StopReason::Success | StopReason::Committed) | None => return,
             Some(StopReason::Cancelled) if failed => {
                 (Level::INFO, "call was dropped after a failure")
@@ -195,6 +200,13 @@ impl Observer for LogObserver {
         };
         end.log(level, said, context, info);
     }
+}
+
+/// What the attempt was that succeeded, if its record is still there.
+fn winner(info: &RetryInfo) -> Option<AttemptKind> {
+    let won = |outcome| matches!(outcome, AttemptOutcome::Success | AttemptOutcome::Committed);
+    let record = info.records().rev().find(|record| won(record.outcome));
+    Some(record?.kind)
 }
 
 /// The response of a call was committed, and then its stream failed.

@@ -222,10 +222,14 @@ impl Metrics {
         let make = |ended: &Ended| self.0.meter.counter(&ATTEMPTS, &ended.labels());
         calls.attempts.get(&ended, other, make).increment();
         if record.kind == AttemptKind::Hedge {
-            let won = matches!(
-                record.outcome,
-                AttemptOutcome::Success | AttemptOutcome::Committed
-            );
+            let won = match record.outcome {
+                AttemptOutcome::Success | AttemptOutcome::Committed => true,
+                // The server's final answer, such as "not found", is the call's.
+                AttemptOutcome::Fatal => {
+                    record.stopped.is_some() && failure.is_some_and(|failure| failure.is_answer())
+                }
+                _ => false,
+            };
             calls.hedges[usize::from(!won)].increment();
         }
         if failure.is_some() {

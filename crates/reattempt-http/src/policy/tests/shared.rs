@@ -200,3 +200,29 @@ fn an_unnamed_route_keeps_its_own_quota() {
     live.update(&text(&["/b"])).unwrap();
     assert_eq!(left("routes[0]"), Some(500));
 }
+
+/// Members of an object have no order.
+#[test]
+fn the_order_of_conditions_does_not_matter_to_a_quota() {
+    let route = |conditions: &str| {
+        format!(r#"{{"match": {{{conditions}}}, "retry": {{"preset": "aws-standard-2.1"}}}}"#)
+    };
+    let one = route(r#""methods": ["GET", "PUT"], "query": {"a": "1", "b": true}"#);
+    let other = route(r#""query": {"b": true, "a": "1"}, "methods": ["PUT", "GET"]"#);
+    let live = LiveHttpPolicies::new(table(&format!(r#"{{"routes": [{one}]}}"#)));
+    assert!(after(&of(&live.load(), "/?a=1&b")));
+    // The second one with these conditions never matches, and has a quota of its own.
+    live.update(&format!(r#"{{"routes": [{other}, {one}]}}"#))
+        .unwrap();
+    let left = |name: &str| live.load().quota(name).map(|quota| quota.tokens());
+    assert_eq!(
+        (left("routes[0]"), left("routes[1]")),
+        (Some(486), Some(500))
+    );
+    live.update(&format!(r#"{{"routes": [{one}, {other}]}}"#))
+        .unwrap();
+    assert_eq!(
+        (left("routes[0]"), left("routes[1]")),
+        (Some(486), Some(500))
+    );
+}

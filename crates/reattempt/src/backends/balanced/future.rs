@@ -12,7 +12,7 @@ use super::Judge;
 use super::attempt::Attempt;
 use super::list::List;
 use crate::poll::polled_after_completion;
-use crate::{Classify, HasCallContext, ReadPushback};
+use crate::{Classify, HasCallContext, ReadPushback, Stage};
 
 type Changes<S> = watch::Receiver<Arc<List<S>>>;
 /// The next list that is not empty.
@@ -49,8 +49,8 @@ pin_project! {
     where
         S: Service<Req>,
     {
-        // The list is empty.
-        Waiting { filled: Filled<S>, changes: Changes<S>, request: Req },
+        // The list is empty. `unsent`: that was reported, and no longer holds once it is sent.
+        Waiting { filled: Filled<S>, changes: Changes<S>, request: Req, unsent: bool },
         Sent { #[pin] attempt: Attempt<S, Req> },
         Done,
     }
@@ -67,6 +67,7 @@ impl<S: Service<Req>, C, P, Req> BackendsFuture<S, C, P, Req> {
 impl<S, C, P, Req> BackendsFuture<S, C, P, Req>
 where
     S: Service<Req> + Send + 'static,
+    Req: HasCallContext,
 {
     #[cold]
     pub(super) fn waiting(changes: Changes<S>, request: Req, judge: Arc<Judge<C, P>>) -> Self {
@@ -75,11 +76,18 @@ where
     }
 }
 
-impl<S: Service<Req> + Send + 'static, Req> State<S, Req> {
+impl<S: Service<Req> + Send + 'static, Req: HasCallContext> State<S, Req> {
+    /// An attempt that waits here has not left the client, unless an earlier step of it has.
     fn waiting(changes: Changes<S>, request: Req) -> Self {
+        let context = request.context();
+        let new = context.filter(|context| context.report().stage.is_none());
+        if let Some(context) = new {
+            context.reporter().stage(Stage::Dispatch);
+        }
         Self::Waiting {
             filled: filled(changes.clone()),
             changes,
+            unsent: new.is_some(),
             request,
         }
     }
@@ -103,9 +111,15 @@ where
                 StateProj::Done => polled_after_completion("BackendsFuture"),
             };
             if let StateOwned::Waiting {
-                changes, request, ..
+                changes,
+                request,
+                unsent,
+                ..
             } = this.state.as_mut().project_replace(State::Done)
             {
+                if let Some(context) = request.context().filter(|_| unsent) {
+                    context.reporter().sent_again();
+                }
                 this.state.set(match list.choose(request.context()) {
                     Some(sent) => State::Sent {
                         attempt: Attempt::send(&list, sent, request),

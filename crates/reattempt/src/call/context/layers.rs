@@ -118,7 +118,9 @@ impl CallContext {
     #[inline]
     pub(crate) fn sent_on(&self) {
         if let Some(state) = self.shared() {
-            state.slots.forget_pushback(self.attempt.marks.key());
+            let key = self.attempt.marks.key();
+            state.slots.forget_pushback(key);
+            state.forget_own_answer(key);
             state.sent_on(self.attempt());
         }
     }
