@@ -7,8 +7,8 @@ use reattempt::StopReason;
 /// `hop`).
 ///
 /// It has if the throttle, an `AdmissionLayer` or the response of the next service stopped it, or
-/// if it failed, ended at its deadline or was dropped there after at least one retry. A failure that
-/// was not retried for another reason is left to the policy of the hop before.
+/// if it failed, ended at its deadline or was dropped there after at least one retry. A failure
+/// that was not retried for another reason is left to the policy of the hop before.
 #[must_use]
 pub const fn gives_up(stopped: StopReason, retries: u32) -> bool {
     match stopped {

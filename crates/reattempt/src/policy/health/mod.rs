@@ -95,8 +95,8 @@ pub enum Outcome {
 impl Outcome {
     /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
     /// argument) is [`Declined`](Self::Declined), and so is one that sends the request elsewhere: a
-    /// reason that is always retried. A request that this client did not send ([`ReasonClass::Request`]) says
-    /// nothing.
+    /// reason that is always retried. A request that this client did not send
+    /// ([`ReasonClass::Request`]) says nothing.
     #[must_use]
     pub const fn of(verdict: &Verdict) -> Self {
         match verdict {
