@@ -8,9 +8,14 @@
 //! | with the current server codes: any other with `"retry": true`, except 12016 | `SERVICE_RESPONSE_CODE_INDICATED` |
 //!
 //! A client that caches prepared statements discards the statement and prepares it again before the
-//! retry: its requests see the failure in [`NextAttempt::after`](reattempt::NextAttempt) when they
-//! are [replayed](reattempt::Replay). It is an ordinary attempt: counted, after the back-off,
-//! within the deadline.
+//! retry: a request type of its own sees the failure in
+//! [`NextAttempt::after`](reattempt::NextAttempt) when it is [replayed](reattempt::Replay). The
+//! retry is an ordinary attempt: counted, after the back-off, within the deadline.
+//!
+//! The preset `ServiceClientLayer` sends the same body again. Under it a layer below looks at the
+//! last record of `request.context().info()` and prepares again, or the strategy
+//! `Extended::new(BestEffort::new()).never(QUERY_PREPARED_STATEMENT_FAILURE)` leaves that to the
+//! caller.
 
 use reattempt::RetryReason;
 use reattempt::reason::{

@@ -19,6 +19,7 @@
 //! | multiplier, maximum | × 2, 20 s | × 2, 20 s |
 //! | jitter | full | full |
 //! | `x-amz-retry-after`, milliseconds | not read | at least the back-off, at most 5 s more |
+//! | `Retry-After` | as the pushback reader beside it is set | not read by `HttpPushback::amz` |
 //!
 //! A timeout is an attempt without a response in its time ([`HTTP_TIMEOUT`]); a throttling error is
 //! 429 ([`HTTP_TOO_MANY_REQUESTS`]). AWS itself uses the error code in the body: a classifier that

@@ -107,7 +107,14 @@
 //! of the usual headers; a `retryAfter` of the route adds those. With 2.1 a delay that the server
 //! asks for is at least the back-off and at most 5 s more. Other members of `retry` override the
 //! preset (for DynamoDB: `"maxAttempts": 4, "backoff": {"initial": "0.025s"}`). The route has its
-//! own quota; to share one between routes, define it as a throttle:
+//! own quota; to share one between routes, define it as a throttle.
+//!
+//! Only the status is read, and AWS has its codes in the body: 503 `SlowDown` of S3 costs and waits
+//! as a transient error, and the throttling of DynamoDB, a 400, is final. A POST, as every request
+//! to DynamoDB, is sent again after a 5xx only with `safeStatuses`.
+//!
+//! With 2.0 the usual headers are read as without a preset: a `Retry-After` beyond the layer's cap
+//! ends the call. `"retryAfter": {"honour": false}` reads none, as those SDKs do.
 //!
 //! ```
 //! use reattempt_http::HttpPolicies;
@@ -121,7 +128,8 @@
 //!       "retry": {"preset": "aws-standard-2.1", "maxAttempts": 2}, "throttle": "s3" },
 //!     { "name": "tables", "match": {"host": "dynamo.example"},
 //!       "retry": {"preset": "aws-standard-2.1", "maxAttempts": 4,
-//!                 "backoff": {"initial": "0.025s"}} }
+//!                 "backoff": {"initial": "0.025s"},
+//!                 "safeStatuses": [500, 502, 503, 504]} }
 //!   ],
 //!   "throttles": {"s3": {"preset": "aws-standard-2.1"}}
 //! }"#,

@@ -33,7 +33,12 @@ pub const SERVICE_TIMEOUT: Duration = Duration::from_secs(75);
 /// | throttle | none | RFC 0049 has none: the deadline bounds the attempts |
 /// | bytes of a request body kept | 256 KiB a call, 16 MiB in all; a larger body is sent once | [`ReplayBodyLayer`] |
 ///
-/// Redirects are not followed.
+/// The layer follows no redirect. A client below that does (reqwest's, unless its policy is `none`)
+/// hides the 302 of a view from it.
+///
+/// Each attempt goes to the request's URI. Put a service that chooses a node for each attempt
+/// below, and set [`attempt_timeout`](Self::attempt_timeout), so that a node that drops packets
+/// does not take all the time.
 ///
 /// A route's policy ([`RouteLayer`](reattempt::RouteLayer) above this layer) may set timeouts,
 /// also longer ones, a throttle, another strategy or hedging, and the caller's own settings on the
