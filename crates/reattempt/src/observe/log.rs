@@ -173,13 +173,16 @@ impl Observer for LogObserver {
             }
             Some(StopReason::Cancelled) => (Level::DEBUG, "call was dropped"),
             Some(StopReason::Fatal) if is_final && failure.is_some_and(Failure::is_answer) => {
-                if failed {
-                    (
+                match failed_last.map(|record| record.kind) {
+                    Some(AttemptKind::Hedge) if failed => (
+                        Level::INFO,
+                        "call was saved by a hedge: the server answered",
+                    ),
+                    Some(AttemptKind::Retry | AttemptKind::Transparent) if failed => (
                         Level::INFO,
                         "call was saved by a retry: the server answered",
-                    )
-                } else {
-                    (Level::DEBUG, "the server answered with a failure")
+                    ),
+                    _ => (Level::DEBUG, "the server answered with a failure"),
                 }
             }
             Some(_) => (Level::WARN, "call failed"),

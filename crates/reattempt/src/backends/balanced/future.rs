@@ -12,7 +12,7 @@ use super::Judge;
 use super::attempt::Attempt;
 use super::list::List;
 use crate::poll::polled_after_completion;
-use crate::{Classify, HasCallContext, ReadPushback, Stage};
+use crate::{Classify, HasCallContext, ReadPushback};
 
 type Changes<S> = watch::Receiver<Arc<List<S>>>;
 /// The next list that is not empty.
@@ -49,8 +49,8 @@ pin_project! {
     where
         S: Service<Req>,
     {
-        // The list is empty. `unsent`: that was reported, and no longer holds once it is sent.
-        Waiting { filled: Filled<S>, changes: Changes<S>, request: Req, unsent: bool },
+        // The list is empty.
+        Waiting { filled: Filled<S>, changes: Changes<S>, request: Req },
         Sent { #[pin] attempt: Attempt<S, Req> },
         Done,
     }
@@ -67,7 +67,6 @@ impl<S: Service<Req>, C, P, Req> BackendsFuture<S, C, P, Req> {
 impl<S, C, P, Req> BackendsFuture<S, C, P, Req>
 where
     S: Service<Req> + Send + 'static,
-    Req: HasCallContext,
 {
     #[cold]
     pub(super) fn waiting(changes: Changes<S>, request: Req, judge: Arc<Judge<C, P>>) -> Self {
@@ -76,18 +75,11 @@ where
     }
 }
 
-impl<S: Service<Req> + Send + 'static, Req: HasCallContext> State<S, Req> {
-    /// An attempt that waits here has not left the client, unless an earlier step of it has.
+impl<S: Service<Req> + Send + 'static, Req> State<S, Req> {
     fn waiting(changes: Changes<S>, request: Req) -> Self {
-        let context = request.context();
-        let new = context.filter(|context| context.report().stage.is_none());
-        if let Some(context) = new {
-            context.reporter().stage(Stage::Dispatch);
-        }
         Self::Waiting {
             filled: filled(changes.clone()),
             changes,
-            unsent: new.is_some(),
             request,
         }
     }
@@ -111,15 +103,9 @@ where
                 StateProj::Done => polled_after_completion("BackendsFuture"),
             };
             if let StateOwned::Waiting {
-                changes,
-                request,
-                unsent,
-                ..
+                changes, request, ..
             } = this.state.as_mut().project_replace(State::Done)
             {
-                if let Some(context) = request.context().filter(|_| unsent) {
-                    context.reporter().sent_again();
-                }
                 this.state.set(match list.choose(request.context()) {
                     Some(sent) => State::Sent {
                         attempt: Attempt::send(&list, sent, request),

@@ -33,36 +33,6 @@ fn verdict(outcome: Result<&usize, &&'static str>, _: &CallContext) -> Verdict {
     }
 }
 
-/// A payment that waits for the first backend is not one that may have been made.
-#[tokio::test(start_paused = true)]
-async fn what_waits_for_a_first_backend_was_not_sent() {
-    use crate::{DeadlineLayer, Elapsed};
-    let backends = Backends::<Replica, _>::new(
-        Vec::<(&str, Replica)>::new(),
-        HealthPolicy::standard(),
-        verdict as Classifier,
-    );
-    let at_once = Backoff::constant(Duration::ZERO);
-    let stack = tower::ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_millis(50)))
-        .map_err(tower::BoxError::from)
-        .layer(RetryLayer::new(
-            verdict as Classifier,
-            MaxAttempts::new(3, at_once),
-        ))
-        .service(backends.clone());
-    let late = stack.clone().oneshot(Call::new(())).await.unwrap_err();
-    assert!(!late.downcast::<Elapsed>().unwrap().ambiguous);
-    // Once it is sent, that no longer holds.
-    let call = tokio::spawn(stack.oneshot(Call::new(())));
-    tokio::time::sleep(Duration::from_millis(10)).await;
-    let hangs = Arc::new(Server::default());
-    hangs.hangs.store(true, Ordering::Relaxed);
-    backends.set([("0", Replica(0, hangs))]);
-    let late = call.await.unwrap().unwrap_err();
-    assert!(late.downcast::<Elapsed>().unwrap().ambiguous);
-}
-
 /// A backend that answers after a time, fails, or hangs.
 #[derive(Debug, Default)]
 struct Server {

@@ -32,8 +32,6 @@ impl Pool {
         if outcome == Outcome::Success {
             member.succeeded();
             self.answered(member, took);
-        } else if outcome == Outcome::Declined {
-            self.declined(member, took);
         } else {
             member.over();
             is_failure = member.returned_at() <= sent.since
@@ -52,15 +50,6 @@ impl Pool {
         if !member.took(took) {
             self.common.is_usual_at_first(took);
         }
-    }
-
-    /// It answered that it does not do what was asked.
-    #[cold]
-    fn declined(&self, member: &Member, took: u64) {
-        member.succeeded();
-        member.over();
-        member.declined(took);
-        self.common.is_usual_at_first(took);
     }
 
     /// The server asked not to be used for this long.
@@ -88,7 +77,7 @@ impl Pool {
             // the backend is back.
             let is_own = sent.role == Role::Probe && member.is_probed_since(sent.since);
             if member.is_ejected() && !member.is_gone() {
-                if outcome.is_answer() {
+                if outcome == Outcome::Success {
                     common.uneject(ledger, member, now, HealthCause::Answered);
                 } else if is_own && common.by_trial && is_failure {
                     common.eject_again(ledger, member, now, HealthCause::FailedTrial);
@@ -140,11 +129,7 @@ impl Common {
         let unanswered = usual.saturating_mul(UNANSWERED);
         member.took_at_least(took);
         let is_usual = match outcome {
-            Outcome::Success
-            | Outcome::Declined
-            | Outcome::Failure
-            | Outcome::NeverSent
-            | Outcome::Nothing => false,
+            Outcome::Success | Outcome::Failure | Outcome::NeverSent | Outcome::Nothing => false,
             // Nothing is known yet of how long an answer takes: the first connections are made.
             Outcome::Dropped if usual == 0 => took <= nanos(self.policy.load().interval),
             Outcome::TimedOut if usual == 0 => !self.is_long_silent(now, took),

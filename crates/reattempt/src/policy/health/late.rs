@@ -50,7 +50,7 @@ impl Open {
             member,
             since,
         } = self;
-        if outcome.is_answer() {
+        if outcome == Outcome::Success {
             member.succeeded();
         } else if member.returned_at() <= since {
             // How long the stream was says nothing of how long an answer takes.

@@ -70,12 +70,8 @@ pub(crate) use waiting::Waits;
 /// What the end of an attempt says about its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what was asked.
+    /// It answered, if only to refuse the request.
     Success,
-    /// It answered that it does not do what was asked (not found, invalid argument, ask another).
-    /// As a success, but it says nothing of how long an answer takes: else a backend that declines
-    /// everything at once would draw all load.
-    Declined,
     /// It failed, or could not be reached.
     Failure,
     /// Nothing: the client did not send it, because its own body failed for example.
@@ -94,15 +90,15 @@ pub enum Outcome {
 
 impl Outcome {
     /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
-    /// argument) is [`Declined`](Self::Declined), and so is one that sends the request elsewhere: a
-    /// reason that is always retried. A request that this client did not send
+    /// argument) is a success, and so is one that sends the request elsewhere: a reason that is
+    /// always retried. A request that this client did not send
     /// ([`ReasonClass::Request`]) says nothing.
     #[must_use]
     pub const fn of(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::Success | Verdict::Committed => Self::Success,
-            Verdict::Fatal(failure) if failure.is_answer() => Self::Declined,
-            Verdict::Retry(failure) if failure.reason.always_retry() => Self::Declined,
+            Verdict::Fatal(failure) if failure.is_answer() => Self::Success,
+            Verdict::Retry(failure) if failure.reason.always_retry() => Self::Success,
             Verdict::Fatal(failure) | Verdict::Retry(failure) => {
                 match (failure.class(), failure.transparent) {
                     (ReasonClass::Request, _) => Self::Nothing,
@@ -111,11 +107,6 @@ impl Outcome {
                 }
             }
         }
-    }
-
-    /// Whether it answered.
-    pub(crate) const fn is_answer(self) -> bool {
-        matches!(self, Self::Success | Self::Declined)
     }
 }
 

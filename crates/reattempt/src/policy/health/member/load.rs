@@ -100,13 +100,6 @@ impl Member {
         old != UNKNOWN
     }
 
-    /// It declined after this long: that can only raise an estimate that there is.
-    pub(in crate::policy::health) fn declined(&self, nanos: u64) {
-        if self.latency.load(Relaxed) > UNKNOWN {
-            self.took_at_least(nanos);
-        }
-    }
-
     /// An attempt without an answer lasted this long: it can only raise the estimate.
     pub(in crate::policy::health) fn took_at_least(&self, nanos: u64) {
         let nanos = nanos.min(LONGEST);

@@ -334,11 +334,8 @@ fn an_answer_to_the_request_is_no_failure_of_the_backend() {
     for (verdict, outcome) in [
         (Verdict::Success, Outcome::Success),
         (Verdict::Committed, Outcome::Success),
-        (Verdict::Fatal(failure(UNKNOWN)), Outcome::Declined),
-        (
-            Verdict::Retry(failure(KV_NOT_MY_VBUCKET)),
-            Outcome::Declined,
-        ),
+        (Verdict::Fatal(failure(UNKNOWN)), Outcome::Success),
+        (Verdict::Retry(failure(KV_NOT_MY_VBUCKET)), Outcome::Success),
         (Verdict::Fatal(failure(KV_LOCKED)), Outcome::Failure),
         (Verdict::Retry(failure(UNKNOWN)), Outcome::Failure),
         // Closed in the pool, or above the last stream of a GOAWAY: never sent.

@@ -157,24 +157,6 @@ fn long_silences_in_a_row_eject() {
     lab.shares(1);
 }
 
-/// A replica with a wrong key, for example, which answers 401 at once.
-#[test]
-fn one_that_declines_at_once_draws_no_load() {
-    let mut lab = Lab::new(HealthPolicy::standard(), 3);
-    let mut shares = [0; 3];
-    for _ in 0..3000 {
-        let sent = lab.send();
-        shares[sent.at()] += 1;
-        let (outcome, took) = match sent.at() {
-            0 => (Outcome::Declined, MS),
-            _ => (Outcome::Success, 20 * MS),
-        };
-        lab.pass(took);
-        lab.pool.ended(sent, lab.now, outcome, None);
-    }
-    assert!((900..1100).contains(&shares[0]), "{shares:?}");
-}
-
 /// A program that starts while the server hangs.
 #[test]
 fn limits_that_pass_before_any_answer_open_a_circuit() {
