@@ -379,6 +379,37 @@ fn the_end_of_a_layers_own_response_is_not_counted() {
     }
 }
 
+/// A layer answered the first attempt with a failure, and a server the second one; or the other way
+/// round.
+#[cfg(feature = "tokio")]
+#[test]
+fn a_server_accepts_only_what_it_answered_itself() {
+    let failure = crate::Failure::new(crate::reason::UNKNOWN, crate::Stage::Response);
+    for (own, accepted, tokens) in [
+        ([true, false], Some(true), 9_100),
+        ([false, true], None, 9_000),
+    ] {
+        let throttle = bucket();
+        throttle.settled(crate::throttle::Settled::Failure(&failure));
+        let mut context = CallContext::default();
+        context.stamp_throttle(&throttle);
+        let handle = context.begin();
+        context.claim_first();
+        if own[0] {
+            context.reporter().own_answer();
+        }
+        context.end_attempt();
+        context.start_attempt(2, AttemptKind::Retry);
+        if own[1] {
+            context.reporter().own_answer();
+        }
+        context.settle_recovery(false);
+        let found = handle.was_accepted(|| panic!("no response is followed"));
+        assert_eq!(found, accepted, "{own:?}");
+        assert_eq!(throttle.milli_tokens(), Some(tokens), "{own:?}");
+    }
+}
+
 #[test]
 fn a_handle_above_a_copy_assumes_that_it_is_in_flight() {
     let mut context = CallContext::default();
