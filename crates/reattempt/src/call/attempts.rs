@@ -296,7 +296,7 @@ impl AttemptSlots {
     pub(crate) fn any_own_answer(&self, sent: u32) -> bool {
         self.assigned(sent).any(|slot| {
             let word = self.slot(slot).load(Ordering::Acquire);
-            word & (Flag::OVER.0 | Flag::OWN_ANSWER.0) == Flag::OWN_ANSWER.0
+            word & Flag::OVER.0 == 0 && word & Flag::OWN_ANSWER.0 != 0
         })
     }
 
