@@ -201,8 +201,9 @@ async fn main() -> Result<(), BoxError> {
         r#""budgetPercent": 10}, "timeout": "2s""#,
         r#""budgetPercent": 10}, "timeout": "0.1s""#,
     ))?;
+    // Its budget of hedges is spent. So nothing was sent twice, and the caller may try again.
     let (status, body, marked) = call("GET", "/items/8", None).await?;
-    assert_eq!((status, marked.as_deref()), (504, Some("deadline")));
+    assert_eq!((status, marked.as_deref()), (504, None));
     assert!(body?.contains("100ms"));
 
     other.stop().await;
