@@ -16,9 +16,6 @@ use super::layer::HttpClientLayer;
 use super::{HttpClient, WithBreakers};
 use crate::{BeyondCap, HttpClassifier, HttpPushback};
 
-/// The longest that [`Backends`] keeps load away for a pushback.
-const LONGEST_HOLD: Duration = Duration::from_secs(60);
-
 impl<R, B> HttpClientLayer<R, B> {
     /// Refuses calls while the server accepts too few of them, with
     /// [`ClientError::Refused`](reattempt::ClientError::Refused): nothing is sent. Each origin
@@ -88,9 +85,9 @@ impl<R, B> HttpClientLayer<R, B> {
         policy: impl Into<LiveHealthPolicy>,
     ) -> Backends<S, HttpClassifier, HttpPushback> {
         let classifier = self.settings.recovery.known_classifier();
-        // A server may ask for more rest than a call waits for.
+        // A server may ask for more rest than a call waits for. `Backends` has a limit of its own.
         let pushback = (*self.settings.pushback).clone();
-        let pushback = pushback.cap(LONGEST_HOLD, BeyondCap::Wait);
+        let pushback = pushback.cap(Duration::MAX, BeyondCap::Wait);
         let backends = Backends::new(services, policy, classifier).pushback(pushback);
         match self.settings.recovery.known_observer() {
             Some(observer) => backends.observer(observer),

@@ -83,10 +83,11 @@ pin_project! {
     impl<F> PinnedDrop for GaveUpFuture<F> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            // Else the handler dropped it for reasons of its own, such as another call's failure.
-            let late = |at: Instant| at <= Instant::now();
-            if let Some(hop) = this.hop.as_ref().filter(|hop| hop.deadline().is_some_and(|at| late(at.into()))) {
-                if gives_up(StopReason::Cancelled, this.handle.info().retries()) {
+            if let Some(hop) = this.hop {
+                // Else the handler dropped it for its own reasons, such as another call's failure.
+                let now = Instant::now().into_std();
+                let is_late = hop.deadline().is_some_and(|at| at <= now);
+                if is_late && gives_up(StopReason::Cancelled, this.handle.info().retries()) {
                     hop.give_up(StopReason::Cancelled);
                 }
             }

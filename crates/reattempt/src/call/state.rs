@@ -79,7 +79,7 @@ const LOST: u8 = 1 << 5;
 /// Something waits, or waited, for the end of a response.
 #[cfg(feature = "tokio")]
 const LEARNS: u8 = 1 << 4;
-/// A layer, and not the server, made the outcome of an attempt.
+/// A layer, and not the server, made the response of an attempt.
 const OWN_ANSWER: u8 = 1 << 6;
 
 impl CallState {
@@ -211,9 +211,14 @@ impl CallState {
         self.won(StopReason::Success);
     }
 
-    /// The outcome of this attempt is a layer's own.
-    pub(crate) fn own_answer(&self, key: AttemptKey) {
+    /// A layer ended this attempt with an error: the reported stage counts.
+    pub(crate) fn own_failure(&self, key: AttemptKey) {
         self.slots.set(key, Flag::OWN_ANSWER);
+    }
+
+    /// A layer made the response of this attempt, which may be a success.
+    pub(crate) fn own_answer(&self, key: AttemptKey) {
+        self.own_failure(key);
         self.flags.fetch_or(OWN_ANSWER, Ordering::Relaxed);
     }
 

@@ -195,7 +195,12 @@ async fn hedges_are_won_lost_or_refused() {
         .observer(Arc::new(metrics.clone()));
     let won = probe([attempt(1).hangs(), attempt(2)]);
     let lost = probe([attempt(1).after(ms(15)), attempt(2).hangs()]);
-    for probe in [won, lost] {
+    // "Not found", for example: it is the call's answer.
+    let final_answer = probe([
+        attempt(1).hangs(),
+        attempt(2).fails_for_good(crate::reason::UNKNOWN),
+    ]);
+    for probe in [won, lost, final_answer] {
         let mut request = probe.request();
         request
             .context_mut()
@@ -212,7 +217,7 @@ async fn hedges_are_won_lost_or_refused() {
     crate::RetryThrottle::settled(&empty, crate::throttle::Settled::Failure(&failure));
     request.context_mut().set_throttle(Arc::new(empty));
     let _ = layer.layer(refused.inner()).oneshot(request).await;
-    let expected = rows([("result=lost", 1), ("result=refused", 1), ("result=won", 1)]);
+    let expected = rows([("result=lost", 1), ("result=refused", 1), ("result=won", 2)]);
     assert_eq!(kept.of("reattempt.hedges"), expected);
 }
 

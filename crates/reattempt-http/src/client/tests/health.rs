@@ -128,6 +128,34 @@ async fn backends_have_the_presets_classifier_and_observers() {
     assert_eq!(*events.0.lock().unwrap(), ["a ejected"]);
 }
 
+/// Longer than a call waits: the preset's cap ends the call, and the balancer still heeds it.
+#[tokio::test(start_paused = true)]
+async fn backends_rest_for_as_long_as_they_ask() {
+    let asked = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let layer = HttpClientLayer::standard();
+    let replica = |name: &'static str| {
+        let asked = Arc::clone(&asked);
+        let answer = move |_: Sent| {
+            let mut answer = Response::builder();
+            if name == "busy" {
+                asked.fetch_add(1, Ordering::Relaxed);
+                answer = answer.status(503).header("retry-after", "60");
+            }
+            let answer = answer.body(Full::<Bytes>::default()).unwrap();
+            async move { Ok::<_, io::Error>(answer) }
+        };
+        (name, service_fn(answer))
+    };
+    let replicas = ["busy", "idle"].map(replica);
+    let backends = layer.backends(replicas, HealthPolicy::standard());
+    let client = ServiceBuilder::new().layer(layer).service(backends);
+    for _ in 0..50 {
+        let _ = client.clone().oneshot(get("shop.example")).await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
 /// What was never sent may go anywhere, and a POST that was sent may not.
 #[tokio::test(start_paused = true)]
 async fn a_post_moves_on_from_a_backend_that_refuses_connections() {

@@ -3,8 +3,6 @@
 use super::Attempt;
 #[cfg(feature = "tokio")]
 use crate::Idempotency;
-#[cfg(feature = "tokio")]
-use crate::call::attempts::Flag;
 use crate::call::marks::CLAIMED;
 #[cfg(feature = "tokio")]
 use crate::call::state::AtEnd;
@@ -67,7 +65,7 @@ impl CallHandle {
     #[cfg(feature = "tokio")]
     pub(crate) fn own_failure(&self) {
         if let Some(state) = self.0.call() {
-            state.slots.set(self.0.marks.key(), Flag::OWN_ANSWER);
+            state.own_failure(self.0.marks.key());
         }
     }
 

@@ -75,7 +75,7 @@ impl AttemptReporter {
     /// The same for an error.
     #[cfg(feature = "tokio")]
     pub(crate) fn own_failure(&self) {
-        self.with(|state, key| state.slots.set(key, Flag::OWN_ANSWER));
+        self.with(CallState::own_failure);
     }
 
     /// Where the attempt was sent.

@@ -241,6 +241,29 @@ async fn a_final_answer_to_a_hedge_is_logged_at_debug_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_says_what_its_hedge_did() {
+    let policy = HedgePolicy::new(2, ms(10)).hedge_non_idempotent();
+    let hedge = || HedgeLayer::new(classify as Verdicts, policy.clone());
+    let beside = [attempt(1).after(ms(30)), attempt(2).fails(KV_LOCKED)];
+    let (of_call, _) = events(hedge(), &probe(beside), 100).await;
+    let said = "the first attempt answered, and a hedge failed";
+    is_one(&of_call, Level::DEBUG, &[said]);
+    let saves = [attempt(1).fails(KV_LOCKED), attempt(2)];
+    let (of_call, _) = events(hedge(), &probe(saves), 100).await;
+    is_one(&of_call, Level::INFO, &["call was saved by a hedge"]);
+    let declines = [
+        attempt(1).fails(KV_LOCKED),
+        attempt(2).fails_for_good(UNKNOWN),
+    ];
+    let (of_call, _) = events(hedge(), &probe(declines), 100).await;
+    is_one(
+        &of_call,
+        Level::INFO,
+        &["saved by a hedge: the server answered"],
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_is_one_warning_more() {
     let probe = probe([attempt(1).commits()]);
     // Prevents tracing from caching the "no subscriber" interest of another thread.
