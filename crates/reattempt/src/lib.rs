@@ -72,7 +72,8 @@
 //! let classifier = classify_fn(|outcome: Result<&u16, &BoxError>, _: &CallContext| match outcome {
 //!     Ok(0x00) => Verdict::Success,
 //!     Ok(0x86) => Verdict::Retry(BUSY),
-//!     Ok(_) => Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::Response)),
+//!     Ok(0x01) => Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::Response)), // not found
+//!     Ok(_) => Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::Response).server_failed(true)),
 //!     Err(_) => Verdict::Retry(LOST),
 //! });
 //! let service = ServiceBuilder::new()

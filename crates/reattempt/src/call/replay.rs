@@ -34,7 +34,10 @@ pub trait Replay: Sized {
     }
 
     /// Called when the copy is sent. `None` refuses (the request can no longer be copied for this
-    /// attempt), and the call then ends with the failure it holds.
+    /// attempt), and the call then ends with the failure it holds. Of a failure that was a response
+    /// it mostly holds none, because that is dropped before the delay: then this value itself is
+    /// sent, as the last attempt. Refuse what must not be sent in [`can_replay`](Self::can_replay),
+    /// which is asked before the response is dropped.
     fn replay(&self, next: &NextAttempt<'_>) -> Option<Self>;
 
     /// Called on the template after an attempt ended in an error: whether its copy was cut off

@@ -46,7 +46,8 @@ impl ReasonClass {
 }
 
 impl ReasonDef {
-    /// A definition: the name and RFC 0049's two flags.
+    /// A definition: the name and RFC 0049's two flags, of which
+    /// [`always`](RetryReason::always_retry) bypasses the other one.
     #[must_use]
     pub const fn new(name: &'static str, allows_non_idempotent: bool, always: bool) -> Self {
         Self {
@@ -127,7 +128,9 @@ impl RetryReason {
     }
 
     /// True if the request is sent again under any strategy, with
-    /// [`ControlledBackoff`](crate::strategy::ControlledBackoff), until the deadline.
+    /// [`ControlledBackoff`](crate::strategy::ControlledBackoff), until the deadline, whether or not
+    /// it is idempotent: this bypasses [`Failure::safe`](crate::Failure::safe) too. So give such a
+    /// reason only to a failure that is known to have had no effect.
     #[must_use]
     pub const fn always_retry(self) -> bool {
         self.0.always_retry
@@ -212,7 +215,11 @@ macro_rules! retry_reasons {
 }
 
 retry_reasons! {
-    /// Anything unexpected. Retried only if the request is idempotent.
+    /// Anything that has no reason of its own. Retried only if the request is idempotent. In a
+    /// [response](crate::Stage::Response) it counts as the server's answer (not found, for
+    /// example): the log has it at DEBUG, and health, budgets and circuits count a success. For a
+    /// status that says that the server failed, and for one that is not known, set
+    /// [`Failure::server_failed`](crate::Failure::server_failed).
     pub UNKNOWN(false, false, answer);
     /// The socket for the request is not available.
     pub SOCKET_NOT_AVAILABLE(true, false, unsent);

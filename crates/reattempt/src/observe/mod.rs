@@ -28,7 +28,8 @@ pub trait Observer: Debug + Send + Sync {
     }
 
     /// Whether the observer wants to know of first attempts that are sent. `false` spares each call
-    /// a copy of its context. Asked when the observer is added to a layer.
+    /// a copy of its context; it may be notified all the same, beside an observer that wants them.
+    /// Asked when the observer is added to a layer.
     fn sees_sent(&self) -> bool {
         true
     }
@@ -121,8 +122,13 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
-        self.0.call_ended(context, info);
-        self.1.call_ended(context, info);
+        let stopped = info.stopped();
+        if stopped.is_none_or(|stopped| self.0.sees_end(stopped)) {
+            self.0.call_ended(context, info);
+        }
+        if stopped.is_none_or(|stopped| self.1.sees_end(stopped)) {
+            self.1.call_ended(context, info);
+        }
     }
 
     fn health_changed(&self, event: &HealthEvent) {

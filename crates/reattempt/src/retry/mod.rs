@@ -21,7 +21,9 @@
 //!     match outcome {
 //!         Ok(0x00) => Verdict::Success,
 //!         Ok(0x86) => Verdict::Retry(Failure::new(reason::KV_TEMPORARY_FAILURE, Stage::Response)),
-//!         _ => Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::Response)),
+//!         // Not found: the server's answer.
+//!         Ok(0x01) => Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::Response)),
+//!         _ => Verdict::Fatal(Failure::new(reason::UNKNOWN, Stage::Response).server_failed(true)),
 //!     }
 //! });
 //! # static CALLS: AtomicU32 = AtomicU32::new(0);

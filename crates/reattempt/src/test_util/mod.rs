@@ -21,7 +21,8 @@
 //! ```
 //!
 //! It panics on a call without readiness (also of a fresh clone that was not polled), on readiness
-//! that was held while virtual time passed, and on an attempt that is not in the script.
+//! that was held while virtual time passed, and on an attempt that is not in the script. A probe
+//! serves one call: for several make several, and share what they have in common (a throttle).
 
 mod failing_call;
 mod listen;

@@ -47,7 +47,8 @@ pub const fn attempt(number: u32) -> Step {
 }
 
 impl Step {
-    /// Fails with an error that may be retried.
+    /// Fails with an error that may be retried, which is the server's response. For one that did not
+    /// get so far: [`comes_to`](Self::comes_to).
     #[must_use]
     pub const fn fails(self, reason: RetryReason) -> Self {
         self.comes_to(Verdict::Retry(Failure::new(reason, Stage::Response)))
@@ -131,7 +132,8 @@ impl Step {
         self
     }
 
-    /// Reports this stage when it is sent.
+    /// Reports this stage when it is sent. A server's response is final, so this does nothing after
+    /// [`fails`](Self::fails): see [`comes_to`](Self::comes_to).
     #[must_use]
     pub const fn reaches(mut self, stage: Stage) -> Self {
         self.stage = Some(stage);

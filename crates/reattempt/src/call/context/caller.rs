@@ -79,7 +79,10 @@ impl CallContext {
 
     /// Attaches user data to the call, for strategies, classifiers, observers and inner services.
     /// One value per type is kept, the last one, so data of different layers and of the caller does
-    /// not conflict. Data that is set below the recovery layer belongs to that attempt.
+    /// not conflict. Data that is set below the recovery layer belongs to that attempt: only layers
+    /// below see it. What a strategy or an observer needs to know of an attempt goes into its
+    /// [reporter](AttemptReporter::backend), or into the failure
+    /// ([`Failure::with_extension`](crate::Failure::with_extension)).
     ///
     /// The data lives as long as the call's state. It must not hold a handle of the same call
     /// ([`AttemptReporter`], [`CallHandle`](crate::CallHandle), a clone of the claimed context):

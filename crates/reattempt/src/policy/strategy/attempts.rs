@@ -53,6 +53,9 @@ impl Default for MaxAttempts {
 
 impl RetryStrategy for MaxAttempts {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
+        if view.has_used_up(self.max) {
+            return Decision::Exhausted;
+        }
         Decision::After(
             self.backoff
                 .delay(view.retries_since_pushback, view.previous_delay),
@@ -68,18 +71,24 @@ impl RetryStrategy for MaxAttempts {
     }
 }
 
+/// The attempts of [`RetryOnce`].
+const ONCE: u32 = 2;
+
 /// Exactly one retry, at once. A pushback that does not fit before the deadline is handled as by
 /// [`MaxAttempts`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RetryOnce;
 
 impl RetryStrategy for RetryOnce {
-    fn decide(&self, _: &RetryView<'_>) -> Decision {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        if view.has_used_up(ONCE) {
+            return Decision::Exhausted;
+        }
         Decision::After(Duration::ZERO)
     }
 
     fn max_attempts(&self) -> Option<u32> {
-        Some(2)
+        Some(ONCE)
     }
 
     fn on_deadline(&self) -> Option<OnDeadline> {

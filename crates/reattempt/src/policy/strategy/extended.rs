@@ -80,9 +80,8 @@ impl<S: RetryStrategy> Extended<S> {
 impl<S: RetryStrategy> RetryStrategy for Extended<S> {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
         let strategy = self.of(view.failure.reason);
-        let attempts = view.retries.saturating_add(1);
         match strategy.max_attempts() {
-            Some(max) if attempts >= max => Decision::Exhausted,
+            Some(max) if view.has_used_up(max) => Decision::Exhausted,
             _ => strategy.decide(view),
         }
     }

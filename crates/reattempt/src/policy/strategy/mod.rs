@@ -96,6 +96,10 @@ pub enum Surface {
 ///     }
 /// }
 /// ```
+///
+/// Forward the other methods too where the wrapped strategy has its own: a
+/// [`MaxAttempts`] still stops after its attempts without that, but the deadline and a pushback are
+/// handled as the defaults below say.
 pub trait RetryStrategy: Debug + Send + Sync {
     /// Decides whether and when to retry.
     fn decide(&self, view: &RetryView<'_>) -> Decision;
@@ -114,7 +118,9 @@ pub trait RetryStrategy: Debug + Send + Sync {
     }
 
     /// The delay after `failure`, if the server asked for `asked` and this strategy chose `own`. By
-    /// default exactly the server's (A6, Pushback).
+    /// default exactly the server's (A6, Pushback). Without [`max_attempts`](Self::max_attempts)
+    /// only the back-off bounds how many attempts there are: the delay is then `own` at least, and
+    /// no pushback starts the back-off again.
     fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
         let _ = (failure, own);
         asked
@@ -144,7 +150,7 @@ pub struct RetryView<'a> {
     /// Retries already made; transparent retries are not counted.
     pub retries: u32,
     /// Retries made since the last server pushback (A6: the back-off restarts after one); equal to
-    /// `retries` if there was none.
+    /// `retries` if there was none, or if the strategy has no maximum of attempts.
     pub retries_since_pushback: u32,
     /// Consecutive failures with this code (or, without codes, this reason), this one included.
     pub streak: u32,
@@ -172,6 +178,13 @@ impl<'a> RetryView<'a> {
         self.call.info()
     }
 
+    /// Whether the call has made `max` attempts, by which [`RetryStrategy::max_attempts`] ends it:
+    /// transparent ones are not counted.
+    #[must_use]
+    pub const fn has_used_up(&self, max: u32) -> bool {
+        self.retries.saturating_add(1) >= max
+    }
+
     /// The user data of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&'a T> {
@@ -179,7 +192,8 @@ impl<'a> RetryView<'a> {
     }
 }
 
-/// What a strategy and a hedge delay may ask about their call. Implemented for
+/// What a strategy may ask about its call, and in part a hedge delay
+/// ([`HedgeView`](crate::policy::hedge::HedgeView)). Implemented for
 /// [`CallContext`](crate::CallContext), and for `()`, which has no history and no data.
 pub trait CallView: Debug {
     /// What happened in the call before the failure.

@@ -147,9 +147,32 @@ fn the_standard_is_three_attempts_and_has_no_settings() {
     let standard = MaxAttempts::standard();
     assert_eq!(standard.max_attempts(), Some(3));
     assert_eq!(RetryStrategy::on_deadline(&standard), None);
-    for (retries, most) in [(0, 100), (1, 200), (20, 20_000)] {
+    for (retries, most) in [(0, 100), (1, 200)] {
         let delay = delay(&standard, retries).unwrap();
         assert!(delay <= Duration::from_millis(most), "{delay:?}");
+    }
+}
+
+/// A wrapper that forwards `decide` alone, which is the only method that it has to have.
+#[test]
+fn a_wrapped_maximum_of_attempts_still_ends_the_call() {
+    #[derive(Debug)]
+    struct Wrapped<S>(S);
+    impl<S: RetryStrategy> RetryStrategy for Wrapped<S> {
+        fn decide(&self, view: &RetryView<'_>) -> Decision {
+            self.0.decide(view)
+        }
+    }
+    let times = |max| Wrapped(MaxAttempts::new(max, Backoff::constant(Duration::ZERO)));
+    let cases: [(&dyn RetryStrategy, usize); 4] = [
+        (&times(0), 0),
+        (&times(1), 0),
+        (&times(4), 3),
+        (&Wrapped(RetryOnce), 1),
+    ];
+    for (strategy, again) in cases {
+        let delays = (0..9).map_while(|retries| delay(strategy, retries));
+        assert_eq!(delays.count(), again, "{strategy:?}");
     }
 }
 

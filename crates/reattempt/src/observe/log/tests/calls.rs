@@ -289,6 +289,10 @@ async fn a_stream_that_breaks_is_one_warning_more() {
 struct Ends(Mutex<u32>);
 
 impl Observer for Ends {
+    fn sees_end(&self, stopped: StopReason) -> bool {
+        stopped == StopReason::Success
+    }
+
     fn call_ended(&self, _: &crate::CallContext, info: &crate::RetryInfo) {
         assert_eq!(info.stopped(), Some(StopReason::Success));
         *self.0.lock().unwrap() += 1;
@@ -304,6 +308,17 @@ async fn observers_are_added_to_the_log_and_to_each_other() {
     is_one(&call, Level::INFO, &["attempts=2 "]);
     is_one(&attempts, Level::DEBUG, &["reason=KV_LOCKED "]);
     assert_eq!(ends.map(|ends| *ends.0.lock().unwrap()), [1, 1]);
+}
+
+/// The log wants the end of every call, which a number of ends must not depend on.
+#[tokio::test(start_paused = true)]
+async fn an_observer_gets_only_ends_that_it_wants() {
+    let ends = [Arc::new(Ends::default()), Arc::new(Ends::default())];
+    let layer = retry().observer(ends[0].clone()).observer(ends[1].clone());
+    let probe = probe([attempt(1).fails_for_good(KV_LOCKED)]);
+    let (call, _) = events(layer, &probe, 1000).await;
+    is_one(&call, Level::WARN, &["stopped=\"fatal\" "]);
+    assert_eq!(ends.map(|ends| *ends.0.lock().unwrap()), [0, 0]);
 }
 
 #[cfg(feature = "http")]
