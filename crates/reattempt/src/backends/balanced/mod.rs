@@ -24,7 +24,7 @@ use list::List;
 ///
 /// - A backend that fails is ejected for a time, by a
 ///   [`HealthPolicy`](crate::health::HealthPolicy). A further one only while fewer than its share
-///   are; if all are ejected, all are used.
+///   are; if all are ejected, or should be, all are used.
 /// - Of two healthy backends drawn at random the one with less load is used: attempts in flight,
 ///   and recent latency where that differs by more than a factor of two.
 /// - A further attempt of a call goes to a backend that the call has not tried. A hedge may probe

@@ -42,7 +42,8 @@ pub enum InvalidAdmission {
 /// A call is refused with the chance `max(0, (requests - K × accepts) / (requests + 1))` over the
 /// calls of the last seconds: while the server accepts at least one in `K` (2 by default), nothing
 /// is refused; a server that is overloaded receives about `K` times what it can accept, and one
-/// that is down almost nothing. What has to be refused is taken from the lowest [`Criticality`]
+/// that is down almost nothing. Up to three calls that were not accepted refuse nothing: they say
+/// too little of a server that has few calls. What has to be refused is taken from the lowest [`Criticality`]
 /// first.
 ///
 /// A call counts once, when its response began, it failed or it was refused. It was accepted if the
@@ -84,6 +85,9 @@ impl Default for Admission {
         Self::of(Self::DEFAULT_MULTIPLIER, Self::DEFAULT_WINDOW)
     }
 }
+
+/// Calls of the window that were not accepted, and refuse nothing.
+const SPARED: u64 = 3;
 
 /// While calls are refused, one is admitted after this many milliseconds without any: less than a
 /// second, so that every call of a caller with one a second is sent, also one that is a little
@@ -196,6 +200,9 @@ impl Admission {
         let counts = self.window.counts(elapsed);
         let accepted: u64 = counts.accepts.iter().sum();
         let requests: u64 = counts.requests.iter().sum();
+        if requests <= accepted.saturating_add(SPARED) {
+            return Ok(());
+        }
         // Both fit in 27 bits, and the multiplier in 17.
         let surplus = (requests * 1000).saturating_sub(accepted * multiplier);
         let at = usize::from(criticality.number());

@@ -83,18 +83,29 @@ fn nothing_is_refused_while_half_is_accepted() {
     assert!(admission.admit(CRITICAL).is_err());
 }
 
+/// A server that had few calls, of which one met a connection that was closed.
+#[test]
+fn three_calls_that_were_not_accepted_refuse_nothing() {
+    let admission = Hands::default().admission(2000, 0.0);
+    probe(&admission);
+    end(&admission, CRITICAL, 0, 3);
+    (0..100).for_each(|_| assert!(admission.admit(CRITICAL).is_ok()));
+    end(&admission, CRITICAL, 0, 1);
+    assert!(admission.admit(CRITICAL).is_err());
+}
+
 #[test]
 fn a_refused_call_counts_as_a_request() {
     let admission = Hands::default().admission(2000, 0.0);
     probe(&admission);
-    end(&admission, CRITICAL, 0, 1);
+    end(&admission, CRITICAL, 0, 4);
     let refused = admission.admit(CRITICAL).unwrap_err();
-    assert_eq!((refused.requests, refused.accepted), (1, 0));
+    assert_eq!((refused.requests, refused.accepted), (4, 0));
     let refused = admission.admit(CRITICAL).unwrap_err();
-    assert_eq!((refused.requests, refused.accepted), (2, 0));
+    assert_eq!((refused.requests, refused.accepted), (5, 0));
     assert_eq!(
         refused.to_string(),
-        "not admitted: 0 of the latest 2 calls were accepted (criticality 2)"
+        "not admitted: 0 of the latest 5 calls were accepted (criticality 2)"
     );
     let failure = refused.failure();
     assert_eq!(
@@ -329,7 +340,7 @@ fn another_one_has_the_settings_and_its_own_counts() {
     let second = first.another();
     assert!(second.admit(CRITICAL).is_ok());
     probe(&second);
-    end(&second, CRITICAL, 1, 1);
+    end(&second, CRITICAL, 4, 4);
     assert!(second.admit(CRITICAL).is_ok(), "half is accepted");
     first.reconfigure(1000, Duration::from_secs(10)).unwrap();
     second.follow(&first);

@@ -4,18 +4,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Outcome;
-use super::ledger::Common;
+use super::ledger::{Common, nanos};
 use super::member::Member;
 use super::pool::Pool;
 use super::send::{Role, Sent};
+use crate::clock;
 
 /// What is left of an attempt once its response has begun: it is no longer in flight, and what it
-/// took is known. Dropped, it says nothing more.
+/// took is known. Dropped by its caller, it is neither a success nor a failure. If it lasted for
+/// longer than the policy's interval it ends a run of failures: else of streams that are always
+/// dropped five that break, an hour apart, would be five in a row.
 #[derive(Debug)]
 pub(crate) struct Open {
     common: Arc<Common>,
     member: Arc<Member>,
     since: u64,
+    has_ended: bool,
 }
 
 impl Pool {
@@ -38,23 +42,32 @@ impl Pool {
             common: Arc::clone(&self.common),
             member,
             since,
+            has_ended: false,
         })
     }
 }
 
 impl Open {
     /// The response ended.
-    pub(crate) fn ended(self, now: Instant, outcome: Outcome) {
-        let Self {
-            common,
-            member,
-            since,
-        } = self;
+    pub(crate) fn ended(mut self, now: Instant, outcome: Outcome) {
+        self.has_ended = true;
+        let Self { common, member, .. } = &self;
         if outcome == Outcome::Success {
             member.succeeded();
-        } else if member.returned_at() <= since {
+        } else if member.returned_at() <= self.since {
             // How long the stream was says nothing of how long an answer takes.
-            common.unsuccessful(&member, common.nanos(now), 0, outcome);
+            common.unsuccessful(member, common.nanos(now), 0, outcome);
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.has_ended && self.member.is_failing() {
+            let lasted = self.common.nanos(clock::now()).saturating_sub(self.since);
+            if lasted > nanos(self.common.policy.load().interval) {
+                self.member.begin_with(0);
+            }
         }
     }
 }

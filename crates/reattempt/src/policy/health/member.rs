@@ -103,6 +103,13 @@ impl Member {
         self.refused_at.store(in_a_row, Relaxed);
     }
 
+    /// Whether it should be ejected for its failures in a row, and could not be.
+    pub(super) fn should_be_ejected(&self) -> bool {
+        let refused_at = self.refused_at.load(Relaxed);
+        // Not of an earlier run: a thread that is late wrote it.
+        refused_at != 0 && self.in_a_row.load(Relaxed) >= refused_at
+    }
+
     /// From now on it has failed this often in a row.
     pub(super) fn begin_with(&self, failures: u32) {
         self.in_a_row.store(failures, Relaxed);

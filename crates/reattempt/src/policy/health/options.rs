@@ -24,12 +24,15 @@ pub struct HealthPolicy {
 
 /// Ejects backends whose success rate is below those of the others (A50, Success Rate Algorithm).
 ///
-/// The default is A50's: factor 1.9, always enforced, five backends with 100 attempts each in one
-/// interval.
+/// The default is A50's: factor 1.9, no smallest gap, always enforced, five backends with 100
+/// attempts each in one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuccessRateEjection {
     /// How many standard deviations below the mean, in thousandths.
     pub stdev_factor: u32,
+    /// How many percentage points below the mean at least. A50 has no such limit: where nearly all
+    /// attempts succeed the deviation is so small that one failure makes an outlier.
+    pub minimum_gap: u32,
     /// The chance in percent that an outlier is ejected.
     pub enforcement_percentage: u32,
     /// The number of backends with enough attempts that the comparison needs.
@@ -42,6 +45,7 @@ impl Default for SuccessRateEjection {
     fn default() -> Self {
         Self {
             stdev_factor: 1900,
+            minimum_gap: 0,
             enforcement_percentage: 100,
             minimum_hosts: 5,
             request_volume: 100,
@@ -79,9 +83,9 @@ impl Default for FailurePercentageEjection {
 
 impl HealthPolicy {
     /// For a few backends that answer many calls: ejected after five failures in a row, or if more
-    /// than half of at least 20 attempts of a second fail, or as a statistical outlier of five; for
-    /// four seconds, however often; a further one while less than a third is (one of three, two of
-    /// four). Hedges probe an ejected one each second, and one that returns gets its full share
+    /// than half of at least 20 attempts of a second fail, or as a statistical outlier of five that
+    /// is ten percentage points below the mean; for four seconds, however often; a further one
+    /// while less than a third is (one of three, two of four). Hedges probe an ejected one each second, and one that returns gets its full share
     /// after four seconds.
     ///
     /// The times are short, because a backend that returns too early costs one attempt, and one
@@ -94,7 +98,10 @@ impl HealthPolicy {
             base_ejection_time: Duration::from_secs(4),
             max_ejection_time: Some(Duration::from_secs(4)),
             max_ejection_percent: 33,
-            success_rate: Some(SuccessRateEjection::default()),
+            success_rate: Some(SuccessRateEjection {
+                minimum_gap: 10,
+                ..SuccessRateEjection::default()
+            }),
             failure_percentage: Some(FailurePercentageEjection {
                 threshold: 50,
                 minimum_hosts: 1,
@@ -151,7 +158,8 @@ impl HealthPolicy {
 
     /// Sets how many of the backends may be ejected at one time, in percent: A50's
     /// `max_ejection_percent`. A further one is ejected while fewer are, so 10 percent of three is
-    /// one; 0 ejects none.
+    /// one; 0 ejects none. A pushback keeps attempts from a backend within the same limit, together
+    /// with those that are ejected.
     #[must_use]
     pub fn max_ejection_percent(mut self, percent: u32) -> Self {
         self.max_ejection_percent = percent.min(100);

@@ -23,7 +23,7 @@ impl HealthPolicy {
     /// members, each with an example:
     ///
     /// `{"interval": "1s", "baseEjectionTime": "4s", "maxEjectionTime": "4s",
-    /// "maxEjectionPercent": 50, "successRateEjection": {"stdevFactor": 1900,
+    /// "maxEjectionPercent": 50, "successRateEjection": {"stdevFactor": 1900, "minimumGap": 10,
     /// "enforcementPercentage": 100, "minimumHosts": 5, "requestVolume": 100},
     /// "failurePercentageEjection": {"threshold": 50, "enforcementPercentage": 100, "minimumHosts":
     /// 1, "requestVolume": 20}, "consecutiveFailures": 5, "slowStart": "4s", "probeInterval":
@@ -60,17 +60,18 @@ impl HealthPolicy {
         if let Some(most) = members.optional(place, "consecutiveFailures", number) {
             policy = policy.consecutive_failures(Some(most).filter(|most| *most > 0));
         }
-        let of = SuccessRateEjection::default();
-        let standard = [of.stdev_factor, of.minimum_hosts, of.request_volume];
+        let of = policy.success_rate.unwrap_or_default();
+        let own: [Own; 2] = [
+            ("stdevFactor", number, of.stdev_factor),
+            ("minimumGap", percent, of.minimum_gap),
+        ];
+        let standard = [of.minimum_hosts, of.request_volume];
         let by_rate = members.optional(place, "successRateEjection", |place, json| {
-            let [
-                stdev_factor,
-                minimum_hosts,
-                request_volume,
-                enforcement_percentage,
-            ] = ejection(place, json, ("stdevFactor", number), standard)?;
+            let ([stdev_factor, minimum_gap], common) = ejection(place, json, own, standard)?;
+            let [minimum_hosts, request_volume, enforcement_percentage] = common;
             Some(SuccessRateEjection {
                 stdev_factor,
+                minimum_gap,
                 enforcement_percentage,
                 minimum_hosts,
                 request_volume,
@@ -80,14 +81,11 @@ impl HealthPolicy {
             policy = policy.success_rate(Some(by).filter(|by| by.enforcement_percentage > 0));
         }
         let of = policy.failure_percentage.unwrap_or_default();
-        let standard = [of.threshold, of.minimum_hosts, of.request_volume];
+        let own: [Own; 1] = [("threshold", percent, of.threshold)];
+        let standard = [of.minimum_hosts, of.request_volume];
         let by_share = members.optional(place, "failurePercentageEjection", |place, json| {
-            let [
-                threshold,
-                minimum_hosts,
-                request_volume,
-                enforcement_percentage,
-            ] = ejection(place, json, ("threshold", percent), standard)?;
+            let ([threshold], common) = ejection(place, json, own, standard)?;
+            let [minimum_hosts, request_volume, enforcement_percentage] = common;
             Some(FailurePercentageEjection {
                 threshold,
                 enforcement_percentage,
@@ -104,31 +102,28 @@ impl HealthPolicy {
 
 type Read = fn(&mut Place<'_>, Json<'_>) -> Option<u32>;
 
-/// An algorithm's own number, its minimum of hosts, its volume, and how often it is enforced.
-fn ejection(
+/// A number that only one of the algorithms has: its name, how it is read, and its standard.
+type Own = (&'static str, Read, u32);
+
+/// An algorithm's own numbers; and its minimum of hosts, its volume, and how often it is enforced.
+fn ejection<const N: usize>(
     place: &mut Place<'_>,
     json: Json<'_>,
-    (name, read): (&str, Read),
-    standard: [u32; 3],
-) -> Option<[u32; 4]> {
-    let known = [
-        name,
-        "minimumHosts",
-        "requestVolume",
-        "enforcementPercentage",
+    own: [Own; N],
+    [hosts, volume]: [u32; 2],
+) -> Option<([u32; N], [u32; 3])> {
+    let common: [Own; 3] = [
+        ("minimumHosts", number, hosts),
+        ("requestVolume", number, volume),
+        ("enforcementPercentage", percent, 100),
     ];
+    let known: Vec<_> = own.iter().chain(&common).map(|(name, ..)| *name).collect();
     let members = Members::of(place, json, &known)?;
-    let mut or = |at: usize, read: Read, absent| {
-        let read = members.optional(place, known[at], read);
-        read.unwrap_or(absent)
+    let mut or = |(name, read, standard): Own| {
+        let read = members.optional(place, name, read);
+        read.unwrap_or(standard)
     };
-    let [own, hosts, volume] = standard;
-    Some([
-        or(0, read, own),
-        or(1, number, hosts),
-        or(2, number, volume),
-        or(3, percent, 100),
-    ])
+    Some((own.map(&mut or), common.map(or)))
 }
 
 fn percent(place: &mut Place<'_>, json: Json<'_>) -> Option<u32> {

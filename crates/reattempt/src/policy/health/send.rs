@@ -1,5 +1,6 @@
 //! Which backend an attempt is sent to.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::ledger::nanos;
@@ -41,6 +42,17 @@ pub(super) enum Role {
     LastResort,
 }
 
+impl Role {
+    /// Of an attempt that is no probe.
+    fn at(member: &Member) -> Self {
+        if member.is_ejected() {
+            Self::LastResort
+        } else {
+            Self::Regular
+        }
+    }
+}
+
 impl Sent {
     /// The place of the backend in the list.
     #[must_use]
@@ -70,8 +82,8 @@ const fn below(word: u32, n: usize) -> usize {
 
 impl Pool {
     /// Chooses the backend of an attempt that is sent now: the less loaded of two that are healthy
-    /// and that the call has not tried; then the least recently used healthy one; if all are
-    /// ejected, any. `None` if the list is empty.
+    /// and that the call has not tried; then the least recently used healthy one. If all are
+    /// ejected, or should be, all count as healthy. `None` if the list is empty.
     // 4 % of the row `backends`.
     #[inline(always)]
     pub fn send(&self, now: Instant, attempt: Attempted<'_>) -> Option<Sent> {
@@ -109,7 +121,11 @@ impl Pool {
         if now >= self.common.tick_at.load(Relaxed) {
             self.common.tick(now);
         }
-        let is_up = |at: usize| !self.members[at].is_ejected();
+        // Where none that is left is any better than those that are ejected, all are used. One of
+        // those is back if it answers.
+        let is_out = |one: &Arc<Member>| one.is_ejected() || one.should_be_ejected();
+        let none_is_up = self.members.iter().all(is_out);
+        let is_up = |at: usize| none_is_up || !self.members[at].is_ejected();
         // A call may have tried thousands.
         let mut marked = Vec::new();
         if tried.len() > DRAWS {
@@ -140,19 +156,22 @@ impl Pool {
             }
         }
         let healthy = |at: usize| is_up(at) && is_new(at);
+        let sent = |at: usize, untried| {
+            let role = Role::at(&self.members[at]);
+            self.begin(at, now, role, untried)
+        };
         if let Some(at) = self.choose(now, &healthy) {
-            return Some(self.begin(at, now, Role::Regular, other(at, &healthy)));
+            return Some(sent(at, other(at, &healthy)));
         }
         let mut known = tried.iter().filter(|at| **at < self.members.len());
         if let Some(at) = known.clone().find(|at| is_up(**at)) {
-            return Some(self.begin(*at, now, Role::Regular, false));
+            return Some(sent(*at, false));
         }
+        // The last ones were ejected meanwhile.
         if let Some(at) = self.choose(now, &is_new) {
-            return Some(self.begin(at, now, Role::LastResort, other(at, &is_new)));
+            return Some(sent(at, other(at, &is_new)));
         }
-        known
-            .next()
-            .map(|at| self.begin(*at, now, Role::LastResort, false))
+        known.next().map(|at| sent(*at, false))
     }
 
     pub(super) fn begin(&self, at: usize, now: u64, role: Role, untried: bool) -> Sent {
@@ -166,9 +185,16 @@ impl Pool {
     }
 
     /// The better one of two that have not pushed back. One that has takes its place if it is drawn
-    /// and would answer sooner even so; if all have, the better one of two of them.
+    /// and would answer sooner even so; if all have, or more than may be ejected, the better one of
+    /// two of them: else few clients that are limited would leave all load to one backend.
     fn choose(&self, now: u64, may: &dyn Fn(usize) -> bool) -> Option<usize> {
         let is_free = |at: usize| self.members[at].held_for(now) == 0;
+        let is_out = |at: &usize| self.members[*at].is_ejected() || !is_free(*at);
+        let out = (0..self.members.len()).filter(is_out).count();
+        let policy = self.common.policy.load();
+        if out > 1 && !policy.may_eject(out - 1, self.members.len()) {
+            return self.better_of_two(now, may);
+        }
         let Some(free) = self.better_of_two(now, &|at| may(at) && is_free(at)) else {
             return self.better_of_two(now, may);
         };

@@ -31,7 +31,11 @@ pub(super) fn by_success_rate(all: &[Counts], by: &SuccessRateEjection) -> Vec<u
     let mean = rates.iter().sum::<f64>() / number;
     let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / number;
     let least = mean - variance.sqrt() * (f64::from(by.stdev_factor) / 1000.0);
-    let is_outlier = |at: &usize| success_rate(all[*at]) < least;
+    let gap = f64::from(by.minimum_gap) / 100.0;
+    let is_outlier = |at: &usize| {
+        let rate = success_rate(all[*at]);
+        rate < least && mean - rate >= gap
+    };
     judged.into_iter().filter(is_outlier).collect()
 }
 

@@ -90,7 +90,7 @@ async fn a_call_that_is_not_admitted_failed() {
     let heard = All::default();
     let _guard = tracing::subscriber::set_default(heard.clone());
     let admission = Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)));
-    admission.ended(Criticality::CRITICAL, false);
+    (0..4).for_each(|_| admission.ended(Criticality::CRITICAL, false));
     assert!(
         admission.admit(Criticality::CRITICAL).is_ok(),
         "one a second"

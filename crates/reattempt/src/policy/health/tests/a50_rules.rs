@@ -97,6 +97,29 @@ fn the_success_rate_is_compared_with_mean_and_deviation() {
     assert_eq!(swept(by_rate(wider), &all).ejected(), NONE);
 }
 
+/// O4: where nearly all attempts succeed, one failure makes a statistical outlier.
+#[test]
+fn a_backend_has_to_fail_much_more_than_the_others() {
+    let one = |failures: usize| {
+        [
+            (1000, 0),
+            (1000, 0),
+            (1000, 0),
+            (1000, 0),
+            (1000 - failures, failures),
+        ]
+    };
+    let a50 = by_rate(SuccessRateEjection::default());
+    assert_eq!(swept(a50, &one(1)).ejected(), [4]);
+    // One of five lowers their mean by a fifth of what it fails.
+    let standard = HealthPolicy::standard()
+        .interval(INTERVAL)
+        .consecutive_failures(None);
+    let standard = |failures| swept(standard.clone(), &one(failures)).ejected();
+    assert_eq!((standard(1), standard(124)), (vec![], vec![]));
+    assert_eq!(standard(126), [4]);
+}
+
 /// O5
 #[test]
 fn too_few_backends_with_enough_attempts_are_not_compared() {

@@ -1,5 +1,7 @@
 //! Whatever the order of outcomes, times and lists.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -71,12 +73,14 @@ proptest! {
                     let len = lab.pool.status(lab.now).len();
                     let tried: Vec<_> =
                         (0..len).filter(|at| tried >> (at % 8) & 1 == 1).collect();
+                    let is_out = |one: &Arc<Member>| one.is_ejected() || one.should_be_ejected();
+                    let none_is_up = |lab: &Lab| lab.pool.members.iter().all(is_out);
+                    let none_was_up = none_is_up(&lab);
                     let sent = lab.try_send(&tried, may_lose);
                     prop_assert_eq!(sent.is_none(), len == 0);
-                    let all_ejected = lab.ejected().len() == len;
                     if let Some(sent) = sent {
                         let ejected = lab.ejected().contains(&sent.at());
-                        prop_assert!(!ejected || sent.is_probe() || all_ejected);
+                        prop_assert!(!ejected || sent.is_probe() || none_was_up || none_is_up(&lab));
                         prop_assert!(!sent.is_probe() || may_lose);
                         flying.push(sent);
                     }
@@ -138,7 +142,7 @@ fn extreme_number() -> impl Strategy<Value = u32> {
 prop_compose! {
     fn extreme_policy()(
         times in prop::array::uniform5(extreme_time()),
-        numbers in prop::array::uniform8(extreme_number()),
+        numbers in prop::array::uniform9(extreme_number()),
         percent in extreme_number(),
         consecutive in prop::option::of(extreme_number()),
     ) -> HealthPolicy {
@@ -156,6 +160,7 @@ prop_compose! {
                 enforcement_percentage: numbers[1],
                 minimum_hosts: numbers[2],
                 request_volume: numbers[3],
+                minimum_gap: numbers[8],
             })
             .failure_percentage(FailurePercentageEjection {
                 threshold: numbers[4],

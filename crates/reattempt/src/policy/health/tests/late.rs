@@ -51,6 +51,21 @@ fn a_response_that_is_dropped_counts_nowhere() {
     assert_eq!(lab.ejected(), [0], "the fifth in a row");
 }
 
+/// Callers of a stream that is watched drop it when they have seen enough.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_lasted_ends_a_run_of_failures() {
+    for (lasted, ejected) in [(SECOND, vec![0]), (SECOND + MS, vec![])] {
+        let mut lab = Lab::new(HealthPolicy::standard(), 3);
+        lab.now = crate::clock::now();
+        end(&lab, begin(&lab, 0, 4), Outcome::Failure);
+        let open = begin(&lab, 0, 1);
+        tokio::time::advance(MS + lasted).await;
+        drop(open);
+        end(&lab, begin(&lab, 0, 1), Outcome::Failure);
+        assert_eq!(lab.ejected(), ejected, "{lasted:?}");
+    }
+}
+
 #[test]
 fn a_long_stream_that_fails_says_nothing_of_the_latency() {
     let mut lab = Lab::new(HealthPolicy::standard(), 3);

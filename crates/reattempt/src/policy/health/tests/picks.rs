@@ -476,17 +476,79 @@ fn beside_one_that_has_pushed_back_the_others_are_compared() {
     assert_eq!(lab.shares(150), [150, 0, 0]);
 }
 
-#[test]
-fn the_only_one_without_pushback_gets_all() {
-    let mut lab = Lab::new(HealthPolicy::standard(), 5);
-    for at in 0..4 {
+/// The longest pushback of each of these counts.
+fn held(lab: &Lab, backends: std::ops::Range<usize>) {
+    for at in backends {
         for hold in [3 * SECOND, MS] {
             let sent = lab.send_to(at);
             lab.pool.ended(sent, lab.now, Outcome::Success, Some(hold));
         }
     }
+}
+
+#[test]
+fn those_without_pushback_get_all_within_the_share() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 5);
+    held(&lab, 0..2);
     lab.pass(SECOND);
-    assert_eq!(lab.shares(900), [0, 0, 0, 0, 900]);
+    let shares = lab.shares(900);
+    assert_eq!(shares[..2], [0, 0], "{shares:?}");
+}
+
+/// Five clients of many that are over their own limits must not leave all load to one backend.
+#[test]
+fn pushbacks_take_no_more_backends_out_than_failures_may() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 5);
+    held(&lab, 0..4);
+    lab.pass(SECOND);
+    let shares = lab.shares(900);
+    assert!(shares.iter().all(|share| *share > 50), "{shares:?}");
+    assert!(shares[4] < 500, "{shares:?}");
+    // One that is ejected is out too.
+    let mut lab = Lab::new(HealthPolicy::standard(), 5);
+    lab.results(4, 0, 5);
+    held(&lab, 0..2);
+    lab.pass(SECOND);
+    let shares = lab.shares(900);
+    assert!(shares[..4].iter().all(|share| *share > 50), "{shares:?}");
+    assert_eq!(shares[4], 0);
+}
+
+/// One of two may be ejected: it is back before the other one fails, and nobody has asked it.
+#[test]
+fn an_ejected_backend_is_asked_while_all_others_fail() {
+    let lab = Lab::new(HealthPolicy::standard(), 2);
+    lab.results(0, 0, 5);
+    assert_eq!(lab.ejected(), [0]);
+    lab.results(1, 0, 4);
+    let again = lab.try_send(&[1], false).unwrap();
+    assert_eq!(
+        (again.at(), again.untried()),
+        (1, false),
+        "it may be chance"
+    );
+    lab.pool.ended(again, lab.now, Outcome::Failure, None);
+    let again = lab.try_send(&[1], false).unwrap();
+    assert_eq!(again.at(), 0);
+    lab.pool.ended(again, lab.now, Outcome::Success, None);
+    assert_eq!(lab.ejected(), NONE, "it answered");
+    lab.results(1, 0, 5);
+    assert_eq!(lab.ejected(), [1]);
+}
+
+/// First attempts too, because they have no other way to find out.
+#[test]
+fn all_are_used_while_those_that_are_left_should_be_ejected() {
+    let mut lab = Lab::new(HealthPolicy::standard().max_ejection_percent(1), 3);
+    lab.results(0, 0, 5);
+    lab.results(1, 0, 5);
+    let shares = lab.shares(300);
+    assert_eq!(shares[0], 0, "{shares:?}");
+    let mut lab = Lab::new(HealthPolicy::standard().max_ejection_percent(1), 3);
+    (0..3).for_each(|at| lab.results(at, 0, 5));
+    assert_eq!(lab.ejected(), [0]);
+    let shares = lab.shares(300);
+    assert!(shares.iter().all(|share| *share > 10), "{shares:?}");
 }
 
 #[test]

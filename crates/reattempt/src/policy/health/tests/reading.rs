@@ -36,7 +36,7 @@ fn a_member_of_an_ejection_leaves_the_others_standard() {
     };
     let by_rate = SuccessRateEjection {
         stdev_factor: 1500,
-        ..SuccessRateEjection::default()
+        ..standard.success_rate.unwrap()
     };
     let expected = standard.failure_percentage(by_share).success_rate(by_rate);
     assert_eq!(read(text).unwrap(), expected);
