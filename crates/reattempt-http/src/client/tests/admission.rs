@@ -67,7 +67,7 @@ async fn each_origin_counts_by_itself() {
     let layer = HttpClientLayer::standard()
         .strategy(reattempt::strategy::NeverRetry)
         .admission(strict());
-    assert_eq!(refused(&layer, "shop.example").await, 18);
+    assert_eq!(refused(&layer, "shop.example").await, 15);
     assert_eq!(refused(&layer, "other.example").await, 0);
 }
 
@@ -77,7 +77,7 @@ async fn the_admission_of_the_document_needs_no_code() {
     let table = HttpPolicies::parse_with(r#"{"admission": true}"#, &options).unwrap();
     let live = LiveHttpPolicies::new(table.policies);
     let layer = HttpClientLayer::policies(live.clone()).strategy(reattempt::strategy::NeverRetry);
-    assert_eq!(refused(&layer, "shop.example").await, 18);
+    assert_eq!(refused(&layer, "shop.example").await, 15);
     live.update("{}").unwrap();
     assert_eq!(refused(&layer, "shop.example").await, 0);
     live.update(r#"{"admission": true}"#).unwrap();
@@ -101,12 +101,12 @@ async fn the_observer_gets_the_end_of_a_refused_call() {
         .strategy(reattempt::strategy::NeverRetry)
         .admission(strict())
         .observer(ends.clone());
-    assert_eq!(refused(&layer, "shop.example").await, 18);
+    assert_eq!(refused(&layer, "shop.example").await, 15);
     let ends = ends.0.lock().unwrap();
     let refused = ends
         .iter()
         .filter(|end| **end == Some(StopReason::Admission));
-    assert_eq!((ends.len(), refused.count()), (20, 18));
+    assert_eq!((ends.len(), refused.count()), (20, 15));
 }
 
 /// Answers a refused call with 503.
