@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 use crate::{Failure, StopReason, Verdict};
 
 /// What learns from the end of a response. If the response is dropped before its end, it learns
-/// nothing more.
+/// no more than that.
 #[derive(Debug)]
 pub(crate) enum AtEnd {
     /// Its backend, or its circuit breaker.

@@ -58,7 +58,8 @@ impl Common {
 
     /// A backend is held from now on.
     #[cold]
-    pub(super) fn one_is_held(&self) {
+    pub(super) fn one_is_held(&self, until: u64) {
+        self.held_until.fetch_max(until, Relaxed);
         fence(Ordering::SeqCst);
         self.plain_until.store(0, Relaxed);
     }

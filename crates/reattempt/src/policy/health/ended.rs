@@ -57,8 +57,9 @@ impl Pool {
     pub(super) fn hold(&self, member: &Member, now: u64, hold: Option<Duration>) {
         if let Some(hold) = hold {
             let hold = nanos(hold.min(LONGEST_HOLD));
-            member.hold(now.saturating_add(hold));
-            self.common.one_is_held();
+            let until = now.saturating_add(hold);
+            member.hold(until);
+            self.common.one_is_held(until);
         }
     }
 

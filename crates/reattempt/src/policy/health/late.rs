@@ -11,14 +11,16 @@ use super::send::{Role, Sent};
 use crate::clock;
 
 /// What is left of an attempt once its response has begun: it is no longer in flight, and what it
-/// took is known. Dropped by its caller, it is neither a success nor a failure. If it lasted for
-/// longer than the policy's interval it ends a run of failures: else of streams that are always
-/// dropped five that break, an hour apart, would be five in a row.
+/// took is known. Dropped before its end, it is neither a success nor a failure. If it lasted for
+/// longer than the policy's interval, and nothing failed meanwhile, it ends a run of failures: else
+/// of streams that are always dropped five that break, an hour apart, would be five in a row.
 #[derive(Debug)]
 pub(crate) struct Open {
     common: Arc<Common>,
     member: Arc<Member>,
     since: u64,
+    /// Failures in a row when it began. Others that came since say more than its drop.
+    in_a_row: u32,
     has_ended: bool,
 }
 
@@ -40,6 +42,7 @@ impl Pool {
         self.hold(&member, since, hold);
         Some(Open {
             common: Arc::clone(&self.common),
+            in_a_row: member.in_a_row(),
             member,
             since,
             has_ended: false,
@@ -63,10 +66,12 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if !self.has_ended && self.member.is_failing() {
-            let lasted = self.common.nanos(clock::now()).saturating_sub(self.since);
+        let Self { member, since, .. } = self;
+        let is_of_now = member.returned_at() <= *since && member.in_a_row() == self.in_a_row;
+        if !self.has_ended && member.is_failing() && is_of_now {
+            let lasted = self.common.nanos(clock::now()).saturating_sub(*since);
             if lasted > nanos(self.common.policy.load().interval) {
-                self.member.begin_with(0);
+                member.begin_with(0);
             }
         }
     }

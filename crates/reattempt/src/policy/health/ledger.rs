@@ -24,6 +24,8 @@ pub(super) struct Common {
     /// Until then any two backends may be compared without a look at the rest; 0 while one of them
     /// is ejected, held or new.
     pub(super) plain_until: AtomicU64,
+    /// From then on none is held.
+    pub(super) held_until: AtomicU64,
     /// When the next tick is due.
     pub(super) tick_at: AtomicU64,
     pub(super) draws: AtomicU64,

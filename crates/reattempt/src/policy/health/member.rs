@@ -107,7 +107,7 @@ impl Member {
     pub(super) fn should_be_ejected(&self) -> bool {
         let refused_at = self.refused_at.load(Relaxed);
         // Not of an earlier run: a thread that is late wrote it.
-        refused_at != 0 && self.in_a_row.load(Relaxed) >= refused_at
+        refused_at != 0 && self.in_a_row() >= refused_at
     }
 
     /// From now on it has failed this often in a row.
@@ -116,9 +116,14 @@ impl Member {
         self.refused_at.store(0, Relaxed);
     }
 
+    /// Failures without an answer between them.
+    pub(super) fn in_a_row(&self) -> u32 {
+        self.in_a_row.load(Relaxed)
+    }
+
     /// Whether its last attempt failed or had no answer for long.
     pub(super) fn is_failing(&self) -> bool {
-        self.in_a_row.load(Relaxed) != 0
+        self.in_a_row() != 0
     }
 
     /// Successes and failures since this was last asked.

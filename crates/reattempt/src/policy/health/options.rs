@@ -158,8 +158,8 @@ impl HealthPolicy {
 
     /// Sets how many of the backends may be ejected at one time, in percent: A50's
     /// `max_ejection_percent`. A further one is ejected while fewer are, so 10 percent of three is
-    /// one; 0 ejects none. A pushback keeps attempts from a backend within the same limit, together
-    /// with those that are ejected.
+    /// one; 0 ejects none. A pushback keeps attempts from one backend, and from further ones
+    /// within the same limit, together with those that are ejected.
     #[must_use]
     pub fn max_ejection_percent(mut self, percent: u32) -> Self {
         self.max_ejection_percent = percent.min(100);

@@ -54,6 +54,7 @@ impl Pool {
                 draws: AtomicU64::new(policy.randomness.bits()),
                 usual: AtomicU64::new(0),
                 silent_since: AtomicU64::new(0),
+                held_until: AtomicU64::new(0),
                 ledger: Mutex::new(ledger),
                 listeners: Listeners::default(),
                 policy: live,

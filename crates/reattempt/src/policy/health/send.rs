@@ -61,7 +61,7 @@ impl Sent {
     }
 
     /// Whether there is another backend that the call has not tried and that is not ejected; or, if
-    /// all are, one that it has not tried.
+    /// all are or should be, one that it has not tried.
     #[must_use]
     pub const fn untried(&self) -> bool {
         self.untried
@@ -184,15 +184,28 @@ impl Pool {
         }
     }
 
+    /// Whether more backends are ejected or held than may be ejected. One may always be held.
+    fn too_many_are_out(&self, now: u64) -> bool {
+        if now >= self.common.held_until.load(Relaxed) {
+            return false;
+        }
+        let is_out = |one: &&Arc<Member>| one.is_ejected() || one.held_for(now) > 0;
+        let out = self.members.iter().filter(is_out).count();
+        let others = out.saturating_sub(1);
+        others > 0
+            && !self
+                .common
+                .policy
+                .load()
+                .may_eject(others, self.members.len())
+    }
+
     /// The better one of two that have not pushed back. One that has takes its place if it is drawn
-    /// and would answer sooner even so; if all have, or more than may be ejected, the better one of
-    /// two of them: else few clients that are limited would leave all load to one backend.
+    /// and would answer sooner even so. If all have, or too many are out, the better one of any
+    /// two: else a few clients over their own limit would leave all load to one backend.
     fn choose(&self, now: u64, may: &dyn Fn(usize) -> bool) -> Option<usize> {
         let is_free = |at: usize| self.members[at].held_for(now) == 0;
-        let is_out = |at: &usize| self.members[*at].is_ejected() || !is_free(*at);
-        let out = (0..self.members.len()).filter(is_out).count();
-        let policy = self.common.policy.load();
-        if out > 1 && !policy.may_eject(out - 1, self.members.len()) {
+        if self.too_many_are_out(now) {
             return self.better_of_two(now, may);
         }
         let Some(free) = self.better_of_two(now, &|at| may(at) && is_free(at)) else {
@@ -216,8 +229,10 @@ impl Pool {
         };
         let (one, other) = (&self.members[first], &self.members[second]);
         let less_loaded = other.load_at(now).is_less_than(one.load_at(now));
-        let takes_other = !self.has_its_share(one, now) || less_loaded;
-        let other_too = self.has_its_share(other, now);
+        // A slow start leaves nothing to one that has pushed back.
+        let [one_is_held, other_is_held] = [one, other].map(|one| one.held_for(now) > 0);
+        let takes_other = less_loaded || !(other_is_held || self.has_its_share(one, now));
+        let other_too = one_is_held && !other_is_held || self.has_its_share(other, now);
         Some(if takes_other && other_too {
             second
         } else {

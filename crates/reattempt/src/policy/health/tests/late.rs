@@ -54,16 +54,37 @@ fn a_response_that_is_dropped_counts_nowhere() {
 /// Callers of a stream that is watched drop it when they have seen enough.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_lasted_ends_a_run_of_failures() {
-    for (lasted, ejected) in [(SECOND, vec![0]), (SECOND + MS, vec![])] {
+    for (lasted, failed_meanwhile, ejected) in [
+        (SECOND, 0, vec![0]),
+        (SECOND + MS, 0, vec![]),
+        (SECOND + MS, 1, vec![0]),
+    ] {
         let mut lab = Lab::new(HealthPolicy::standard(), 3);
         lab.now = crate::clock::now();
-        end(&lab, begin(&lab, 0, 4), Outcome::Failure);
+        end(&lab, begin(&lab, 0, 3), Outcome::Failure);
         let open = begin(&lab, 0, 1);
+        end(&lab, begin(&lab, 0, failed_meanwhile), Outcome::Failure);
         tokio::time::advance(MS + lasted).await;
         drop(open);
-        end(&lab, begin(&lab, 0, 1), Outcome::Failure);
-        assert_eq!(lab.ejected(), ejected, "{lasted:?}");
+        end(&lab, begin(&lab, 0, 2 - failed_meanwhile), Outcome::Failure);
+        assert_eq!(lab.ejected(), ejected, "{lasted:?} {failed_meanwhile}");
     }
+}
+
+/// A stream of before the ejection says nothing of a backend that has returned in doubt.
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_before_the_return_ends_no_doubt() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    lab.now = crate::clock::now();
+    let old = begin(&lab, 0, 1);
+    lab.results(0, 0, 5);
+    tokio::time::advance(10 * SECOND).await;
+    lab.pass(10 * SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), NONE);
+    drop(old);
+    lab.results(0, 0, 1);
+    assert_eq!(lab.ejected(), [0]);
 }
 
 #[test]

@@ -504,6 +504,15 @@ fn pushbacks_take_no_more_backends_out_than_failures_may() {
     let shares = lab.shares(900);
     assert!(shares.iter().all(|share| *share > 50), "{shares:?}");
     assert!(shares[4] < 500, "{shares:?}");
+    // One whose slow start has begun does not leave its load to those.
+    let mut lab = Lab::new(HealthPolicy::standard(), 5);
+    lab.results(4, 0, 5);
+    lab.pass(7 * SECOND);
+    lab.look();
+    held(&lab, 0..4);
+    let shares: Vec<_> = (0..900).map(|_| lab.send().at()).collect();
+    let to_last = shares.iter().filter(|at| **at == 4).count();
+    assert!(to_last > 300, "{to_last}");
     // One that is ejected is out too.
     let mut lab = Lab::new(HealthPolicy::standard(), 5);
     lab.results(4, 0, 5);
