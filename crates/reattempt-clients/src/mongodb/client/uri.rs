@@ -62,6 +62,9 @@ pub enum UriError {
         /// As written.
         value: String,
     },
+    /// An option of TLS, which no client here speaks.
+    #[error("option {0}: TLS is not supported here")]
+    Tls(String),
     /// Parts that exclude each other.
     #[error("{0}")]
     Conflict(&'static str),
