@@ -22,7 +22,7 @@ pub enum UriError {
     /// A missing or invalid host.
     #[error("host {host:?}: {what}")]
     Host {
-        /// As written.
+        /// The part before the port, which may be a password whose `@` is missing.
         host: String,
         /// What is wrong with it.
         what: &'static str,

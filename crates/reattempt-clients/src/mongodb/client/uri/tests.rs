@@ -197,6 +197,23 @@ fn a_password_that_is_not_encoded_is_in_no_error() {
         let error = refused(&format!("mongodb://{text}"));
         assert!(matches!(error, UriError::Reserved(_)), "{text}: {error}");
     }
+    // Without an `@`, or with one that is encoded, the password stands where the port would.
+    for (text, host) in [
+        ("user:hunter2", "user"),
+        ("user:hunter2%40h", "user"),
+        ("user:hunter2%40h:1", "user"),
+        ("user%3Ahunter2%40h", "user"),
+        ("user:hunter2.sock", "user"),
+        (":hunter2", ""),
+        ("[user:hunter2", "[user"),
+        ("[::1]:hunter2", "[::1]"),
+        ("[::1]hunter:2", "[::1]"),
+    ] {
+        match refused(&format!("mongodb://{text}/db")) {
+            UriError::Host { host: told, .. } => assert_eq!(told, host, "{text}"),
+            error => panic!("{text}: {error}"),
+        }
+    }
     for (text, at) in [
         ("mongodb://h/db?appName=a@b", "a@b"),
         ("mongodb://u:p@h/?appName=@", "@"),
