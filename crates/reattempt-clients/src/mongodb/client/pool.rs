@@ -128,7 +128,8 @@ impl Pool {
             if state.generation != generation {
                 return Err(was_cleared());
             }
-            state.idle.pop()
+            // The server may have closed some of them since.
+            std::iter::from_fn(|| state.idle.pop()).find(Connection::is_quiet)
         };
         let connection = match idle {
             Some(connection) => connection,
