@@ -67,6 +67,36 @@ async fn a_silent_server_times_out_and_is_not_given_up() {
     );
 }
 
+/// Without `socketTimeoutMS` a call on a connection to a dead server would wait for ever.
+#[tokio::test]
+async fn a_server_silent_to_its_monitor_fails_calls_in_flight() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.heartbeat_frequency = Duration::from_millis(50);
+    options.min_heartbeat = Duration::from_millis(1);
+    options.connect_timeout = Duration::from_millis(500);
+    let client = Client::new(options);
+    send(&client, &find()).await.unwrap();
+    node.script().on("find", Step::hang());
+    let (request, silent) = (find(), async {
+        node.until_seen("find", 2).await;
+        node.script().on("hello", Step::hang());
+    });
+    let (outcome, ()) = tokio::join!(send(&client, &request), silent);
+    let error = outcome.unwrap_err();
+    let MongoError::Network { during, kind, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (*during, *kind),
+        (During::Receive, ErrorKind::TimedOut),
+        "it may have been carried out"
+    );
+    send(&client, &find()).await.unwrap();
+    let seen = node.seen_named("find");
+    assert_ne!(seen[1].connection, seen[2].connection, "a reply is owed");
+}
+
 #[tokio::test]
 async fn a_fail_point_set_by_command_fails_what_it_names() {
     let node = node().await;

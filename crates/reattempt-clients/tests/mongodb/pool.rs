@@ -79,7 +79,7 @@ async fn clearing_a_pool_leaves_connections_that_are_being_made() {
     assert_eq!(pool.idle(), 0);
 }
 
-/// A server or a firewall closes what is idle: the next call must not pay for it with its retry.
+/// A server closes what is idle for long: the next call must not pay for it with its retry.
 #[tokio::test]
 async fn an_idle_connection_that_is_not_quiet_is_not_used() {
     let node = node().await;
