@@ -140,6 +140,12 @@ impl Client {
                 if is_ok(&reply.document) {
                     // To the server it did, also if its answer lacks what was asked for.
                     pending.succeeded();
+                    // It may tell of a changed state; the answer is a success all the same (M7).
+                    if let Ok(concern) = reply.document.get_document("writeConcernError") {
+                        let (origin, concern) = (origin.clone(), concern.clone());
+                        let error = ServerError::read(origin, concern, request_id, false).into();
+                        self.topology.on_error(&pool, generation, &error);
+                    }
                     let reply = MongoReply {
                         document: reply.document,
                         list: reply.list,
