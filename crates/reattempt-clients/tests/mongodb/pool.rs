@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bson::doc;
 use reattempt_clients::mongodb::client::{MongoError, Pool};
 use reattempt_testbed::mongodb::Step;
 
@@ -70,10 +71,13 @@ async fn clearing_a_pool_leaves_connections_that_are_being_made() {
         tokio::join!(pool.check_out(None), async {
             node.until_seen("hello", 1).await;
             pool.clear();
+            pool.interrupt();
         })
     })
     .await;
-    let lease = lease.unwrap();
+    let mut lease = lease.unwrap();
+    let ping = doc! { "ping": 1, "$db": "admin" };
+    soon(lease.call(1, &ping, None)).await.unwrap();
     assert_eq!((lease.generation(), pool.generation()), (0, 1));
     drop(lease);
     assert_eq!(pool.idle(), 0);
