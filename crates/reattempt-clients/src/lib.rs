@@ -25,6 +25,7 @@
 //! ```
 
 mod blocking;
+mod dial;
 pub mod grpc;
 mod instant;
 pub mod kv;

@@ -12,7 +12,7 @@ use reattempt_clients::scram::{MAX_ITERATIONS, ScramClient};
 use reattempt_testbed::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
 use reattempt_testbed::kv::{Node, SeenRequest, Step};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tower::{Service as _, ServiceExt as _};
 
@@ -221,6 +221,21 @@ async fn a_bootstrap_that_hangs_ends_at_its_limit() {
         .expect("node");
     let options = couchbase().connect_timeout(Duration::from_millis(50));
     let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    assert!(matches!(error, Err(ClientError::ConnectTimeout { .. })));
+}
+
+#[tokio::test]
+async fn a_dial_that_hangs_ends_at_the_same_limit() {
+    // Connections beyond the backlog get no answer.
+    let socket = TcpSocket::new_v4().expect("socket");
+    socket
+        .bind("127.0.0.1:0".parse().expect("address"))
+        .expect("bind");
+    let listener = socket.listen(0).expect("listen");
+    let address = listener.local_addr().expect("address");
+    let _first = TcpStream::connect(address).await.expect("connect");
+    let options = couchbase().connect_timeout(Duration::from_millis(50));
+    let error = within(Connection::connect(&address.to_string(), &options)).await;
     assert!(matches!(error, Err(ClientError::ConnectTimeout { .. })));
 }
 

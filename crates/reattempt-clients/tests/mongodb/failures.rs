@@ -67,6 +67,65 @@ async fn a_silent_server_times_out_and_is_not_given_up() {
     );
 }
 
+/// M7: it is a success, after which the client knows what the error says of the server.
+#[tokio::test]
+async fn a_write_concern_error_may_tell_of_a_changed_state() {
+    let node = node().await;
+    let client = Client::new(options(&node));
+    send(&client, &find()).await.unwrap();
+    let kind = || client.topology().description().servers[node.address()].kind;
+    let write_error = vec![doc! { "index": 0, "code": 91 }];
+    for step in [
+        Step::pass().with("writeConcernError", doc! { "code": 64 }),
+        Step::pass().with("writeErrors", write_error),
+    ] {
+        node.script().on("find", step);
+        send(&client, &find()).await.unwrap();
+        assert_eq!(kind(), ServerKind::Standalone);
+    }
+    let shutdown = Step::pass().with("writeConcernError", doc! { "code": 91 });
+    node.script().on("find", shutdown);
+    assert_eq!(send(&client, &find()).await.unwrap().count(), 3);
+    assert_eq!(kind(), ServerKind::Unknown);
+    send(&client, &find()).await.unwrap();
+    let seen = node.seen_named("find");
+    assert_eq!(seen[0].connection, seen[3].connection);
+    assert_ne!(
+        seen[3].connection, seen[4].connection,
+        "its pool is cleared"
+    );
+}
+
+/// Without `socketTimeoutMS` a call on a connection to a dead server would wait for ever.
+#[tokio::test]
+async fn a_server_silent_to_its_monitor_fails_calls_in_flight() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.heartbeat_frequency = Duration::from_millis(50);
+    options.min_heartbeat = Duration::from_millis(1);
+    options.connect_timeout = Duration::from_millis(500);
+    let client = Client::new(options);
+    send(&client, &find()).await.unwrap();
+    node.script().on("find", Step::hang());
+    let (request, silent) = (find(), async {
+        node.until_seen("find", 2).await;
+        node.script().on("hello", Step::hang());
+    });
+    let (outcome, ()) = tokio::join!(send(&client, &request), silent);
+    let error = outcome.unwrap_err();
+    let MongoError::Network { during, kind, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (*during, *kind),
+        (During::Receive, ErrorKind::TimedOut),
+        "it may have been carried out"
+    );
+    send(&client, &find()).await.unwrap();
+    let seen = node.seen_named("find");
+    assert_ne!(seen[1].connection, seen[2].connection, "a reply is owed");
+}
+
 #[tokio::test]
 async fn a_fail_point_set_by_command_fails_what_it_names() {
     let node = node().await;

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bson::doc;
 use reattempt_clients::mongodb::client::{MongoError, Pool};
 use reattempt_testbed::mongodb::Step;
 
@@ -70,11 +71,41 @@ async fn clearing_a_pool_leaves_connections_that_are_being_made() {
         tokio::join!(pool.check_out(None), async {
             node.until_seen("hello", 1).await;
             pool.clear();
+            pool.interrupt();
         })
     })
     .await;
-    let lease = lease.unwrap();
+    let mut lease = lease.unwrap();
+    let ping = doc! { "ping": 1, "$db": "admin" };
+    soon(lease.call(1, &ping, None)).await.unwrap();
     assert_eq!((lease.generation(), pool.generation()), (0, 1));
     drop(lease);
     assert_eq!(pool.idle(), 0);
+}
+
+/// A server closes what is idle for long: the next call must not pay for it with its retry.
+#[tokio::test]
+async fn an_idle_connection_that_is_not_quiet_is_not_used() {
+    let node = node().await;
+    let pool = Pool::new(node.address(), Arc::new(options(&node)));
+    let mut first = pool.check_out(None).await.unwrap();
+    let mut second = pool.check_out(None).await.unwrap();
+    let closed = [first.connection().id(), second.connection().id()];
+    drop((first, second));
+    let mut again = pool.check_out(None).await.unwrap();
+    assert!(closed.contains(&again.connection().id()));
+    drop(again);
+    node.close_connections();
+    let fresh = async {
+        loop {
+            let id = pool.check_out(None).await.unwrap().connection().id();
+            if !closed.contains(&id) {
+                break;
+            }
+            // Until the runtime has seen the close.
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(fresh).await;
+    assert_eq!(pool.idle(), 1, "both were dropped");
 }

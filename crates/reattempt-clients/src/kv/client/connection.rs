@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use super::bootstrap::Setup;
@@ -19,6 +19,8 @@ use super::options::ClientOptions;
 use super::request::KvRequest;
 use super::response::KvResponse;
 use super::state::{Outcome, Shared};
+use crate::dial;
+use crate::instant::after;
 
 /// Connection numbers, unique in this process.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -51,28 +53,29 @@ impl Connection {
     pub async fn connect(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
         let address: Arc<str> = address.into();
         let limit = options.connect_timeout;
-        let connecting = Self::connect_unbounded(address.clone(), options);
-        match tokio::time::timeout(limit, connecting).await {
-            Ok(result) => result,
-            Err(_) => Err(ClientError::ConnectTimeout { address, limit }),
+        let deadline = after(Instant::now(), limit);
+        let connecting = Self::connect_until(deadline, address.clone(), options);
+        match timeout_at(deadline, connecting).await {
+            // The last address was given all the time that was left.
+            Ok(Err(ClientError::Connect { .. })) if Instant::now() >= deadline => {}
+            Ok(result) => return result,
+            Err(_) => {}
         }
+        Err(ClientError::ConnectTimeout { address, limit })
     }
 
-    async fn connect_unbounded(
+    /// Dials until `deadline`; the bootstrap has no limit.
+    async fn connect_until(
+        deadline: Instant,
         address: Arc<str>,
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
-        let stream = match TcpStream::connect(address.as_ref()).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                return Err(ClientError::Connect {
-                    address,
-                    source: Arc::new(error),
-                });
-            }
+        let failed = |error| ClientError::Connect {
+            address: address.clone(),
+            source: Arc::new(error),
         };
-        // A closed socket is detected by the first read.
-        let _ = stream.set_nodelay(true);
+        let found = dial::look_up(&address, deadline).await.map_err(failed)?;
+        let stream = dial::connect(&found, deadline).await.map_err(failed)?;
         let mut setup = Setup::new(address.clone(), stream, options);
         let agreed = setup.run().await?;
         if let (Some(map), Some(hook)) = (&agreed.error_map, &options.on_error_map) {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use bson::Document;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{During, MongoError, Origin, ServerDescription};
+use crate::dial;
 use crate::mongodb::wire::{OpMsg, ReadError, Reply, WireError, read_reply};
 
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
@@ -86,6 +87,13 @@ impl Connection {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.busy
+    }
+
+    /// Whether the server has neither closed it nor sent what nobody asked for. A close that the
+    /// runtime has not seen yet is found by the next command.
+    pub(super) fn is_quiet(&self) -> bool {
+        let read = self.stream.try_read(&mut [0]);
+        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Sends a command and waits for its reply, at most for `timeout`.
@@ -187,28 +195,9 @@ async fn dial(
         message: error.to_string(),
         labels: Vec::new(),
     };
-    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     // A failed name lookup does not show that the server is overloaded.
-    let found: Vec<_> = timeout_at(deadline, tokio::net::lookup_host(address))
+    let found = dial::look_up(address, deadline).await.map_err(failed)?;
+    dial::connect(&found, deadline)
         .await
-        .map_err(late)
-        .and_then(|found| found)
-        .map_err(failed)?
-        .collect();
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for (left, target) in (1..=found.len()).rev().zip(&found) {
-        // One that does not answer leaves time for the others.
-        let time = deadline.saturating_duration_since(Instant::now());
-        let share = time / u32::try_from(left).unwrap_or(u32::MAX);
-        let tried = timeout_at(Instant::now() + share, TcpStream::connect(target)).await;
-        match tried.map_err(late).and_then(|stream| stream) {
-            Ok(stream) => {
-                // Small commands must not wait for the peer's acknowledgement.
-                stream.set_nodelay(true).map_err(failed)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(overload(failed(last)))
+        .map_err(|error| overload(failed(error)))
 }

@@ -208,6 +208,17 @@ impl MongoError {
         }
     }
 
+    /// Whether the server was silent for too long.
+    pub(super) fn is_timeout(&self) -> bool {
+        match self {
+            Self::SocketTimeout { .. } => true,
+            Self::Connect { kind, .. } | Self::Network { kind, .. } => {
+                *kind == io::ErrorKind::TimedOut
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn label(&mut self, added: &[&str]) {
         if let Self::Connect { labels, .. }
         | Self::Network { labels, .. }

@@ -1,13 +1,16 @@
 //! The connections to one server.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bson::Document;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-use super::{ClientOptions, Connection, MongoError, Origin};
+use super::{ClientOptions, Connection, During, MongoError, Origin};
 use crate::lock::lock;
+use crate::mongodb::wire::Reply;
 
 /// The pool of one server. Clones share it.
 #[derive(Debug, Clone)]
@@ -23,6 +26,8 @@ struct Inner {
     state: Mutex<State>,
     /// Wakes callers that wait for a permit when the pool is cleared.
     cleared: watch::Sender<u64>,
+    /// Ends the calls on connections in use.
+    interrupted: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -56,8 +61,19 @@ impl Pool {
                 permits: Arc::new(Semaphore::new(size)),
                 state: Mutex::default(),
                 cleared: watch::Sender::new(0),
+                interrupted: watch::Sender::new(()),
             }),
         }
+    }
+
+    /// The server.
+    pub(super) fn address(&self) -> &str {
+        &self.inner.address
+    }
+
+    /// Whether both share their connections.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// Increases with every [`clear`](Self::clear).
@@ -68,7 +84,7 @@ impl Pool {
 
     /// Closes idle connections, fails waiting callers, and returns no connection until
     /// [`ready`](Self::ready). Connections in use or being established are closed when they are
-    /// returned.
+    /// returned, and go on until then unless they are [interrupted](Self::interrupt).
     pub fn clear(&self) {
         let (generation, closed) = {
             let mut state = lock(&self.inner.state);
@@ -78,6 +94,12 @@ impl Pool {
         };
         drop(closed);
         self.inner.cleared.send_replace(generation);
+    }
+
+    /// Ends the [`calls`](Lease::call) in flight. After [`clear`](Self::clear), for a server that no
+    /// longer answers.
+    pub fn interrupt(&self) {
+        self.inner.interrupted.send_replace(());
     }
 
     /// Allows check-outs again: the server is available.
@@ -123,26 +145,32 @@ impl Pool {
         };
         // The semaphore is never closed; otherwise the pool would be closed too.
         let permit = permit.map_err(|_| was_cleared())?;
+        // Before the generation is compared: what is interrupted after that is noticed.
+        let mut interrupted = self.inner.interrupted.subscribe();
         let idle = {
             let mut state = lock(&self.inner.state);
             if state.generation != generation {
                 return Err(was_cleared());
             }
-            state.idle.pop()
+            // The server may have closed some of them since.
+            std::iter::from_fn(|| state.idle.pop()).find(Connection::is_quiet)
         };
         let connection = match idle {
             Some(connection) => connection,
             // Usable for this call even when the pool is cleared meanwhile: the server has just
             // answered.
-            None => Connection::open(&self.inner.address, &self.inner.options, true)
-                .await
-                .map_err(fail)?,
+            None => {
+                let opened = Connection::open(&self.inner.address, &self.inner.options, true).await;
+                interrupted.mark_unchanged();
+                opened.map_err(fail)?
+            }
         };
         let pool = self.clone();
         Ok(Lease {
             connection: Some(connection),
             generation,
             pool,
+            interrupted,
             _permit: permit,
         })
     }
@@ -167,6 +195,7 @@ pub struct Lease {
     connection: Option<Connection>,
     generation: u64,
     pool: Pool,
+    interrupted: watch::Receiver<()>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -176,6 +205,35 @@ impl Lease {
         self.connection
             .as_mut()
             .expect("a lease has its connection until it is dropped")
+    }
+
+    /// [`Connection::call`], which also ends when the pool is [interrupted](Pool::interrupt).
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and a network failure when interrupted: the command may have been
+    /// carried out.
+    pub async fn call(
+        &mut self,
+        request_id: i32,
+        command: &Document,
+        timeout: Option<Duration>,
+    ) -> Result<Reply, MongoError> {
+        let mut interrupted = self.interrupted.clone();
+        let connection = self.connection();
+        let origin = connection.origin().clone();
+        tokio::select! {
+            biased;
+            outcome = connection.call(request_id, command, timeout) => outcome,
+            // The pool and its sender live as long as the lease.
+            _ = interrupted.changed() => Err(MongoError::Network {
+                origin,
+                during: During::Receive,
+                kind: ErrorKind::TimedOut,
+                message: "the server did not answer its monitor in time".to_owned(),
+                labels: Vec::new(),
+            }),
+        }
     }
 
     /// The generation of the pool to which the connection belongs.

@@ -93,7 +93,7 @@ impl Client {
             Ok(lease) => lease,
             Err(failed) => {
                 self.topology
-                    .on_error(&server.address, failed.generation, &failed.error);
+                    .on_error(&pool, failed.generation, &failed.error);
                 return Err(failed.error);
             }
         };
@@ -127,7 +127,7 @@ impl Client {
         };
         let pending = Pending::start(self.on_event.clone(), started);
         request.on_progress.tell(Progress::Sending);
-        let outcome = connection
+        let outcome = lease
             .call(request_id, &command, self.options.socket_timeout)
             .await;
         // Back in the pool before the caller can ask for the next one (E1).
@@ -140,6 +140,12 @@ impl Client {
                 if is_ok(&reply.document) {
                     // To the server it did, also if its answer lacks what was asked for.
                     pending.succeeded();
+                    // It may tell of a changed state; the answer is a success all the same (M7).
+                    if let Ok(concern) = reply.document.get_document("writeConcernError") {
+                        let (origin, concern) = (origin.clone(), concern.clone());
+                        let error = ServerError::read(origin, concern, request_id, false).into();
+                        self.topology.on_error(&pool, generation, &error);
+                    }
                     let reply = MongoReply {
                         document: reply.document,
                         list: reply.list,
@@ -170,7 +176,7 @@ impl Client {
                 error
             }
         };
-        self.topology.on_error(&server.address, generation, &error);
+        self.topology.on_error(&pool, generation, &error);
         drop(pending);
         Err(error)
     }

@@ -1,5 +1,8 @@
 //! Server discovery and selection.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -205,16 +208,15 @@ impl Topology {
 
     /// Updates the state after a failed call, before its error is returned (M20, M27).
     ///
-    /// Failures on connections older than the last clearing of the pool are ignored.
-    pub fn on_error(&self, address: &str, generation: u64, error: &MongoError) {
-        let Some(pool) = lock(&self.inner.watched)
-            .get(address)
-            .map(|w| w.pool.clone())
-        else {
-            return;
-        };
+    /// Failures on connections older than the last clearing of the pool are ignored, and those of a
+    /// pool whose server has been removed, even if a server is known by that address again.
+    pub fn on_error(&self, pool: &Pool, generation: u64, error: &MongoError) {
+        let address = pool.address();
         let _together = lock(&self.inner.concluding);
-        if generation < pool.generation() {
+        let watched = lock(&self.inner.watched)
+            .get(address)
+            .is_some_and(|watched| watched.pool.is(pool));
+        if !watched || generation < pool.generation() {
             return;
         }
         let (unknown, clear) = match error {
@@ -280,7 +282,8 @@ impl Inner {
         self.apply(found);
     }
 
-    /// A check failed: the server is unknown, and its connections are closed.
+    /// A check failed: the server is unknown, and its connections are closed. A server that did not
+    /// answer in time will not answer the calls in flight either.
     fn lost(self: &Arc<Self>, address: &str, error: &MongoError) {
         let _together = lock(&self.concluding);
         self.apply(ServerDescription::failed(address, error.to_string()));
@@ -289,6 +292,9 @@ impl Inner {
             .map(|watched| watched.pool.clone());
         if let Some(pool) = pool {
             pool.clear();
+            if error.is_timeout() {
+                pool.interrupt();
+            }
         }
     }
 
@@ -296,7 +302,14 @@ impl Inner {
     fn watch_servers(self: &Arc<Self>) {
         let mut watched = lock(&self.watched);
         let known = self.description.borrow();
-        watched.retain(|address, _| known.servers.contains_key(address));
+        watched.retain(|address, watched| {
+            let stays = known.servers.contains_key(address);
+            if !stays {
+                // Who waits for one of its connections would wait for ever.
+                watched.pool.clear();
+            }
+            stays
+        });
         for address in known.servers.keys() {
             if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
                 continue;

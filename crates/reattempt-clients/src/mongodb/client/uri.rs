@@ -22,7 +22,7 @@ pub enum UriError {
     /// A missing or invalid host.
     #[error("host {host:?}: {what}")]
     Host {
-        /// As written.
+        /// The part before the port, which may be a password whose `@` is missing.
         host: String,
         /// What is wrong with it.
         what: &'static str,
@@ -62,6 +62,9 @@ pub enum UriError {
         /// As written.
         value: String,
     },
+    /// An option of TLS, which no client here speaks.
+    #[error("option {0}: TLS is not supported here")]
+    Tls(String),
     /// Parts that exclude each other.
     #[error("{0}")]
     Conflict(&'static str),

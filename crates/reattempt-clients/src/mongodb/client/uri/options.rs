@@ -74,6 +74,10 @@ fn set(read: &mut ConnectionString, auth: &mut Auth, given: &Given<'_>) -> Resul
                 return Err(given.unsupported());
             }
         }
+        // Without its value, which may be a secret.
+        name if name.starts_with("tls") || name.starts_with("ssl") => {
+            return Err(UriError::Tls(given.name.to_owned()));
+        }
         _ => read
             .warnings
             .push(format!("option {}: not known, does nothing", given.name)),

@@ -117,13 +117,20 @@ fn credentials(text: &str) -> Result<(String, String), UriError> {
     Ok((decode("user name", name)?, decode("password", password)?))
 }
 
+/// A host up to its port: without an `@`, or with one that is encoded, a password stands there.
+fn without_port(host: &str) -> &str {
+    let bracketed = host.find(']').filter(|_| host.starts_with('['));
+    let end = bracketed.map(|last| last + 1).or_else(|| host.find(':'));
+    &host[..end.unwrap_or(host.len())]
+}
+
 /// Parses one host, and adds the default port.
 fn host(text: &str) -> Result<String, UriError> {
+    let decoded = decode("host", text)?;
     let wrong = |what| UriError::Host {
-        host: text.to_owned(),
+        host: without_port(&decoded).to_owned(),
         what,
     };
-    let decoded = decode("host", text)?;
     if decoded.is_empty() {
         return Err(wrong("must not be empty"));
     }

@@ -152,6 +152,24 @@ fn what_cannot_be_used_says_where_and_why() {
     assert!(matches!(both, UriError::Conflict(_)));
 }
 
+/// Only a warning would let the data that should be encrypted be sent in plain text.
+#[test]
+fn options_of_tls_are_refused_without_their_values() {
+    for name in [
+        "tlsCAFile",
+        "tlsCertificateKeyFilePassword",
+        "TLSINSECURE",
+        "tlsAllowInvalidCertificates",
+        "sslPEMKeyPassword",
+        "%74lsFuture",
+    ] {
+        let error = refused(&format!("mongodb://h/?{name}=hunter2&x"));
+        assert!(matches!(error, UriError::Tls(_)), "{name}: {error}");
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{name}");
+    }
+    assert_eq!(read("mongodb://h/?tls=false&SSL=false").warnings.len(), 0);
+}
+
 /// The part before the slash was parsed as a host, and the error contained it.
 #[test]
 fn a_password_that_is_not_encoded_is_in_no_error() {
@@ -178,6 +196,23 @@ fn a_password_that_is_not_encoded_is_in_no_error() {
     ] {
         let error = refused(&format!("mongodb://{text}"));
         assert!(matches!(error, UriError::Reserved(_)), "{text}: {error}");
+    }
+    // Without an `@`, or with one that is encoded, the password stands where the port would.
+    for (text, host) in [
+        ("user:hunter2", "user"),
+        ("user:hunter2%40h", "user"),
+        ("user:hunter2%40h:1", "user"),
+        ("user%3Ahunter2%40h", "user"),
+        ("user:hunter2.sock", "user"),
+        (":hunter2", ""),
+        ("[user:hunter2", "[user"),
+        ("[::1]:hunter2", "[::1]"),
+        ("[::1]hunter:2", "[::1]"),
+    ] {
+        match refused(&format!("mongodb://{text}/db")) {
+            UriError::Host { host: told, .. } => assert_eq!(told, host, "{text}"),
+            error => panic!("{text}: {error}"),
+        }
     }
     for (text, at) in [
         ("mongodb://h/db?appName=a@b", "a@b"),
