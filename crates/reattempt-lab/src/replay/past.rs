@@ -35,6 +35,7 @@ impl Past {
             calls: Vec::with_capacity(traffic.calls.len()),
             attempts: Vec::new(),
             samples: Vec::new(),
+            by_length: Vec::new(),
         };
         let mut attempts: Vec<Attempt> = Vec::new();
         scenario.calls.clear();
@@ -87,8 +88,7 @@ impl Past {
             };
             past.calls.push(call);
         }
-        past.calls.sort_by_key(|call| call.arrived);
-        past.samples.sort_unstable();
+        past.sort();
         if let Some(last) = past.calls.last() {
             scenario.duration = last.arrived + 1;
         }
