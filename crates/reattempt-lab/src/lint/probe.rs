@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt::driver::HedgeDriver;
 use reattempt::{
-    CallContext, Decision, Failure, HedgePolicy, Recovery, RetryStrategy, RetryThrottle, RetryView,
-    RoutePolicy, ServerPushback, Stage, Verdict, reason,
+    CallContext, Decision, Failure, HedgePolicy, Idempotency, Recovery, RetryStrategy,
+    RetryThrottle, RetryView, RoutePolicy, ServerPushback, Stage, Verdict, reason,
 };
 use serde_json::Value;
 
@@ -32,15 +33,15 @@ pub(super) struct Probe<'a> {
     policies: Vec<Arc<RoutePolicy>>,
     /// Of its hedges alone.
     pub(super) budget: Option<Arc<dyn RetryThrottle>>,
-    /// The smallest limit of the scenario's calls that take this route.
-    pub(super) limit: Option<Duration>,
+    /// The scenario's calls that take this route.
+    calls: Vec<&'a CallKind>,
     /// Of all routes, because some share a throttle.
     asked: Rc<Asked<'a>>,
 }
 
 impl<'a> Probe<'a> {
     /// All routes of a policy, under which these calls are made.
-    pub(super) fn all(text: &'a PolicyText, calls: &[CallKind]) -> Vec<Self> {
+    pub(super) fn all(text: &'a PolicyText, calls: &'a [CallKind]) -> Vec<Self> {
         let parsed: Vec<Parsed> = ROLLS
             .iter()
             .filter_map(|roll| text.parse(&Simulated::fixed(*roll)).ok())
@@ -50,7 +51,7 @@ impl<'a> Probe<'a> {
         let Some(first) = routes.first() else {
             return Vec::new();
         };
-        let limits = limits(&parsed[0], calls);
+        let by_route = by_route(&parsed[0], calls);
         let asked = Rc::new(Asked::of(text, Simulated::fixed(ROLLS[0])));
         let probe = |at: usize| Self {
             at,
@@ -66,9 +67,10 @@ impl<'a> Probe<'a> {
                     .map(|budget| Arc::clone(budget) as Arc<dyn RetryThrottle>),
                 _ => None,
             },
-            limit: {
+            calls: {
                 let names = first[at].names.iter();
-                names.filter_map(|name| limits.get(name)).min().copied()
+                let calls = names.filter_map(|name| by_route.get(name));
+                calls.flatten().copied().collect()
             },
             asked: Rc::clone(&asked),
         };
@@ -110,6 +112,29 @@ impl<'a> Probe<'a> {
             Recovery::Hedge(hedge) if hedge.max_attempts() > 1 => Some(hedge),
             _ => None,
         }
+    }
+
+    /// The smallest limit of the scenario's calls that take this route.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        let limits = self.calls.iter().filter_map(|kind| kind.timeout);
+        limits.min().map(Duration::from_nanos)
+    }
+
+    /// Whether it sends hedges of one of the scenario's calls. Without a scenario it may.
+    pub(super) fn may_send(&self, hedge: &HedgePolicy) -> bool {
+        let plans = |kind: &&CallKind| {
+            let idempotency = if kind.is_idempotent(self.protocol) {
+                Idempotency::Idempotent
+            } else {
+                Idempotency::NotIdempotent
+            };
+            #[allow(clippy::disallowed_methods, reason = "no time passes here")]
+            let now = std::time::Instant::now();
+            let mut driver = HedgeDriver::new(hedge, idempotency);
+            driver.machine.pending(now, hedge);
+            driver.machine.wake().is_some()
+        };
+        self.calls.is_empty() || self.calls.iter().any(plans)
     }
 
     /// Whether the policy sends more than one attempt of a call.
@@ -187,22 +212,19 @@ fn delays(strategy: &Arc<dyn RetryStrategy>, retries: u32) -> Vec<Duration> {
     delays.collect()
 }
 
-/// The smallest limits of calls, by the names of the routes that they take.
-fn limits(parsed: &Parsed, calls: &[CallKind]) -> HashMap<String, Duration> {
+/// Calls, by the names of the routes that they take.
+fn by_route<'c>(parsed: &Parsed, calls: &'c [CallKind]) -> HashMap<String, Vec<&'c CallKind>> {
     let routes = Routes::of(parsed);
-    let mut limits = HashMap::new();
+    let mut by_route: HashMap<_, Vec<_>> = HashMap::new();
     for kind in calls {
         let name = match (parsed, routes.policy(kind)) {
             (Parsed::Kv(_), _) => KV.to_owned(),
             (_, Some(policy)) => policy.name().to_owned(),
             (_, None) => continue,
         };
-        if let Some(limit) = kind.timeout.map(Duration::from_nanos) {
-            let smallest = limits.entry(name).or_insert(limit);
-            *smallest = limit.min(*smallest);
-        }
+        by_route.entry(name).or_default().push(kind);
     }
-    limits
+    by_route
 }
 
 /// The routes of a new copy of a policy: its throttles are full.
