@@ -46,9 +46,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "replay")]
     policy: Vec<PathBuf>,
     /// Varies a knob of a policy within bounds and shows what success and speed cost, such as
-    /// attempts=1..5;
-    /// also backoff, hedge-delay (seconds), hedge-share (percent), throttle (tokens); can be
-    /// repeated
+    /// attempts=1..5; also backoff, hedge-delay (seconds), hedge-share (percent), throttle
+    /// (tokens); can be repeated
     #[arg(long, value_name = "KNOB=FROM..TO", value_parser = Range::parse)]
     tune: Vec<Range>,
     /// The policy of the scenario whose knobs vary; the first one by default

@@ -109,7 +109,7 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Problem> {
     if arguments.json {
         let recording = json!({
             "calls": replay.calls(), "entries": replay.recording().entries.len(),
-            "lost": lost, "incomplete": incomplete,
+            "lost": lost, "incomplete": incomplete, "from_s": replay.from_s(),
         });
         let of = |(name, of): &(String, Decisions)| (name.clone(), json!(of));
         let decisions: serde_json::Map<_, _> = decisions.iter().map(of).collect();

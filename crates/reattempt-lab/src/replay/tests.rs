@@ -36,7 +36,13 @@ fn retried_at_once(form: Form, recorded: &str, tested: &str) -> Decisions {
     };
     let traffic = Traffic::of(&recording);
     let (tested, _) = PolicyText::of_file(tested).unwrap();
-    let decisions = Replay { recording, traffic }.decisions(&tested).unwrap();
+    let decisions = Replay {
+        recording,
+        traffic,
+        from_s: 0,
+    }
+    .decisions(&tested)
+    .unwrap();
     assert_eq!(decisions.of, 1);
     decisions
 }
@@ -93,7 +99,11 @@ fn a_call_ends_where_its_limit_of_messages_ended_it() {
         };
         let traffic = Traffic::of(&recording);
         let (policy, _) = PolicyText::of_file(r#"{"default": {}}"#).unwrap();
-        let replay = Replay { recording, traffic };
+        let replay = Replay {
+            recording,
+            traffic,
+            from_s: 0,
+        };
         replay.what_if(&policy, 1, &Limits::default()).unwrap()
     };
     let [by_limit, by_caller] = [StopReason::Fatal, StopReason::Cancelled].map(ended_by);
@@ -138,7 +148,11 @@ fn failures_without_an_answer_come_to_the_same_again() {
         ..Recording::default()
     };
     let traffic = Traffic::of(&recording);
-    let replay = Replay { recording, traffic };
+    let replay = Replay {
+        recording,
+        traffic,
+        from_s: 0,
+    };
     let under = |code: &str| {
         let retry = format!(
             r#"{{"maxAttempts": 3, "initialBackoff": "0.02s", "maxBackoff": "0.02s",
