@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reattempt::driver::HedgeDriver;
+use reattempt::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use reattempt::{
     CallContext, Decision, Failure, HedgePolicy, Idempotency, Recovery, RetryStrategy,
     RetryThrottle, RetryView, RoutePolicy, ServerPushback, Stage, Verdict, reason,
@@ -128,10 +129,8 @@ impl<'a> Probe<'a> {
             } else {
                 Idempotency::NotIdempotent
             };
-            #[allow(clippy::disallowed_methods, reason = "no time passes here")]
-            let now = std::time::Instant::now();
             let mut driver = HedgeDriver::new(hedge, idempotency);
-            driver.machine.pending(now, hedge);
+            driver.machine.pending(now(), hedge);
             driver.machine.wake().is_some()
         };
         self.calls.is_empty() || self.calls.iter().any(plans)
@@ -190,11 +189,21 @@ impl<'a> Probe<'a> {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "no time passes here")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Whether a hedge delay holds hedges back by itself: it does so when no call has paid for them.
+pub(super) fn holds_back(delay: &dyn HedgeDelay) -> bool {
+    let view = HedgeView::new(now());
+    (0..1000).any(|_| delay.admit(&view) != HedgeAdmission::Send)
+}
+
 /// The delays of a strategy before this many retries, or fewer if it stops.
 fn delays(strategy: &Arc<dyn RetryStrategy>, retries: u32) -> Vec<Duration> {
     let failure = Failure::new(reason::UNKNOWN, Stage::Response);
-    #[allow(clippy::disallowed_methods, reason = "no time passes here")]
-    let now = std::time::Instant::now();
+    let now = now();
     let mut previous = None;
     let delays = (0..retries).map_while(|retries| {
         let mut view = RetryView::new(&failure, now).retries(retries);

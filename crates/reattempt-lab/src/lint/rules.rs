@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reattempt::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use reattempt::{ServerPushback, Verdict};
 
-use super::probe::Probe;
+use super::probe::{Probe, holds_back};
 use super::throttles;
 use crate::policy::Protocol;
 use crate::scenario::{InnerRetries, Scenario, TroubleKind};
@@ -197,7 +196,7 @@ fn no_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
         return None;
     }
     if let Some(hedge) = probe.hedge() {
-        let text = if is_bounded(&**hedge.delay()) {
+        let text = if holds_back(&**hedge.delay()) {
             "no throttle or budget holds back the hedges that follow a failure"
         } else {
             "no throttle or budget holds the hedges back when all servers are slow or fail"
@@ -216,13 +215,6 @@ fn no_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
             "no throttle: servers that fail receive {load} per call just when they are overloaded"
         ),
     )
-}
-
-/// Whether a hedge delay holds hedges back by itself: it does so when no call has paid for them.
-fn is_bounded(delay: &dyn HedgeDelay) -> bool {
-    #[allow(clippy::disallowed_methods, reason = "no time passes here")]
-    let view = HedgeView::new(std::time::Instant::now());
-    (0..1000).any(|_| delay.admit(&view) != HedgeAdmission::Send)
 }
 
 fn no_jitter(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
