@@ -215,9 +215,8 @@ fn a_bad_recording_is_exit_2_with_each_offset() {
     assert_eq!(alone.status.code(), Some(2));
 }
 
-/// The program that wrote it was killed, or still runs.
-#[test]
-fn a_recording_that_is_cut_off_is_replayed_with_a_warning() {
+/// The header of a recording, without a call.
+fn empty_recording() -> Vec<u8> {
     let mut text = b"RATTREC1\x26\0\0\0".to_vec();
     text.extend([0; 16]);
     // FNV-1a.
@@ -225,6 +224,13 @@ fn a_recording_that_is_cut_off_is_replayed_with_a_warning() {
         (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     });
     text.extend(sum.to_le_bytes());
+    text
+}
+
+/// The program that wrote it was killed, or still runs.
+#[test]
+fn a_recording_that_is_cut_off_is_replayed_with_a_warning() {
+    let mut text = empty_recording();
     text.extend(b"RBLK\x01");
     let file = std::env::temp_dir().join(format!("reattempt-cut-{}.rec", std::process::id()));
     std::fs::write(&file, text).unwrap();
@@ -237,6 +243,25 @@ fn a_recording_that_is_cut_off_is_replayed_with_a_warning() {
         "{said}"
     );
     assert_eq!(replayed.status.code(), Some(0));
+}
+
+#[test]
+fn policies_of_a_replay_with_one_name_are_refused() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let [recording, policy] = ["named.rec", "named.json"].map(|name| folder.join(name));
+    std::fs::write(&recording, empty_recording()).unwrap();
+    std::fs::write(&policy, r#"{"default": {}}"#).unwrap();
+    let policy = policy.to_str().unwrap();
+    let replay = ["lab", "--replay", recording.to_str().unwrap()];
+    let once = reattempt(&[&replay[..], &["--policy", policy]].concat(), "");
+    assert_eq!(once.status.code(), Some(0), "{once:?}");
+    for [first, second] in [[policy, policy], [policy, "as recorded"]] {
+        let policies = ["--policy", first, "--policy", second];
+        let refused = reattempt(&[&replay[..], &policies].concat(), "");
+        assert_eq!(refused.status.code(), Some(2));
+        let what = format!("--policy: {second} is the name of another policy of the replay\n");
+        assert_eq!(String::from_utf8(refused.stderr).unwrap(), what);
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What is called and what servers answer, in the words of a document.
 
+use reattempt::Verdict;
+
 /// A kind of call.
 #[derive(Clone, Debug)]
 pub(crate) struct CallKind {
@@ -45,8 +47,11 @@ pub(crate) struct Answer {
 }
 
 /// A code as it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AnswerCode {
     Number(i64),
     Name(String),
+    /// An attempt of a recording, which has more than a code, and whether its server, or a layer on
+    /// its behalf, wanted no further one.
+    Recorded(Verdict, bool),
 }

@@ -74,6 +74,8 @@ where
     async fn record(&self, seconds: u64, scratch: &Scratch) -> u64 {
         let options = Options::new().policy(self.form, &*self.policy);
         let recorder = Recorder::create(&scratch.0, options).unwrap();
+        // As if its first files had been deleted.
+        tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
         let chance = Arc::new(Mutex::new(SmallRng::seed_from_u64(7)));
         let stack = (self.stack)(&self.policy, &recorder, Arc::clone(&chance));
         let mut calls = tokio::task::JoinSet::new();
@@ -110,6 +112,7 @@ where
         let replay = scratch.read();
         assert_eq!(replay.recording().entries.len() as u64, written);
         assert!(replay.calls() > 3000 && replay.incomplete() == 0);
+        assert_eq!(replay.from_s(), 7200);
         let own = replay.own_policy().unwrap().unwrap();
         let decisions = replay.decisions(&own).unwrap();
         assert!(decisions.of > 1000, "{decisions:?}");
@@ -135,7 +138,9 @@ where
             assert_eq!(counted, held_back.count() as u64);
         }
         let other = replay.decisions(&self.never).unwrap();
-        assert!(other.same < other.of && other.first.is_some(), "{other:?}");
+        assert!(other.same < other.of, "{other:?}");
+        let at_s = other.first.unwrap().at_s;
+        assert!((7200.0..7220.0).contains(&at_s), "{at_s}");
         let alone = replay.what_if(&self.never, 3, &Limits::default()).unwrap();
         assert_eq!(alone.attempts, alone.calls, "nothing is sent again");
         assert!(alone.success < recorded.success, "{alone:?} {recorded:?}");

@@ -2,11 +2,38 @@
 
 use std::time::Duration;
 
+use crate::printable::complain;
+
 /// More calls than this are summed up.
 const SHOWN_EACH: u64 = 10;
 
 /// Calls in flight at a rate. Further ones begin late.
 const MOST_IN_FLIGHT: usize = 10_000;
+
+/// Calls that began late, because as many were in flight as may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Late {
+    pub(crate) calls: u64,
+    pub(crate) longest: Duration,
+}
+
+impl Late {
+    pub(crate) fn add(&mut self, waited: Duration) {
+        self.calls += u64::from(!waited.is_zero());
+        self.longest = self.longest.max(waited);
+    }
+
+    /// The times of a stalled server look too good without them.
+    pub(crate) fn complain(self) {
+        if self.calls > 0 {
+            complain!(
+                "reattempt call: calls that began late because {MOST_IN_FLIGHT} were in flight: {}, by up to {:.3} s, which the times do not include",
+                self.calls,
+                self.longest.as_secs_f64()
+            );
+        }
+    }
+}
 
 /// How often the only call of a document is made, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -147,12 +147,14 @@ async fn run_plan<C: Caller>(
         (Some(load), _) => {
             tokio::select! {
                 biased;
-                caller = schedule::under_load(plan, load, &mut in_flight, add) => caller?,
+                caller = schedule::under_load(plan, load, load.most_in_flight(), &mut in_flight, add) => caller?,
                 Ok(()) = tokio::signal::ctrl_c() => {
+                    let late = in_flight.late;
                     for answer in in_flight.cut_short().await {
                         report.cut_short(&answer)?;
                     }
                     report.end(began.elapsed())?;
+                    late.complain();
                     return Err(Problem::Interrupted);
                 }
             }
@@ -161,6 +163,7 @@ async fn run_plan<C: Caller>(
         (None, Concurrency::Parallel) => schedule::at_once(plan, add).await?,
     };
     report.end(began.elapsed())?;
+    in_flight.late.complain();
     tokio::time::sleep(linger).await;
     drop(caller);
     Ok(())

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::answer::Answer;
 use super::document::{Concurrency, Document, Fault, Fields, Head};
-use super::load::Load;
+use super::load::{Late, Load};
 
 /// Makes calls of one protocol through one stack of layers.
 pub(crate) trait Caller: Send + Sync + 'static {
@@ -105,6 +105,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct InFlight {
     calls: JoinSet<Answer>,
     interrupt: watch::Sender<()>,
+    pub(crate) late: Late,
 }
 
 impl InFlight {
@@ -133,11 +134,12 @@ impl InFlight {
     }
 }
 
-/// Makes the only call of a document as often as the load says. Answers are written as they
-/// complete.
+/// Makes the only call of a document as often as the load says, with at most this many in flight.
+/// Answers are written as they complete.
 pub(crate) async fn under_load<C: Caller>(
     plan: Plan<C>,
     load: Load,
+    most: usize,
     in_flight: &mut InFlight,
     mut write: impl FnMut(&Answer) -> io::Result<()>,
 ) -> io::Result<Arc<C>> {
@@ -145,7 +147,6 @@ pub(crate) async fn under_load<C: Caller>(
     let Some((head, call)) = plan.calls.into_iter().next() else {
         return Ok(caller);
     };
-    let most = load.most_in_flight();
     let began = Instant::now();
     for number in 0.. {
         let begins = load.begins(number);
@@ -153,16 +154,27 @@ pub(crate) async fn under_load<C: Caller>(
             break;
         }
         let begins = began.checked_add(begins).unwrap_or(began);
+        let mut has_place = begins;
         loop {
             let count = in_flight.calls.len();
             tokio::select! {
                 biased;
-                Some(answer) = in_flight.next(), if count > 0 => write(&answer?)?,
+                Some(answer) = in_flight.next(), if count > 0 => {
+                    if count >= most {
+                        has_place = Instant::now();
+                    }
+                    write(&answer?)?;
+                }
                 () = sleep_until(begins), if count < most => break,
             }
         }
         if load.is_over(number, began.elapsed()) {
             break;
+        }
+        if load.rate.is_some() {
+            in_flight
+                .late
+                .add(has_place.saturating_duration_since(begins));
         }
         let (caller, call) = (Arc::clone(&caller), call.clone());
         let head = Head {
@@ -210,5 +222,55 @@ async fn cancelled(head: &Head) {
     tokio::select! {
         () = after => {}
         () = interrupted => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls that take a second.
+    struct Slow;
+
+    impl Caller for Slow {
+        type Call = ();
+
+        async fn call(&self, head: Head, (): ()) -> Answer {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Answer::unsent(head.call)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_wait_for_a_place_are_counted_as_late() {
+        let late = async |most| {
+            let head = Head {
+                call: String::new(),
+                timeout: None,
+                start_delay: Duration::ZERO,
+                cancel_after: None,
+                interrupt: None,
+            };
+            let plan = Plan {
+                caller: Slow,
+                calls: vec![(head, ())],
+                concurrency: Concurrency::Sequential,
+                linger: Duration::ZERO,
+            };
+            let load = Load {
+                calls: Some(5),
+                duration: None,
+                rate: Some(4.0),
+                at_once: false,
+            };
+            let mut in_flight = InFlight::default();
+            let ended = under_load(plan, load, most, &mut in_flight, |_| Ok(())).await;
+            ended.unwrap();
+            in_flight.late
+        };
+        assert_eq!(late(5).await, Late::default());
+        // Two places: the third to fifth calls are due before both of those before them have ended.
+        let longest = Duration::from_secs(1);
+        assert_eq!(late(2).await, Late { calls: 3, longest });
     }
 }

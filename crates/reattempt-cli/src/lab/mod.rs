@@ -45,9 +45,9 @@ pub(crate) struct Arguments {
     /// A policy for the replay, beside the recorded one; can be repeated
     #[arg(long, value_name = "FILE", requires = "replay")]
     policy: Vec<PathBuf>,
-    /// Varies a knob of a policy within bounds and shows what success costs, such as attempts=1..5;
-    /// also backoff, hedge-delay (seconds), hedge-share (percent), throttle (tokens); can be
-    /// repeated
+    /// Varies a knob of a policy within bounds and shows what success and speed cost, such as
+    /// attempts=1..5; also backoff, hedge-delay (seconds), hedge-share (percent), throttle
+    /// (tokens); can be repeated
     #[arg(long, value_name = "KNOB=FROM..TO", value_parser = Range::parse)]
     tune: Vec<Range>,
     /// The policy of the scenario whose knobs vary; the first one by default

@@ -14,6 +14,9 @@ use crate::printable::{Lines, OneLine, complain, say};
 /// The most bytes of all files of a recording.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
 
+/// What was recorded, among the policies.
+const RECORDED: &str = "as recorded";
+
 /// The file and its older parts.
 fn files(file: &Path) -> Vec<PathBuf> {
     let older = (1..1000_u32).map(|number| {
@@ -70,15 +73,18 @@ fn policies(
         policies.push(("the recorded policy".to_owned(), own));
     }
     for file in &arguments.policy {
+        let name = file.display().to_string();
+        if name == RECORDED || policies.iter().any(|(known, _)| *known == name) {
+            let what = format!("{name} is the name of another policy of the replay");
+            return Err(vec![Fault::new("--policy", what)]);
+        }
         let text = read(file).map_err(|error| vec![in_file(file, error)])?;
         let (policy, warnings) =
             PolicyText::of_file(&String::from_utf8_lossy(&text)).map_err(|refused| {
-                let name = file.display();
                 let named =
                     |fault: Fault| Fault::new(format!("{name}: {}", fault.path), fault.what);
                 faults(refused).into_iter().map(named).collect::<Vec<_>>()
             })?;
-        let name = file.display().to_string();
         warn(Some(&name), &warnings);
         policies.push((name, policy));
     }
@@ -88,7 +94,7 @@ fn policies(
 pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Problem> {
     let replay = recording(file)?;
     let mut report = Report {
-        policies: vec![("as recorded".to_owned(), replay.recorded())],
+        policies: vec![(RECORDED.to_owned(), replay.recorded())],
     };
     let mut decisions: Vec<(String, Decisions)> = Vec::new();
     for (name, policy) in policies(arguments, &replay)? {
@@ -103,7 +109,7 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Problem> {
     if arguments.json {
         let recording = json!({
             "calls": replay.calls(), "entries": replay.recording().entries.len(),
-            "lost": lost, "incomplete": incomplete,
+            "lost": lost, "incomplete": incomplete, "from_s": replay.from_s(),
         });
         let of = |(name, of): &(String, Decisions)| (name.clone(), json!(of));
         let decisions: serde_json::Map<_, _> = decisions.iter().map(of).collect();

@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use reattempt::driver::HedgeDriver;
+use reattempt::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use reattempt::{
-    CallContext, Decision, Failure, HedgePolicy, Recovery, RetryStrategy, RetryThrottle, RetryView,
-    RoutePolicy, ServerPushback, Stage, Verdict, reason,
+    CallContext, Decision, Failure, HedgePolicy, Idempotency, Recovery, RetryStrategy,
+    RetryThrottle, RetryView, RoutePolicy, ServerPushback, Stage, Verdict, reason,
 };
 use serde_json::Value;
 
@@ -32,15 +34,15 @@ pub(super) struct Probe<'a> {
     policies: Vec<Arc<RoutePolicy>>,
     /// Of its hedges alone.
     pub(super) budget: Option<Arc<dyn RetryThrottle>>,
-    /// The smallest limit of the scenario's calls that take this route.
-    pub(super) limit: Option<Duration>,
+    /// The scenario's calls that take this route.
+    calls: Vec<&'a CallKind>,
     /// Of all routes, because some share a throttle.
     asked: Rc<Asked<'a>>,
 }
 
 impl<'a> Probe<'a> {
     /// All routes of a policy, under which these calls are made.
-    pub(super) fn all(text: &'a PolicyText, calls: &[CallKind]) -> Vec<Self> {
+    pub(super) fn all(text: &'a PolicyText, calls: &'a [CallKind]) -> Vec<Self> {
         let parsed: Vec<Parsed> = ROLLS
             .iter()
             .filter_map(|roll| text.parse(&Simulated::fixed(*roll)).ok())
@@ -50,7 +52,7 @@ impl<'a> Probe<'a> {
         let Some(first) = routes.first() else {
             return Vec::new();
         };
-        let limits = limits(&parsed[0], calls);
+        let by_route = by_route(&parsed[0], calls);
         let asked = Rc::new(Asked::of(text, Simulated::fixed(ROLLS[0])));
         let probe = |at: usize| Self {
             at,
@@ -66,9 +68,10 @@ impl<'a> Probe<'a> {
                     .map(|budget| Arc::clone(budget) as Arc<dyn RetryThrottle>),
                 _ => None,
             },
-            limit: {
+            calls: {
                 let names = first[at].names.iter();
-                names.filter_map(|name| limits.get(name)).min().copied()
+                let calls = names.filter_map(|name| by_route.get(name));
+                calls.flatten().copied().collect()
             },
             asked: Rc::clone(&asked),
         };
@@ -110,6 +113,27 @@ impl<'a> Probe<'a> {
             Recovery::Hedge(hedge) if hedge.max_attempts() > 1 => Some(hedge),
             _ => None,
         }
+    }
+
+    /// The smallest limit of the scenario's calls that take this route.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        let limits = self.calls.iter().filter_map(|kind| kind.timeout);
+        limits.min().map(Duration::from_nanos)
+    }
+
+    /// Whether it sends hedges of one of the scenario's calls. Without a scenario it may.
+    pub(super) fn may_send(&self, hedge: &HedgePolicy) -> bool {
+        let plans = |kind: &&CallKind| {
+            let idempotency = if kind.is_idempotent(self.protocol) {
+                Idempotency::Idempotent
+            } else {
+                Idempotency::NotIdempotent
+            };
+            let mut driver = HedgeDriver::new(hedge, idempotency);
+            driver.machine.pending(now(), hedge);
+            driver.machine.wake().is_some()
+        };
+        self.calls.is_empty() || self.calls.iter().any(plans)
     }
 
     /// Whether the policy sends more than one attempt of a call.
@@ -165,11 +189,21 @@ impl<'a> Probe<'a> {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "no time passes here")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Whether a hedge delay holds hedges back by itself: it does so when no call has paid for them.
+pub(super) fn holds_back(delay: &dyn HedgeDelay) -> bool {
+    let view = HedgeView::new(now());
+    (0..1000).any(|_| delay.admit(&view) != HedgeAdmission::Send)
+}
+
 /// The delays of a strategy before this many retries, or fewer if it stops.
 fn delays(strategy: &Arc<dyn RetryStrategy>, retries: u32) -> Vec<Duration> {
     let failure = Failure::new(reason::UNKNOWN, Stage::Response);
-    #[allow(clippy::disallowed_methods, reason = "no time passes here")]
-    let now = std::time::Instant::now();
+    let now = now();
     let mut previous = None;
     let delays = (0..retries).map_while(|retries| {
         let mut view = RetryView::new(&failure, now).retries(retries);
@@ -187,22 +221,19 @@ fn delays(strategy: &Arc<dyn RetryStrategy>, retries: u32) -> Vec<Duration> {
     delays.collect()
 }
 
-/// The smallest limits of calls, by the names of the routes that they take.
-fn limits(parsed: &Parsed, calls: &[CallKind]) -> HashMap<String, Duration> {
+/// Calls, by the names of the routes that they take.
+fn by_route<'c>(parsed: &Parsed, calls: &'c [CallKind]) -> HashMap<String, Vec<&'c CallKind>> {
     let routes = Routes::of(parsed);
-    let mut limits = HashMap::new();
+    let mut by_route: HashMap<_, Vec<_>> = HashMap::new();
     for kind in calls {
         let name = match (parsed, routes.policy(kind)) {
             (Parsed::Kv(_), _) => KV.to_owned(),
             (_, Some(policy)) => policy.name().to_owned(),
             (_, None) => continue,
         };
-        if let Some(limit) = kind.timeout.map(Duration::from_nanos) {
-            let smallest = limits.entry(name).or_insert(limit);
-            *smallest = limit.min(*smallest);
-        }
+        by_route.entry(name).or_default().push(kind);
     }
-    limits
+    by_route
 }
 
 /// The routes of a new copy of a policy: its throttles are full.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reattempt::{ServerPushback, Verdict};
 
-use super::probe::Probe;
+use super::probe::{Probe, holds_back};
 use super::throttles;
 use crate::policy::Protocol;
 use crate::scenario::{InnerRetries, Scenario, TroubleKind};
@@ -71,7 +71,7 @@ pub(super) fn found(place: &str, text: impl Into<String>) -> Found {
 
 /// The whole call's limit: the policy's, and the smallest of the scenario's calls of this route.
 fn timeout(probe: &Probe<'_>) -> Option<Duration> {
-    let limits = [probe.limit, probe.policy().timeout()];
+    let limits = [probe.limit(), probe.policy().timeout()];
     limits.into_iter().flatten().min()
 }
 
@@ -115,7 +115,8 @@ fn never_fits(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
 }
 
 fn hedge_below_median(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
-    let delay = probe.hedge()?.delay().fixed()?;
+    let hedge = probe.hedge().filter(|hedge| probe.may_send(hedge));
+    let delay = hedge?.delay().fixed()?;
     let Some(scenario) = scenario else {
         if delay.is_zero() {
             return found(
@@ -143,7 +144,7 @@ fn hedge_below_median(probe: &Probe<'_>, scenario: Option<&Scenario>) -> Found {
     found(
         probe.member(),
         format!(
-            "at least {:.0} % of the calls are slower than the delay of {delay:?} when all is well, and get a hedge: set it above the median, near the 95th percentile",
+            "at least {:.0} % of the calls are slower than the delay of {delay:?} when all is well, and a hedge is due for each of them: set it above the median, near the 95th percentile",
             (1.0 - share) * 100.0
         ),
     )
@@ -194,11 +195,13 @@ fn no_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     if probe.is_throttled() {
         return None;
     }
-    if probe.hedge().is_some() {
-        return found(
-            probe.member(),
-            "no throttle or budget holds the hedges back when all servers are slow or fail",
-        );
+    if let Some(hedge) = probe.hedge() {
+        let text = if holds_back(&**hedge.delay()) {
+            "no throttle or budget holds back the hedges that follow a failure"
+        } else {
+            "no throttle or budget holds the hedges back when all servers are slow or fail"
+        };
+        return found(probe.member(), text);
     }
     let most = probe.retries()?;
     let load = if most == u32::MAX {

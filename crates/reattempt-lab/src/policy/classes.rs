@@ -1,7 +1,6 @@
 //! What a policy makes of recorded failures.
 
-use reattempt::record::Entry;
-use reattempt::{CallContext, Stage, Transparent, Verdict};
+use reattempt::{CallContext, Verdict};
 
 use super::{Outcome, PolicyText, Protocol, Routes};
 use crate::load::CallKind;
@@ -25,25 +24,12 @@ impl Classes {
         }
     }
 
-    /// The verdict of the policy's classifier on a recorded failure, where the record has what it
-    /// looks at: a code, or that no connection was made. Else the recorded one.
-    pub(crate) fn verdict(&self, entry: &Entry, recorded: Verdict) -> Verdict {
-        if entry.transparent != Transparent::No {
-            return recorded;
-        }
-        let codes = match self.protocol {
-            Protocol::Grpc => 1..=16,
-            Protocol::Http => 400..=599,
-            Protocol::Kv => return recorded,
-        };
-        let outcome = match (entry.stage, entry.code) {
-            (Some(Stage::Response), Some(code)) if codes.contains(&code) => Outcome::Answer {
-                code,
-                pushback_ms: None,
-            },
-            (Some(Stage::Dispatch), _) if self.protocol == Protocol::Grpc => Outcome::Refused,
-            (Some(Stage::InFlight), _) if self.protocol == Protocol::Grpc => Outcome::Timeout,
-            _ => return recorded,
+    /// The verdict on a failure that was recorded with this one.
+    pub(crate) fn verdict(&self, recorded: Verdict) -> Verdict {
+        let outcome = Outcome::Recorded {
+            verdict: recorded,
+            stop: false,
+            pushback_ms: None,
         };
         self.protocol.verdict(outcome, &self.context)
     }

@@ -4,7 +4,11 @@ use std::io;
 use std::time::Duration;
 
 use http::{HeaderValue, Response};
-use reattempt::{CallContext, Classify, OnDeadline, ReadPushback, ServerPushback, Stage, Verdict};
+use reattempt::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass};
+use reattempt::{
+    CallContext, Classify, Failure, OnDeadline, ReadPushback, ServerPushback, Stage, Transparent,
+    Verdict,
+};
 use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{KvAnswer, KvClassifier, KvPushback, KvTransportError};
 use reattempt_grpc::{Code, CodeSet, GRPC_STATUS, GrpcClassifier, GrpcPushback, RETRY_PUSHBACK_MS};
@@ -30,6 +34,13 @@ pub(crate) enum Outcome {
     Timeout,
     Answer {
         code: i32,
+        pushback_ms: Option<u32>,
+    },
+    /// An attempt of a recording failed with this verdict.
+    Recorded {
+        verdict: Verdict,
+        /// Its server, or a layer on its behalf, wanted no further one.
+        stop: bool,
         pushback_ms: Option<u32>,
     },
 }
@@ -73,38 +84,67 @@ impl Protocol {
 
     /// The verdict of the protocol's classifier, under the policy in this context.
     pub(crate) fn verdict(self, outcome: Outcome, context: &CallContext) -> Verdict {
-        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let timeout = io::Error::from(io::ErrorKind::TimedOut);
+        let came = match outcome {
+            Outcome::Success if self == Self::Http => Ok((200, None)),
+            Outcome::Success => Ok((0, None)),
+            Outcome::Answer { code, pushback_ms } => Ok((code, pushback_ms)),
+            Outcome::Refused => Err(Stage::Dispatch),
+            Outcome::Timeout => Err(Stage::InFlight),
+            Outcome::Recorded { verdict, .. } => return self.anew(verdict, context),
+        };
+        let error = |stage| match stage {
+            Stage::Dispatch => io::Error::from(io::ErrorKind::ConnectionRefused),
+            _ => io::Error::from(io::ErrorKind::TimedOut),
+        };
         match self {
             // The stack of `reattempt call`: without a policy nothing is retryable (A6).
             Self::Grpc => {
                 let classifier = GrpcClassifier::new().retryable(CodeSet::EMPTY);
-                let outcome = match outcome {
-                    Outcome::Success => Ok(grpc(0, None)),
-                    Outcome::Answer { code, pushback_ms } => Ok(grpc(code, pushback_ms)),
-                    Outcome::Refused => Err(refused),
-                    Outcome::Timeout => Err(timeout),
-                };
-                classifier.classify(outcome.as_ref(), context)
+                let came = came.map(|(code, ms)| grpc(code, ms)).map_err(error);
+                classifier.classify(came.as_ref(), context)
             }
             Self::Http => {
-                let outcome = match outcome {
-                    Outcome::Success => Ok(Response::new(())),
-                    Outcome::Answer { code, pushback_ms } => Ok(of_http(code, pushback_ms)),
-                    Outcome::Refused => Err(refused),
-                    Outcome::Timeout => Err(timeout),
-                };
-                HttpClassifier::new().classify(outcome.as_ref(), context)
+                let came = came.map(|(code, ms)| of_http(code, ms)).map_err(error);
+                HttpClassifier::new().classify(came.as_ref(), context)
             }
             Self::Kv => {
-                let outcome = match outcome {
-                    Outcome::Success => Ok(Kv::new(0, None)),
-                    Outcome::Answer { code, pushback_ms } => Ok(Kv::new(code, pushback_ms)),
-                    Outcome::Refused => Err(KvLost(Stage::Dispatch)),
-                    Outcome::Timeout => Err(KvLost(Stage::InFlight)),
-                };
-                KvClassifier::new().classify(outcome.as_ref(), context)
+                let came = came.map(|(code, ms)| Kv::new(code, ms)).map_err(KvLost);
+                KvClassifier::new().classify(came.as_ref(), context)
             }
+        }
+    }
+
+    /// The verdict on a recorded failure: which codes are retried depends on the policy. How far
+    /// the attempt came, and whether it is safe, the record knows better than the code.
+    fn anew(self, recorded: Verdict, context: &CallContext) -> Verdict {
+        let codes = match self {
+            Self::Grpc => 1..=16,
+            Self::Http => 400..=599,
+            Self::Kv => return recorded,
+        };
+        // The code of a failure of this client says nothing.
+        let by_code = |failure: &&Failure| {
+            failure.transparent == Transparent::No
+                && failure.reason != CIRCUIT_BREAKER_OPEN
+                && failure.class() != ReasonClass::Request
+        };
+        let Some(failure) = recorded.failure().filter(by_code) else {
+            return recorded;
+        };
+        let Some(code) = failure.code.filter(|code| codes.contains(code)) else {
+            return recorded;
+        };
+        let answer = Outcome::Answer {
+            code,
+            pushback_ms: None,
+        };
+        match (self, failure.stage) {
+            (_, Stage::Response) => self.verdict(answer, context),
+            (Self::Grpc, _) => match self.verdict(answer, context) {
+                Verdict::Retry(_) => Verdict::Retry(*failure),
+                _ => Verdict::Fatal(*failure),
+            },
+            _ => recorded,
         }
     }
 
@@ -126,8 +166,12 @@ impl Protocol {
         outcome: Outcome,
         context: &CallContext,
     ) -> Option<ServerPushback> {
-        let Outcome::Answer { code, pushback_ms } = outcome else {
-            return None;
+        let after = |ms: u32| ServerPushback::After(Duration::from_millis(ms.into()));
+        let (code, pushback_ms) = match outcome {
+            Outcome::Answer { code, pushback_ms } => (code, pushback_ms),
+            Outcome::Recorded { stop: true, .. } => return Some(ServerPushback::Stop),
+            Outcome::Recorded { pushback_ms, .. } => return pushback_ms.map(after),
+            Outcome::Success | Outcome::Refused | Outcome::Timeout => return None,
         };
         match self {
             Self::Grpc => {

@@ -15,7 +15,7 @@ use reattempt_couchbase::kv::Opcode;
 use super::protocol::{Outcome, Protocol};
 use super::routes::{Routes, request};
 use super::{Parsed, Simulated};
-use crate::load::{Answer, CallKind};
+use crate::load::{Answer, AnswerCode, CallKind};
 
 /// Outcomes by number: these, then the scenario's answers, then what a tier answers for a failure
 /// of its own calls.
@@ -197,9 +197,17 @@ impl Table {
 fn outcomes(answers: &[Answer], protocol: Protocol) -> Option<Vec<Outcome>> {
     let mut outcomes = vec![Outcome::Success, Outcome::Refused, Outcome::Timeout];
     for answer in answers {
-        outcomes.push(Outcome::Answer {
-            code: protocol.code(answer.code.as_ref()).ok()?,
-            pushback_ms: answer.pushback_ms,
+        let pushback_ms = answer.pushback_ms;
+        outcomes.push(match answer.code {
+            Some(AnswerCode::Recorded(verdict, stop)) => Outcome::Recorded {
+                verdict,
+                stop,
+                pushback_ms,
+            },
+            ref code => Outcome::Answer {
+                code: protocol.code(code.as_ref()).ok()?,
+                pushback_ms,
+            },
         });
     }
     let plain = |code| Outcome::Answer {
@@ -207,11 +215,13 @@ fn outcomes(answers: &[Answer], protocol: Protocol) -> Option<Vec<Outcome>> {
         pushback_ms: None,
     };
     outcomes.extend([false, true].map(|timed_out| plain(protocol.gateway(timed_out))));
-    // Each answer without its pushback, for servers that pass the failure on.
+    // Each answer without its pushback, for servers that pass the failure on. In a replay, which
+    // has no such servers, there are others than answers.
     for at in FIRST_ANSWER..FIRST_ANSWER + answers.len() {
-        if let Outcome::Answer { code, .. } = outcomes[at] {
-            outcomes.push(plain(code));
-        }
+        outcomes.push(match outcomes[at] {
+            Outcome::Answer { code, .. } => plain(code),
+            other => other,
+        });
     }
     Some(outcomes)
 }

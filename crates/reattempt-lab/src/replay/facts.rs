@@ -33,8 +33,7 @@ pub(super) fn facts(
     facts.replayable = entry.stopped != Some(StopReason::NotReplayable);
     facts.report.pushback = entry.pushback;
     facts.report.pushback_unreadable = entry.unreadable;
-    facts.report.forbidden =
-        entry.stopped == Some(StopReason::Pushback) && entry.pushback.is_none();
+    facts.report.forbidden = is_forbidden(entry);
     facts.report.untried_backend = entry.transparent == Transparent::NextBackend;
     let failed = matches!(entry.outcome, AttemptOutcome::Fatal | AttemptOutcome::Retry);
     let reason = reasons.get(usize::from(entry.reason));
@@ -44,6 +43,11 @@ pub(super) fn facts(
     let at_once = entry.delay == Some(Duration::ZERO) && entry.transparent == Transparent::No;
     facts.config_moved = at_once && !matches!(entry.pushback, Some(ServerPushback::After(_)));
     facts
+}
+
+/// A layer wanted no further attempt on the server's behalf.
+pub(super) fn is_forbidden(entry: &Entry) -> bool {
+    entry.stopped == Some(StopReason::Pushback) && entry.pushback.is_none()
 }
 
 /// The recorded verdict.

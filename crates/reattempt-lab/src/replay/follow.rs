@@ -197,7 +197,7 @@ impl<'a> Follower<'a> {
         facts.config_moved &= moves;
         let mut verdict = verdict(entry, reasons);
         if let Some(classes) = &route.classes {
-            verdict = classes.verdict(entry, verdict);
+            verdict = classes.verdict(verdict);
         }
         let throttle = route.throttle.as_deref();
         if let RouteWay::Retry(_) = route.way {

@@ -37,6 +37,7 @@ use crate::world::{Stopped, World};
 pub struct Replay {
     recording: Recording,
     traffic: Traffic,
+    from_s: u64,
 }
 
 /// How many recorded decisions a policy makes in the same way: those on failed attempts, those to
@@ -85,8 +86,9 @@ impl Replay {
         // of a retry budget's window begin when they did.
         let sent = |timed: &Timed| timed.at.saturating_sub(nanos(timed.entry.took));
         let start = recording.entries.iter().map(sent).min().unwrap_or(0);
+        let from = start - start % HOUR;
         for timed in &mut recording.entries {
-            timed.at -= start - start % HOUR;
+            timed.at -= from;
         }
         let end = recording.entries.iter().map(|timed| timed.at).max();
         if end.is_some_and(|end| end as f64 > Scenario::MOST_SECONDS * 1e9) {
@@ -97,13 +99,24 @@ impl Replay {
             }]);
         }
         let traffic = Traffic::of(&recording);
-        Ok(Self { recording, traffic })
+        Ok(Self {
+            recording,
+            traffic,
+            from_s: from / 1_000_000_000,
+        })
     }
 
     /// The recording.
     #[must_use]
     pub const fn recording(&self) -> &Recording {
         &self.recording
+    }
+
+    /// Seconds, in whole hours, from the start of the recording to where the replay begins, from
+    /// which the times of its outcomes are counted.
+    #[must_use]
+    pub const fn from_s(&self) -> u64 {
+        self.from_s
     }
 
     /// The calls that are replayed.
@@ -148,7 +161,11 @@ impl Replay {
         };
         let checked = policy.clone().checked()?;
         let follower = Follower::new(&self.recording, &self.traffic, &checked, own, moves);
-        Ok(follower.map(Follower::run).unwrap_or_default())
+        let mut decisions = follower.map(Follower::run).unwrap_or_default();
+        if let Some(first) = &mut decisions.first {
+            first.at_s += self.from_s as f64;
+        }
+        Ok(decisions)
     }
 
     /// What was recorded, counted as a run is.

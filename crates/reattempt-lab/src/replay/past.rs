@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use reattempt::record::{Entry, Recording, Timed, What};
-use reattempt::{AttemptOutcome, ServerPushback, Stage, StopReason};
+use reattempt::{AttemptOutcome, RetryReason, ServerPushback, Stage, StopReason, Transparent};
 
+use super::facts::{is_forbidden, verdict};
 use super::traffic::{Recorded, Traffic, nanos};
 use crate::load::{Answer, AnswerCode, CallKind};
-use crate::policy::{OUTCOME_REFUSED, OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Protocol, answer_outcome};
+use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Protocol, answer_outcome};
 use crate::report::{Counts, Gate, Outcome};
 use crate::scenario::{Backend, Latency, Pick, Scenario, Tier};
 use crate::world::past::{Attempt, Call, Past};
@@ -35,6 +36,7 @@ impl Past {
             calls: Vec::with_capacity(traffic.calls.len()),
             attempts: Vec::new(),
             samples: Vec::new(),
+            by_length: Vec::new(),
         };
         let mut attempts: Vec<Attempt> = Vec::new();
         scenario.calls.clear();
@@ -58,7 +60,14 @@ impl Past {
             let entries = || traffic.entries(recording, recorded);
             for timed in entries().filter(|timed| timed.entry.what == What::Attempt) {
                 let took = nanos(timed.entry.took);
-                let came = came(&timed.entry, protocol, &mut answers, &mut scenario.answers);
+                let (entry, reasons) = (&timed.entry, &recording.reasons);
+                let came = came(
+                    entry,
+                    reasons,
+                    protocol,
+                    &mut answers,
+                    &mut scenario.answers,
+                );
                 if let Some(came) = came {
                     let sent = timed.at.saturating_sub(took);
                     past.samples.push((sent, took, came));
@@ -87,8 +96,7 @@ impl Past {
             };
             past.calls.push(call);
         }
-        past.calls.sort_by_key(|call| call.arrived);
-        past.samples.sort_unstable();
+        past.sort();
         if let Some(last) = past.calls.last() {
             scenario.duration = last.arrived + 1;
         }
@@ -112,8 +120,9 @@ fn limit(recorded: &Recorded, by_policy: Option<u64>) -> u64 {
 /// The number of what an attempt came to; `None` if it was dropped.
 fn came(
     entry: &Entry,
+    reasons: &[RetryReason],
     protocol: Protocol,
-    known: &mut HashMap<(i32, Option<u32>), u16>,
+    known: &mut HashMap<(AnswerCode, Option<u32>), u16>,
     answers: &mut Vec<Answer>,
 ) -> Option<u16> {
     match entry.outcome {
@@ -121,32 +130,30 @@ fn came(
         AttemptOutcome::Cancelled => return None,
         AttemptOutcome::Fatal | AttemptOutcome::Retry => {}
     }
-    let code = match (entry.stage, entry.code) {
-        (Some(Stage::Dispatch), _) => return Some(OUTCOME_REFUSED),
-        (Some(Stage::Response), Some(code)) => code,
-        _ => return Some(OUTCOME_TIMEOUT),
-    };
+    let stop = entry.pushback == Some(ServerPushback::Stop) || is_forbidden(entry);
+    let is_answer =
+        entry.stage == Some(Stage::Response) && entry.transparent == Transparent::No && !stop;
+    let number = entry.code.map(|code| AnswerCode::Number(code.into()));
+    let number = number.filter(|code| is_answer && protocol.code(Some(code)).is_ok());
+    let recorded = || AnswerCode::Recorded(verdict(entry, reasons), stop);
     let pushback = match entry.pushback {
         Some(ServerPushback::After(asked)) => u32::try_from(asked.as_millis()).ok(),
         _ => None,
     };
-    let of = |code| AnswerCode::Number(i64::from(code));
-    if protocol.code(Some(&of(code))).is_err() {
-        return Some(OUTCOME_TIMEOUT);
-    }
-    if let Some(came) = known.get(&(code, pushback)) {
+    let mut key = (number.unwrap_or_else(recorded), pushback);
+    if let Some(came) = known.get(&key) {
         return Some(*came);
     }
     if answers.len() >= MOST_ANSWERS {
         return Some(OUTCOME_TIMEOUT);
     }
     // Of very many pushbacks the rest is left out.
-    let pushback = pushback.filter(|_| answers.len() < Scenario::MOST_ANSWERS);
+    key.1 = pushback.filter(|_| answers.len() < Scenario::MOST_ANSWERS);
     let place = answers.len();
-    let came = *known.entry((code, pushback)).or_insert_with(|| {
+    let came = *known.entry(key).or_insert_with_key(|(code, pushback_ms)| {
         answers.push(Answer {
-            code: Some(of(code)),
-            pushback_ms: pushback,
+            code: Some(code.clone()),
+            pushback_ms: *pushback_ms,
             paths: vec!["$".to_owned()],
         });
         answer_outcome(place)

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use reattempt::reason::KV_LOCKED;
 use reattempt::record::{Entry, Form, Recording, Timed, What};
-use reattempt::{AttemptOutcome, Stage, StopReason};
+use reattempt::{AttemptKind, AttemptOutcome, ServerPushback, Stage, StopReason, Transparent};
+use reattempt_grpc::reasons::GRPC_UNAVAILABLE;
 use reattempt_http::reasons;
 
 use super::traffic::Traffic;
@@ -35,7 +36,13 @@ fn retried_at_once(form: Form, recorded: &str, tested: &str) -> Decisions {
     };
     let traffic = Traffic::of(&recording);
     let (tested, _) = PolicyText::of_file(tested).unwrap();
-    let decisions = Replay { recording, traffic }.decisions(&tested).unwrap();
+    let decisions = Replay {
+        recording,
+        traffic,
+        from_s: 0,
+    }
+    .decisions(&tested)
+    .unwrap();
     assert_eq!(decisions.of, 1);
     decisions
 }
@@ -92,10 +99,71 @@ fn a_call_ends_where_its_limit_of_messages_ended_it() {
         };
         let traffic = Traffic::of(&recording);
         let (policy, _) = PolicyText::of_file(r#"{"default": {}}"#).unwrap();
-        let replay = Replay { recording, traffic };
+        let replay = Replay {
+            recording,
+            traffic,
+            from_s: 0,
+        };
         replay.what_if(&policy, 1, &Limits::default()).unwrap()
     };
     let [by_limit, by_caller] = [StopReason::Fatal, StopReason::Cancelled].map(ended_by);
     assert_eq!((by_limit.calls, by_limit.success), (2, 0.5));
     assert_eq!(by_limit, by_caller);
+}
+
+#[test]
+fn failures_without_an_answer_come_to_the_same_again() {
+    // Each call at its time in milliseconds: an attempt that failed, and one that succeeded.
+    let failed = |call: u32, at: &mut u64, change: fn(&mut Entry)| {
+        let mut entry = Entry::new(What::Attempt, call, 0);
+        entry.took = Duration::from_millis(1);
+        (entry.outcome, entry.code) = (AttemptOutcome::Retry, Some(14));
+        (entry.stage, entry.delay) = (Some(Stage::InFlight), Some(Duration::from_millis(20)));
+        entry.safe = true;
+        change(&mut entry);
+        let mut second = Entry::new(What::Attempt, call, 0);
+        (second.number, second.took) = (2, Duration::from_millis(2));
+        (second.kind, second.stopped) = (AttemptKind::Retry, Some(StopReason::Success));
+        *at += 100_000_000;
+        [(*at, entry), (*at + 20_000_000, second)].map(|(at, entry)| Timed { at, entry })
+    };
+    let mut at = 0;
+    let calls = [
+        // A connection that was reset, a refused stream, one to another backend.
+        failed(0, &mut at, |_| {}),
+        failed(1, &mut at, |entry| entry.transparent = Transparent::Once),
+        failed(2, &mut at, |entry| {
+            entry.transparent = Transparent::NextBackend;
+            entry.stage = Some(Stage::Dispatch);
+        }),
+        failed(3, &mut at, |entry| {
+            entry.pushback = Some(ServerPushback::Stop)
+        }),
+    ];
+    let recording = Recording {
+        policy: None,
+        routes: vec!["default".to_owned()],
+        reasons: vec![GRPC_UNAVAILABLE],
+        entries: calls.into_iter().flatten().collect(),
+        ..Recording::default()
+    };
+    let traffic = Traffic::of(&recording);
+    let replay = Replay {
+        recording,
+        traffic,
+        from_s: 0,
+    };
+    let under = |code: &str| {
+        let retry = format!(
+            r#"{{"maxAttempts": 3, "initialBackoff": "0.02s", "maxBackoff": "0.02s",
+                "backoffMultiplier": 1, "retryableStatusCodes": ["{code}"]}}"#
+        );
+        let policy = format!(r#"{{"methodConfig": [{{"name": [{{}}], "retryPolicy": {retry}}}]}}"#);
+        let policy = PolicyText::ServiceConfig(policy);
+        let outcome = replay.what_if(&policy, 1, &Limits::default()).unwrap();
+        let kinds = outcome.kinds;
+        (outcome.success, kinds.retry, kinds.transparent)
+    };
+    assert_eq!(under("UNAVAILABLE"), (0.75, 1, 2));
+    assert_eq!(under("INTERNAL"), (0.5, 0, 2));
 }

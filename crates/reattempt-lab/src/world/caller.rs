@@ -5,7 +5,9 @@ use reattempt::admission::{Admission, Criticality};
 use reattempt::driver::{HedgeDriver, count_success};
 use reattempt::machine::{Action, Facts, FailedAttempt, HedgeAction, Resume};
 use reattempt::policy::{AttemptEnd, EndedAttempt};
-use reattempt::{AttemptKind, CallDeadline, HedgePolicy, Idempotency, StopReason};
+use reattempt::{
+    AttemptKind, CallDeadline, HedgePolicy, Idempotency, Stage, StopReason, Transparent, reason,
+};
 
 use super::call::{Call, End, Failing, Hedging, NONE, Progress};
 use super::events::What;
@@ -174,6 +176,13 @@ impl World<'_> {
         facts.report.pushback = table.pushback(outcome);
         facts.report.untried_backend = untried;
         facts.report.forbidden = call.marked;
+        if let (Some(_), Some(failure)) = (self.past, verdict.failure()) {
+            // A replay has no backends, but the record knows what the transport found.
+            let is_open = failure.reason == reason::CIRCUIT_BREAKER_OPEN;
+            facts.report.untried_backend |= failure.transparent == Transparent::NextBackend;
+            facts.report.circuit_open = is_open;
+            facts.report.in_doubt = is_open && failure.stage > Stage::Dispatch;
+        }
         let Some(mut failed) = FailedAttempt::new(&facts, verdict) else {
             return;
         };

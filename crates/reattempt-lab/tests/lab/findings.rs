@@ -226,3 +226,25 @@ fn a_hedge_delay_is_held_against_the_tiers_behind_too() {
     // Hedges there may answer before the server's time.
     assert!(!found(vec![json!({"policy": hedging("0.01s")})], 40));
 }
+
+#[test]
+fn a_hedge_delay_matters_to_calls_that_are_hedged() {
+    let found = |policy: &Value, calls: Value| {
+        let mut scenario = tiers(policy, &[json!({})]);
+        scenario["call"] = calls;
+        let found = rules_in(&scenario).into_iter();
+        found
+            .filter(|one| one.starts_with("hedge-below-median"))
+            .count()
+    };
+    let hedging = http(json!({"hedge": {"delay": "0.0005s"}}));
+    let call = |method: &str| json!({"method": method});
+    assert_eq!(found(&hedging, call("GET")), 1);
+    assert_eq!(found(&hedging, call("POST")), 0);
+    assert_eq!(found(&hedging, json!([call("POST"), call("GET")])), 1);
+    // The owner of a method of a service config says that it may be hedged.
+    let grpc = json!({"service_config": {"methodConfig": [
+        {"name": [{}], "hedgingPolicy": {"maxAttempts": 2, "hedgingDelay": "0.0005s"}}
+    ]}});
+    assert_eq!(found(&grpc, json!({"path": "/a/b"})), 1);
+}

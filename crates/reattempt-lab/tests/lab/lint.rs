@@ -128,6 +128,11 @@ fn hedges_with_a_learned_delay_are_hedges() {
         let policy = format!(r#"{{"default": {{"hedge": {{{hedge}}}}}}}"#);
         rules(&PolicyText::HttpPolicy(policy).checked().unwrap())
     };
+    let text = |hedge: &str| {
+        let policy = format!(r#"{{"default": {{"hedge": {{{hedge}}}}}}}"#);
+        let found = lint(&PolicyText::HttpPolicy(policy).checked().unwrap());
+        found[0].text.clone()
+    };
     let percentile = r#""delay": {"percentile": 95}"#;
     assert_eq!(found(percentile), ["no-throttle $.default.hedge"]);
     assert_eq!(
@@ -135,10 +140,13 @@ fn hedges_with_a_learned_delay_are_hedges() {
         ["request-fed-budget $.default.hedge"]
     );
     // Its share bounds no hedge that a failure causes.
-    assert_eq!(
-        found(r#""extraLoadPercent": 5"#),
-        ["no-throttle $.default.hedge"]
-    );
+    for percent in ["0.1", "5", "50"] {
+        let bounded = format!(r#""extraLoadPercent": {percent}"#);
+        assert_eq!(found(&bounded), ["no-throttle $.default.hedge"]);
+        let follows = "no throttle or budget holds back the hedges that follow a failure";
+        assert_eq!(text(&bounded), follows);
+    }
+    assert!(text(percentile).ends_with("when all servers are slow or fail"));
 }
 
 /// The rules with their paths of an HTTP policy of this document.

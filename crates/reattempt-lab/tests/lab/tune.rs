@@ -1,6 +1,6 @@
-//! Search: the frontier of success against extra load.
+//! Search: the frontier of success against extra load and the 99th percentile.
 
-use reattempt_lab::tune::{Knob, Range, tune};
+use reattempt_lab::tune::{Knob, Point, Range, tune};
 use reattempt_lab::{Limits, Scenario};
 use serde_json::{Value, json};
 
@@ -38,11 +38,15 @@ fn more_attempts_buy_success_with_load() {
     let knobs = ranges(&["attempts=1..5", "backoff=0.01..0.1"]);
     let points = tune(&retrying(), "p", &knobs, 2, &Limits::default()).unwrap();
     assert!(points.len() >= 3, "{points:?}");
-    let falls = |a: f64, b: f64| a > b;
-    assert!(
-        points
-            .is_sorted_by(|a, b| falls(a.success, b.success) && falls(a.extra_load, b.extra_load))
-    );
+    assert!(points.is_sorted_by(|a, b| a.success >= b.success));
+    let all = |a: &Point, b: &Point| {
+        let tails = [a, b].map(|point| point.p99_ms.unwrap());
+        b.success >= a.success && b.extra_load <= a.extra_load && tails[1] <= tails[0]
+    };
+    for point in &points {
+        let beaten = points.iter().filter(|other| all(point, other)).count();
+        assert_eq!(beaten, 1, "by itself alone: {points:?}");
+    }
     let last = points.last().unwrap();
     assert_eq!(
         (last.settings[0], last.extra_load),
@@ -58,6 +62,19 @@ fn more_attempts_buy_success_with_load() {
     );
     let again = tune(&retrying(), "p", &knobs, 2, &Limits::default()).unwrap();
     assert_eq!(points, again, "the same seed gives the same bytes");
+}
+
+#[test]
+fn an_earlier_hedge_buys_a_shorter_tail_with_load() {
+    let mut calm = world(20.0, 100.0, 100, json!({"exponential_ms": 10}), json!([]));
+    let hedge = json!({"maxAttempts": 2, "delay": "0.05s"});
+    calm["policies"] = json!({ "p": http(json!({ "hedge": hedge })) });
+    let calm = Scenario::parse(&calm.to_string()).unwrap();
+    let knobs = ranges(&["hedge-delay=0.005..0.1"]);
+    let points = tune(&calm, "p", &knobs, 2, &Limits::default()).unwrap();
+    assert!(points.len() >= 3, "{points:?}");
+    assert!(points.iter().all(|point| point.success == 1.0));
+    assert!(points.is_sorted_by(|a, b| a.extra_load < b.extra_load && a.p99_ms > b.p99_ms));
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub enum Transparent {
 }
 
 /// Why and where an attempt failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// The reason, from the vocabulary that all protocols share.
     pub reason: RetryReason,
@@ -121,7 +121,7 @@ impl Failure {
 }
 
 /// A classifier's verdict on one attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It succeeded. Counted as a success; the response goes to the caller.
     Success,
