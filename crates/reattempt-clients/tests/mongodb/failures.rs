@@ -123,7 +123,10 @@ async fn a_server_silent_to_its_monitor_fails_calls_in_flight() {
     );
     send(&client, &find()).await.unwrap();
     let seen = node.seen_named("find");
-    assert_ne!(seen[1].connection, seen[2].connection, "a reply is owed");
+    assert_ne!(
+        seen[1].connection, seen[2].connection,
+        "a reply is outstanding"
+    );
 }
 
 #[tokio::test]

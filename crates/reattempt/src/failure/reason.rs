@@ -128,9 +128,9 @@ impl RetryReason {
     }
 
     /// True if the request is sent again under any strategy, with
-    /// [`ControlledBackoff`](crate::strategy::ControlledBackoff), until the deadline, whether or not
-    /// it is idempotent: this bypasses [`Failure::safe`](crate::Failure::safe) too. So give such a
-    /// reason only to a failure that is known to have had no effect.
+    /// [`ControlledBackoff`](crate::strategy::ControlledBackoff), until the deadline, whether or
+    /// not it is idempotent: this bypasses [`Failure::safe`](crate::Failure::safe) too. So give
+    /// such a reason only to a failure that is known to have had no effect.
     #[must_use]
     pub const fn always_retry(self) -> bool {
         self.0.always_retry

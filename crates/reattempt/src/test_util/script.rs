@@ -47,8 +47,8 @@ pub const fn attempt(number: u32) -> Step {
 }
 
 impl Step {
-    /// Fails with an error that may be retried, which is the server's response. For one that did not
-    /// get so far: [`comes_to`](Self::comes_to).
+    /// Fails with an error that may be retried, which is the server's response. For one that did
+    /// not get so far: [`comes_to`](Self::comes_to).
     #[must_use]
     pub const fn fails(self, reason: RetryReason) -> Self {
         self.comes_to(Verdict::Retry(Failure::new(reason, Stage::Response)))

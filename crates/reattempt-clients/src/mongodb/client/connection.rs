@@ -89,8 +89,8 @@ impl Connection {
         self.busy
     }
 
-    /// Whether the server has neither closed it nor sent what nobody asked for. A close that the
-    /// runtime has not seen yet is found by the next command.
+    /// Whether the server has neither closed it nor sent a reply without a command. A close that
+    /// the runtime has not seen yet is found by the next command.
     pub(super) fn is_quiet(&self) -> bool {
         let read = self.stream.try_read(&mut [0]);
         read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)

@@ -96,8 +96,8 @@ impl Pool {
         self.inner.cleared.send_replace(generation);
     }
 
-    /// Ends the [`calls`](Lease::call) in flight. After [`clear`](Self::clear), for a server that no
-    /// longer answers.
+    /// Ends the [`calls`](Lease::call) in flight. After [`clear`](Self::clear), for a server that
+    /// no longer answers.
     pub fn interrupt(&self) {
         self.inner.interrupted.send_replace(());
     }

@@ -3,9 +3,9 @@
 //!
 //! [`Pool`] is the machine for several backends. It ejects outliers as gRPC does (A50), and after
 //! failures in a row; a further one only while fewer than the policy's share are, and if all are
-//! ejected, or should be, all are used. Of two healthy ones it takes the one with less load: attempts in flight,
-//! weighted by recent latency where that differs by more than a factor of two. [`CircuitBreaker`]
-//! is the same state with one backend, which refuses instead of going elsewhere.
+//! ejected, or should be, all are used. Of two healthy ones it takes the one with less load:
+//! attempts in flight, weighted by recent latency where that differs by more than a factor of two.
+//! [`CircuitBreaker`] is the same state with one backend, which refuses instead of going elsewhere.
 //!
 //! Neither reads a clock or sends anything: the layers and the policy lab use them with a clock of
 //! their own.

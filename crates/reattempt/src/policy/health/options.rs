@@ -85,8 +85,8 @@ impl HealthPolicy {
     /// For a few backends that answer many calls: ejected after five failures in a row, or if more
     /// than half of at least 20 attempts of a second fail, or as a statistical outlier of five that
     /// is ten percentage points below the mean; for four seconds, however often; a further one
-    /// while less than a third is (one of three, two of four). Hedges probe an ejected one each second, and one that returns gets its full share
-    /// after four seconds.
+    /// while less than a third is (one of three, two of four). Hedges probe an ejected one each
+    /// second, and one that returns gets its full share after four seconds.
     ///
     /// The times are short, because a backend that returns too early costs one attempt, and one
     /// that returns late leaves its load to the others: ten seconds after its fault is over it has

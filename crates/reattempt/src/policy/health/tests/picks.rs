@@ -523,7 +523,7 @@ fn pushbacks_take_no_more_backends_out_than_failures_may() {
     assert_eq!(shares[4], 0);
 }
 
-/// One of two may be ejected: it is back before the other one fails, and nobody has asked it.
+/// One of two may be ejected: it is back before the other one fails, and no attempt has asked it.
 #[test]
 fn an_ejected_backend_is_asked_while_all_others_fail() {
     let lab = Lab::new(HealthPolicy::standard(), 2);
