@@ -112,6 +112,24 @@ fn of_several_strategies_the_most_attempts_bound_the_call() {
     );
 }
 
+/// One that does not look at the attempts itself, as the machine does not ask it after its maximum.
+#[test]
+fn the_maximum_of_a_strategy_within_another_is_kept() {
+    #[derive(Debug)]
+    struct Twice;
+    impl RetryStrategy for Twice {
+        fn decide(&self, _: &RetryView<'_>) -> Decision {
+            Decision::After(Duration::ZERO)
+        }
+        fn max_attempts(&self) -> Option<u32> {
+            Some(2)
+        }
+    }
+    let extended = Extended::new(BestEffort::new()).by(KV_LOCKED, Twice);
+    let delays = [0, 1, 2].map(|retries| delay_for(&extended, KV_LOCKED, retries));
+    assert_eq!(delays, [Some(Duration::ZERO), None, None]);
+}
+
 /// The choice of the returned failure does not depend on the reason.
 #[test]
 fn the_extended_strategy_chooses_the_returned_failure() {
