@@ -13,7 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use reattempt::RetryInfo;
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt_http::body::ReplayBody;
+use reattempt_http::body::{DeadlineBodyError, ReplayBody};
 use reattempt_http::{AnyTransportError, HttpClientLayer, HttpPushback};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
@@ -123,7 +123,10 @@ impl Client {
         let outcome = async {
             let (head, body) = service.oneshot(request).await?.into_parts();
             let body = body.collect().await;
-            body.map_err(|error| error.to_string())?;
+            body.map_err(|error| match error {
+                DeadlineBodyError::Body(error) => error,
+                DeadlineBodyError::Elapsed(elapsed) => elapsed.into(),
+            })?;
             Ok((head.status.as_u16(), head.headers))
         };
         let outcome = within(outcome).await;

@@ -28,8 +28,10 @@ pin_project! {
     /// drops the attempts this body stays pending. It also ends with an error, so that the
     /// transport resets the stream, if the call is over before its response ended.
     pub struct LimitedRequestBody<B> {
+        // Until it has ended, or a message is too long: who feeds it learns that it is not read
+        // any more.
         #[pin]
-        inner: B,
+        inner: Option<B>,
         // Boxed: few calls have a limit, and all move the body.
         watched: Option<Box<Watched>>,
     }
@@ -37,8 +39,10 @@ pin_project! {
 
 impl<B> LimitedRequestBody<B> {
     pub(super) fn new(inner: B, watched: Option<Watched>) -> Self {
-        let watched = watched.map(Box::new);
-        Self { inner, watched }
+        Self {
+            inner: Some(inner),
+            watched: watched.map(Box::new),
+        }
     }
 }
 
@@ -48,6 +52,21 @@ impl<B> fmt::Debug for LimitedRequestBody<B> {
             .field("limited", &self.watched.is_some())
             .finish_non_exhaustive()
     }
+}
+
+/// The next frame of a body that has not ended.
+fn next<B: Body>(
+    inner: Pin<&mut Option<B>>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    match inner.as_pin_mut() {
+        Some(inner) => inner.poll_frame(cx),
+        None => Poll::Ready(None),
+    }
+}
+
+pub(super) fn is_empty<D: Buf>(frame: &Frame<D>) -> bool {
+    frame.data_ref().is_some_and(|data| !data.has_remaining())
 }
 
 fn plain<D: Buf>(frame: Frame<D>) -> Frame<Bytes> {
@@ -68,7 +87,7 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let mut this = self.project();
         let Some(watched) = this.watched else {
-            let frame = ready!(this.inner.poll_frame(cx));
+            let frame = ready!(next(this.inner, cx));
             return Poll::Ready(frame.map(|frame| frame.map(plain).map_err(Into::into)));
         };
         if watched.link.poll_over(cx) {
@@ -78,7 +97,7 @@ where
             return Poll::Pending;
         }
         let Some((sieve, limit)) = &mut watched.sieve else {
-            let frame = ready!(this.inner.poll_frame(cx));
+            let frame = ready!(next(this.inner, cx));
             return Poll::Ready(frame.map(|frame| frame.map(plain).map_err(Into::into)));
         };
         loop {
@@ -87,6 +106,7 @@ where
                 Some(Out::Trailers(map)) => return Poll::Ready(Some(Ok(Frame::trailers(map)))),
                 Some(Out::TooLong(bytes)) => {
                     watched.tripped = true;
+                    this.inner.set(None);
                     watched.link.trip(MessageTooLong {
                         side: MessageSide::Request,
                         bytes,
@@ -99,11 +119,18 @@ where
                 }
                 None => {}
             }
-            match ready!(this.inner.as_mut().poll_frame(cx)) {
+            match ready!(next(this.inner.as_mut(), cx)) {
+                // An empty frame passes: a flood of them must not keep this poll from ending.
+                Some(Ok(frame)) if is_empty(&frame) => {
+                    return Poll::Ready(Some(Ok(Frame::data(Bytes::new()))));
+                }
                 Some(Ok(frame)) => sieve.push(frame),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 None if sieve.is_empty() => return Poll::Ready(None),
-                None => sieve.end(),
+                None => {
+                    this.inner.set(None);
+                    sieve.end();
+                }
             }
         }
     }
@@ -116,7 +143,7 @@ where
                 !watched.tripped && sieve.is_none_or(|(sieve, _)| sieve.is_empty())
             }
         };
-        nothing_held && self.inner.is_end_stream()
+        nothing_held && self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -124,10 +151,11 @@ where
             .watched
             .as_ref()
             .and_then(|watched| watched.sieve.as_ref());
-        with_held(
-            self.inner.size_hint(),
-            sieve.map_or(0, |(sieve, _)| sieve.held()),
-        )
+        let rest = self
+            .inner
+            .as_ref()
+            .map_or_else(SizeHint::new, Body::size_hint);
+        with_held(rest, sieve.map_or(0, |(sieve, _)| sieve.held()))
     }
 }
 

@@ -9,7 +9,7 @@ use reattempt::{CallHandle, StopReason};
 
 use super::link::CallSide;
 use super::prefixes::{Out, Sieve};
-use super::request::with_held;
+use super::request::{is_empty, with_held};
 use super::{MessageSide, MessageTooLong};
 use crate::Code;
 use crate::made_status::trailers;
@@ -87,8 +87,6 @@ impl<B: Body> Body for LimitedResponseBody<B> {
         };
         let plain =
             |frame: Frame<B::Data>| frame.map_data(|mut data| data.copy_to_bytes(data.remaining()));
-        let is_empty =
-            |frame: &Frame<B::Data>| frame.data_ref().is_some_and(|data| !data.has_remaining());
         let Some(watched) = this.watched else {
             let frame = ready!(inner.poll_frame(cx));
             return Poll::Ready(frame.map(|frame| frame.map(plain)));
@@ -119,7 +117,14 @@ impl<B: Body> Body for LimitedResponseBody<B> {
             match (frame, &mut watched.sieve) {
                 // An empty frame passes: a flood of them must not keep this poll from ending.
                 (Some(Ok(frame)), Some((sieve, _))) if !is_empty(&frame) => sieve.push(frame),
-                (None, Some((sieve, _))) if !sieve.is_empty() => sieve.end(),
+                (None, Some((sieve, _))) if !sieve.is_empty() => {
+                    this.inner.set(None);
+                    sieve.end();
+                    let Some(Out::Data(part)) = sieve.pop() else {
+                        return Poll::Ready(None);
+                    };
+                    return Poll::Ready(Some(Ok(Frame::data(part))));
+                }
                 (frame, _) => return Poll::Ready(frame.map(|frame| frame.map(plain))),
             }
         }

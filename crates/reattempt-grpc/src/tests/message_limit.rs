@@ -269,6 +269,31 @@ async fn a_request_message_that_is_too_long_ends_an_open_response() {
     assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
 }
 
+/// Who feeds the body learns of it, also if no one reads the response at that time.
+#[tokio::test(start_paused = true)]
+async fn a_body_with_a_message_that_is_too_long_is_read_no_further() {
+    let (wire, budget) = (Wire::default(), BufferBudget::default());
+    let (tell, body) = told();
+    let (_server, answer) = told();
+    let config = limits(100, 100);
+    let (request, _watch) = begin(body);
+    let channel = channel(
+        &config,
+        MessageLimitLayer::new(),
+        &wire,
+        &budget,
+        Some(answer),
+    );
+    let mut body = channel.oneshot(request).await.unwrap().into_body();
+    say(&tell, 101);
+    tell.closed().await;
+    assert_eq!(wire.received().await, [(0, false)], "until the call ends");
+    let last = body.frame().await.unwrap().unwrap();
+    let last = last.into_trailers().unwrap();
+    assert_eq!(code_of(&last), Some(Code::ResourceExhausted));
+    assert_eq!(wire.received().await, [(0, true)]);
+}
+
 /// R14: each empty frame ends a poll, so that a deadline above is checked between them.
 #[tokio::test(start_paused = true)]
 async fn empty_frames_of_a_response_pass_one_by_one() {

@@ -35,10 +35,11 @@ pub(super) struct Buffer<B> {
     rare: Option<Box<Rare>>,
     /// A waker is kept, of a copy or of the sender.
     waits: bool,
-    fits: bool,
     /// How much the source still has to give, or [`UNSIZED`].
     rest: u64,
 }
+
+const PANICKED: &str = "the request's body panicked";
 
 /// The length was not known before anything was read.
 const UNSIZED: u64 = u64::MAX;
@@ -64,9 +65,11 @@ impl<B> Buffer<B> {
     where
         B: Body,
     {
-        // A body known to be too large is not buffered at all.
+        // A body known to be too large is not buffered at all: the copy that reads it first
+        // continues alone. Until then it can be sent again.
         let hint = source.size_hint();
         let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
+        let limit = if fits { limit } else { 0 };
         Self {
             source: Some(source),
             end: End::Open,
@@ -76,16 +79,22 @@ impl<B> Buffer<B> {
             committed: false,
             rare: None,
             waits: false,
-            fits,
             rest: hint.exact().unwrap_or(UNSIZED),
         }
     }
 
     pub(super) fn can_copy(&self) -> bool {
-        self.fits
-            && !self.committed
-            && self.frames.are_whole()
-            && !matches!(self.end, End::Failed(_))
+        !self.committed && self.frames.are_whole() && !matches!(self.end, End::Failed(_))
+    }
+
+    /// The source panicked while it was polled. What follows in it, if anything, is not what should
+    /// follow.
+    pub(super) fn panicked(&mut self) {
+        if matches!(self.end, End::Open) {
+            let error = Box::<dyn std::error::Error + Send + Sync>::from(PANICKED);
+            self.end = End::Failed(Arc::from(error));
+        }
+        self.source = None;
     }
 
     pub(super) fn was_cut_off(&self, attempt: u32) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -25,7 +25,8 @@ use crate::ReplayBodyError;
 /// [`ReplayBodyError::Abandoned`].
 ///
 /// Trailers are replayed too, an empty body costs nothing, and a known length stays known: a body
-/// that ends before it fails. `B` has to be `Unpin`; use `Box::pin` otherwise.
+/// that ends before it fails, and so does one that goes on after it. A body that panicked fails for
+/// all copies. `B` has to be `Unpin`; use `Box::pin` otherwise.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -60,8 +61,14 @@ enum Copied<B> {
     Released,
 }
 
+/// The lock is poisoned if the wrapped body panicked.
 fn lock<B>(shared: &Mutex<Buffer<B>>) -> MutexGuard<'_, Buffer<B>> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock().unwrap_or_else(|poisoned| {
+        shared.clear_poison();
+        let mut buffer = poisoned.into_inner();
+        buffer.panicked();
+        buffer
+    })
 }
 
 /// After the lock was released.

@@ -2,9 +2,10 @@ mod memory;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -443,10 +444,80 @@ async fn the_end_is_seen_without_another_poll() {
     );
 }
 
-#[test]
-fn a_body_known_to_be_too_large_is_not_kept_at_all() {
-    let body = ReplayBody::with_limits(Full::new(Bytes::from("12345")), 4, None);
+#[tokio::test]
+async fn a_body_known_to_be_too_large_is_not_kept_at_all() {
+    let budget = BufferBudget::new(100);
+    let body = ReplayBody::with_limits(Full::new(Bytes::from("12345")), 4, Some(budget.clone()));
+    let unread = body.replay(&NEXT).unwrap();
+    drop(unread);
+    assert!(body.was_unread(NEXT.number));
+    let mut read = body.replay(&NEXT).unwrap();
+    assert_eq!(text(&mut read).await, "12345");
+    assert_eq!(budget.used(), 0);
     assert!(body.replay(&NEXT).is_none());
+}
+
+/// Frames, of which `None` panics, under a length.
+struct Frames(std::vec::IntoIter<Option<&'static str>>, Option<u64>);
+
+impl http_body::Body for Frames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = self.0.next();
+        Poll::Ready(next.map(|frame| Ok(Frame::data(Bytes::from(frame.expect("a row"))))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.1.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+/// The row after the one that panicked would make a complete request with a hole.
+#[tokio::test]
+async fn a_body_that_panicked_is_never_complete() {
+    let rows = vec![Some("one"), None, Some("three")];
+    let template = ReplayBody::new(Frames(rows.into_iter(), None));
+    let mut first = template.replay(&NEXT).unwrap();
+    let mut second = template.replay(&NEXT).unwrap();
+    assert_eq!(
+        first.frame().await.unwrap().unwrap().into_data().unwrap(),
+        "one"
+    );
+    let task = tokio::spawn(async move { first.frame().await.map(|_| ()) });
+    assert!(task.await.unwrap_err().is_panic());
+    assert!(!template.can_replay(&NEXT));
+    assert_eq!(
+        second.frame().await.unwrap().unwrap().into_data().unwrap(),
+        "one"
+    );
+    let error = second.frame().await.unwrap().unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(source, "the request's body panicked");
+    assert!(second.frame().await.is_none());
+}
+
+#[tokio::test]
+async fn a_body_that_goes_on_after_its_length_fails() {
+    let rows = vec![Some("12"), Some("345")];
+    let template = ReplayBody::new(Frames(rows.into_iter(), Some(4)));
+    let mut copy = template.replay(&NEXT).unwrap();
+    assert_eq!(copy.size_hint().exact(), Some(4));
+    assert_eq!(
+        copy.frame().await.unwrap().unwrap().into_data().unwrap(),
+        "12"
+    );
+    let error = copy.frame().await.unwrap().unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(
+        source,
+        "the request's body did not end at its declared length"
+    );
+    assert!(!template.can_replay(&NEXT));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
 use super::{Buffer, End, Rare, UNSIZED};
@@ -24,6 +24,7 @@ type Polled = (
 );
 
 const TOO_SHORT: &str = "the request's body ended before its declared length";
+const TOO_LONG: &str = "the request's body did not end at its declared length";
 
 /// Whether a body has no data after this.
 fn ends<D, E>(frame: Option<&Result<Frame<D>, E>>) -> bool {
@@ -80,6 +81,12 @@ where
         !matches!(self.rest, 0 | UNSIZED)
     }
 
+    /// Whether this frame of the source has more than is left of its length.
+    fn is_beyond(&self, frame: &Frame<B::Data>) -> bool {
+        let data = frame.data_ref().map_or(0, Buf::remaining);
+        self.rest != UNSIZED && data as u64 > self.rest
+    }
+
     pub(in crate::body) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
         let Some(cursor) = self.cursors.get_mut(key) else {
             return (Poll::Ready(None), Vec::new());
@@ -130,6 +137,10 @@ where
                 Poll::Ready(frame) if self.is_short() && ends(frame.as_ref()) => {
                     Some(Err(TOO_SHORT.into()))
                 }
+                // A transport cuts it off at that length, and a later attempt would be longer.
+                Poll::Ready(Some(Ok(frame))) if self.is_beyond(&frame) => {
+                    Some(Err(TOO_LONG.into()))
+                }
                 Poll::Ready(frame) => frame.map(|frame| frame.map_err(Into::into)),
             };
             let fresh = match frame {
@@ -161,7 +172,7 @@ where
     fn append(&mut self, key: u32, fresh: &Fresh) {
         if let Fresh::Data(data) = fresh {
             if self.rest != UNSIZED {
-                self.rest = self.rest.saturating_sub(data.len() as u64);
+                self.rest -= data.len() as u64;
             }
         }
         let needed = self
