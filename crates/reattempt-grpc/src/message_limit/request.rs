@@ -11,6 +11,9 @@ use super::link::Link;
 use super::prefixes::{Out, Sieve};
 use super::{MessageSide, MessageTooLong};
 
+/// What a body gives.
+type Polled<B> = Poll<Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>>;
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub(super) struct Watched {
@@ -55,10 +58,7 @@ impl<B> fmt::Debug for LimitedRequestBody<B> {
 }
 
 /// The next frame of a body that has not ended.
-fn next<B: Body>(
-    inner: Pin<&mut Option<B>>,
-    cx: &mut Context<'_>,
-) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+fn next<B: Body>(inner: Pin<&mut Option<B>>, cx: &mut Context<'_>) -> Polled<B> {
     match inner.as_pin_mut() {
         Some(inner) => inner.poll_frame(cx),
         None => Poll::Ready(None),
