@@ -35,6 +35,7 @@ pub(super) struct Buffer<B> {
     rare: Option<Box<Rare>>,
     /// A waker is kept, of a copy or of the sender.
     waits: bool,
+    fits: bool,
     /// How much the source still has to give, or [`UNSIZED`].
     rest: u64,
 }
@@ -65,11 +66,9 @@ impl<B> Buffer<B> {
     where
         B: Body,
     {
-        // A body known to be too large is not buffered at all: the copy that reads it first
-        // continues alone. Until then it can be sent again.
+        // A body known to be too large is not buffered at all.
         let hint = source.size_hint();
         let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
-        let limit = if fits { limit } else { 0 };
         Self {
             source: Some(source),
             end: End::Open,
@@ -79,12 +78,16 @@ impl<B> Buffer<B> {
             committed: false,
             rare: None,
             waits: false,
+            fits,
             rest: hint.exact().unwrap_or(UNSIZED),
         }
     }
 
     pub(super) fn can_copy(&self) -> bool {
-        !self.committed && self.frames.are_whole() && !matches!(self.end, End::Failed(_))
+        self.fits
+            && !self.committed
+            && self.frames.are_whole()
+            && !matches!(self.end, End::Failed(_))
     }
 
     /// The source panicked while it was polled. What follows in it, if anything, is not what should
