@@ -99,7 +99,7 @@ const BALANCE_PINS: [(&str, u64); 6] = [
     ("pick+end", 241),
     ("round-robin", 62),
     ("backends", 531),
-    ("backends-streams", 1396),
+    ("backends-streams", 1493),
 ];
 
 /// The most instructions of a choice, without what belongs to reading a clock.

@@ -63,12 +63,18 @@ enum Copied<B> {
 
 /// The lock is poisoned if the wrapped body panicked.
 fn lock<B>(shared: &Mutex<Buffer<B>>) -> MutexGuard<'_, Buffer<B>> {
-    shared.lock().unwrap_or_else(|poisoned| {
-        shared.clear_poison();
-        let mut buffer = poisoned.into_inner();
-        buffer.panicked();
-        buffer
-    })
+    let locked = shared.lock();
+    locked.unwrap_or_else(|poisoned| panicked(shared, poisoned.into_inner()))
+}
+
+#[cold]
+fn panicked<'a, B>(
+    shared: &Mutex<Buffer<B>>,
+    mut buffer: MutexGuard<'a, Buffer<B>>,
+) -> MutexGuard<'a, Buffer<B>> {
+    shared.clear_poison();
+    buffer.panicked();
+    buffer
 }
 
 /// After the lock was released.

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::{Buffer, End, Rare, UNSIZED};
@@ -81,10 +81,22 @@ where
         !matches!(self.rest, 0 | UNSIZED)
     }
 
-    /// Whether this frame of the source has more than is left of its length.
-    fn is_beyond(&self, frame: &Frame<B::Data>) -> bool {
-        let data = frame.data_ref().map_or(0, Buf::remaining);
-        self.rest != UNSIZED && data as u64 > self.rest
+    /// Whether the source has given more than its length.
+    const fn is_beyond(&self, fresh: &Fresh) -> bool {
+        match fresh {
+            Fresh::Data(data) => self.rest != UNSIZED && data.len() as u64 > self.rest,
+            _ => false,
+        }
+    }
+
+    /// The source failed.
+    #[cold]
+    fn failed(&mut self, key: u32, error: BoxError) -> Polled {
+        let error: Arc<dyn std::error::Error + Send + Sync> = Arc::from(error);
+        self.end = End::Failed(Arc::clone(&error));
+        self.source = None;
+        let failure = self.failure(key, ReplayBodyError::Body(error));
+        (Poll::Ready(failure), self.waiting())
     }
 
     pub(in crate::body) fn poll_frame(&mut self, key: u32, cx: &mut Context<'_>) -> Polled {
@@ -137,10 +149,6 @@ where
                 Poll::Ready(frame) if self.is_short() && ends(frame.as_ref()) => {
                     Some(Err(TOO_SHORT.into()))
                 }
-                // A transport cuts it off at that length, and a later attempt would be longer.
-                Poll::Ready(Some(Ok(frame))) if self.is_beyond(&frame) => {
-                    Some(Err(TOO_LONG.into()))
-                }
                 Poll::Ready(frame) => frame.map(|frame| frame.map_err(Into::into)),
             };
             let fresh = match frame {
@@ -149,18 +157,16 @@ where
                     self.source = None;
                     return (Poll::Ready(None), self.waiting());
                 }
-                Some(Err(error)) => {
-                    let error: Arc<dyn std::error::Error + Send + Sync> = Arc::from(error);
-                    self.end = End::Failed(Arc::clone(&error));
-                    self.source = None;
-                    let failure = self.failure(key, ReplayBodyError::Body(error));
-                    return (Poll::Ready(failure), self.waiting());
-                }
+                Some(Err(error)) => return self.failed(key, error),
                 Some(Ok(frame)) => Fresh::of(frame),
             };
             let Some(fresh) = fresh.filter(|fresh| !fresh.is_empty_data()) else {
                 continue;
             };
+            // A transport cuts it off at that length, and a later attempt would be longer.
+            if self.is_beyond(&fresh) {
+                return self.failed(key, TOO_LONG.into());
+            }
             self.append(key, &fresh);
             return (Poll::Ready(Some(Ok(fresh.into_frame()))), self.waiting());
         }
