@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
-use tokio::task::unconstrained;
+use tokio::task::{coop, unconstrained};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::call::{Pool, SharedPool};
@@ -79,6 +79,16 @@ pub(crate) fn is_armed<F>(by: Instant, cx: &Context<'_>, future: &F) -> bool {
             && wakes.waker == identity(cx.waker())
             && (start..start + size_of::<F>()).contains(&wakes.owner)
     })
+}
+
+/// True if the task has used up tokio's cooperative budget, as many calls that one task polls do:
+/// what is pending may have been refused, although it was ready. The task is woken to poll again.
+pub(crate) fn budget_is_used_up(cx: &Context<'_>) -> bool {
+    let used_up = !coop::has_budget_remaining();
+    if used_up {
+        cx.waker().wake_by_ref();
+    }
+    used_up
 }
 
 /// Where a pinned future is.

@@ -72,7 +72,7 @@ impl<F, M> DeadlineFuture<F, M> {
         this.inner.set(None);
         let at = match &*this.ends {
             Ends::Never => None,
-            Ends::At(at) => Some(*at),
+            Ends::At(at) | Ends::Passed(at) => Some(*at),
             Ends::Fires(timer) => timer.instant(),
         };
         match at.zip(this.armed.take()) {

@@ -176,6 +176,9 @@ enum Ends {
     At(Instant),
     /// When this fires.
     Fires(Timer),
+    /// With this poll, if the inner future is still pending. The instant had passed at the last
+    /// one, but the task had used up tokio's budget by then: a response may have been there.
+    Passed(Instant),
 }
 
 /// A deadline that this layer enforces.
@@ -259,10 +262,18 @@ impl<F, M> DeadlineFuture<F, M> {
                 }
                 *this.ends = Ends::Fires(Timer::at(at));
             }
-            let Ends::Fires(timer) = this.ends else {
-                return Poll::Pending;
-            };
-            ready!(timer.poll_of(timer::address(&*this.inner), cx));
+            match this.ends {
+                Ends::Fires(timer) => {
+                    let at = timer.instant();
+                    ready!(timer.poll_of(timer::address(&*this.inner), cx));
+                    if let Some(at) = at.filter(|_| timer::budget_is_used_up(cx)) {
+                        *this.ends = Ends::Passed(at);
+                        return Poll::Pending;
+                    }
+                }
+                Ends::Passed(_) => {}
+                Ends::Never | Ends::At(_) => return Poll::Pending,
+            }
         }
         let Some(armed) = this.armed.take() else {
             polled_after_completion("DeadlineFuture")

@@ -856,3 +856,49 @@ async fn a_service_that_is_ready_too_late_is_not_called() {
     assert_eq!(told(&outcome), Told::Elapsed);
     assert_eq!(probe.log().times(), [0]);
 }
+
+/// The response and the deadline are both due when the task is polled again, but another future of
+/// that task has used up tokio's budget by then.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_had_no_budget_is_not_late() {
+    let hedges = HedgePolicy::new(3, ms(60)).hedge_non_idempotent();
+    let probe = probe([attempt(1).after(ms(50))]);
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(90)))
+        .layer(HedgeLayer::new(verdict as Verdicts, hedges))
+        .service(probe.inner());
+    let mut call = pin!(service.oneshot(probe.request()));
+    let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
+    assert!(polled.await);
+    tokio::time::advance(ms(100)).await;
+    let mut budget_is_used_up = false;
+    let outcome = std::future::poll_fn(|cx| {
+        while !budget_is_used_up {
+            let consumes = pin!(tokio::task::coop::consume_budget());
+            budget_is_used_up = consumes.poll(cx).is_pending();
+        }
+        call.as_mut().poll(cx)
+    });
+    assert_eq!(told(&outcome.await), Told::Answer(1));
+    assert_eq!(probe.log().times(), [0]);
+}
+
+/// The future that uses up the budget at each poll is the one that the deadline is for.
+#[tokio::test(start_paused = true)]
+async fn a_future_without_budget_ends_at_its_deadline() {
+    let never = tower::service_fn(|_: Call<()>| {
+        std::future::poll_fn(|cx| {
+            while pin!(tokio::task::coop::consume_budget())
+                .poll(cx)
+                .is_ready()
+            {}
+            Poll::<Result<Answer, Fault>>::Pending
+        })
+    });
+    let service = DeadlineLayer::new(ms(50)).layer(never);
+    let mut call = pin!(service.oneshot(Call::new(())));
+    let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
+    assert!(polled.await);
+    tokio::time::advance(ms(50)).await;
+    assert_eq!(told(&call.await), Told::Elapsed);
+}

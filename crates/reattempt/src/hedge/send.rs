@@ -11,8 +11,8 @@ use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome};
 use super::hedging::{Call, Other};
-use crate::clock;
 use crate::recovery::Source;
+use crate::{clock, timer};
 
 impl<S, C, Req> Call<'_, S, C, Req>
 where
@@ -48,7 +48,8 @@ where
         let mut any_planned = false;
         while let Some(at) = hedging.driver.machine.wake() {
             let now = clock::now();
-            if at > now && !hedging.poll_sleep(at, self.owner, cx) {
+            let is_due = at <= now || hedging.poll_sleep(at, self.owner, cx);
+            if !is_due || timer::budget_is_used_up(cx) {
                 break;
             }
             let context = self.source.context_mut();
