@@ -84,9 +84,8 @@ impl RetryStrategy for ErrorMapStrategy {
                 _ => Decision::After(delay),
             };
         }
-        let attempts = view.retries.saturating_add(1);
         match self.otherwise.max_attempts() {
-            Some(max) if attempts >= max => Decision::Exhausted,
+            Some(max) if view.has_used_up(max) => Decision::Exhausted,
             _ => self.otherwise.decide(view),
         }
     }

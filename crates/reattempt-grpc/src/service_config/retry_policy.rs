@@ -153,6 +153,9 @@ pub(super) fn max_attempts(
 
 impl RetryStrategy for RetryPolicy {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
+        if view.has_used_up(self.max_attempts) {
+            return Decision::Exhausted;
+        }
         Decision::After(
             self.backoff
                 .delay(view.retries_since_pushback, view.previous_delay),

@@ -104,6 +104,9 @@ impl AwsStandard {
 
 impl RetryStrategy for AwsStandard {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
+        if view.has_used_up(self.max_attempts) {
+            return Decision::Exhausted;
+        }
         let Shape {
             initial,
             multiplier,

@@ -6,7 +6,8 @@ use std::time::Duration;
 use http::{Request, Response};
 use reattempt::backoff::{Jitter, Randomness};
 use reattempt::{
-    DeadlineLayer, PushbackLayer, RetryInfo, RetryLayer, RetryThrottle, StopReason, ThrottleLayer,
+    DeadlineLayer, Decision, PushbackLayer, RetryInfo, RetryLayer, RetryStrategy, RetryThrottle,
+    RetryView, StopReason, ThrottleLayer,
 };
 use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -328,4 +329,16 @@ fn a_timeout_is_what_the_stack_says_of_one() {
     let elapsed = reattempt::Failure::new(HTTP_TIMEOUT, reattempt::Stage::InFlight);
     assert_eq!(AwsVersion::V2_0.price(&elapsed), 10);
     assert_eq!(AwsVersion::V2_1.price(&elapsed), 14);
+}
+
+/// A strategy that wraps it may forward only its decisions.
+#[tokio::test(start_paused = true)]
+async fn its_decisions_alone_end_after_its_attempts() {
+    let failure = reattempt::Failure::new(HTTP_TIMEOUT, reattempt::Stage::Response);
+    let now = Instant::now().into_std();
+    let decided = |retries| {
+        AwsStandard::new(AwsVersion::V2_1).decide(&RetryView::new(&failure, now).retries(retries))
+    };
+    assert!(matches!(decided(1), Decision::After(_)));
+    assert!(matches!(decided(2), Decision::Exhausted));
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use reattempt::backoff::Jitter;
 use reattempt::throttle::Settled;
-use reattempt::{Failure, HedgePolicy, Recovery, RetryStrategy, RetryThrottle, Stage};
+use reattempt::{
+    Decision, Failure, HedgePolicy, Recovery, RetryStrategy, RetryThrottle, RetryView, Stage,
+};
 
 use super::*;
 use crate::reasons::GRPC_UNAVAILABLE;
@@ -389,6 +391,18 @@ fn delays_grow_from_the_first_are_capped_and_never_overflow() {
         f64::MAX,
     );
     assert_eq!(delays(&wild, u32::MAX), Duration::MAX);
+}
+
+/// A strategy that wraps it may forward only its decisions.
+#[tokio::test(start_paused = true)]
+async fn its_decisions_alone_end_after_its_attempts() {
+    let failure = Failure::new(GRPC_UNAVAILABLE, Stage::Response);
+    let ms = Duration::from_millis;
+    let policy = RetryPolicy::new(3, ms(1), ms(1), 1.0, CodeSet::EMPTY);
+    let now = tokio::time::Instant::now().into_std();
+    let decided = |retries| policy.decide(&RetryView::new(&failure, now).retries(retries));
+    assert!(matches!(decided(1), Decision::After(_)));
+    assert!(matches!(decided(2), Decision::Exhausted));
 }
 
 /// A comparison of each member with all earlier ones took minutes.
