@@ -9,17 +9,17 @@
 //! | [`CallLayer`] | wraps plain requests for such a stack |
 //! | [`AdmissionLayer`] | refuses first attempts while their server is overloaded |
 //! | [`RouteLayer`] | attaches the policy of this route or method |
-//! | [`DeadlineLayer`] | attaches the timeout and enforces it |
 //! | [`ThrottleLayer`] | attaches the server's token bucket |
+//! | [`DeadlineLayer`] | attaches the timeout and enforces it |
 //! | [`RetryLayer`] | sends again after a failure, with a reason |
 //! | [`HedgeLayer`] | sends again before a failure |
 //! | [`ConfigPollLayer`] | detects a stale configuration and fetches a newer one |
 //! | [`AttemptDeadlineLayer`] | limits one attempt |
 //! | [`PushbackLayer`] | reads the server's pushback |
-//! | [`ClientErrorLayer`] | makes room for a passed deadline in the service's error |
 //! | [`Backends`] | sends each attempt to a healthy backend with little load, of a list that may change |
 //! | [`RoundRobin`] | the same over a fixed list, in turn and without health |
 //! | [`CircuitBreakerLayer`] | refuses attempts while their backend fails |
+//! | [`ClientErrorLayer`] | makes room for a passed deadline or a refusal in the service's error |
 //! | [`UncallLayer`] | unwraps the requests again |
 //!
 //! Code without a service retries a function: [`retry`](retry()).

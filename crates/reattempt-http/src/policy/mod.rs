@@ -142,8 +142,8 @@
 //! # The stack
 //!
 //! `HttpClientLayer::policies`, or by hand: `RouteLayer` outermost, then `IdempotencyKeyLayer`,
-//! `DeadlineLayer::no_timeout()`, `DeadlineBodyLayer`, `ThrottleLayer` (for routes without a
-//! throttle of their own), `ReplayBodyLayer`, `RetryLayer` and `HedgeLayer` (each route uses one of
+//! `ThrottleLayer` (for routes without a throttle of their own), `DeadlineLayer::no_timeout()`,
+//! `DeadlineBodyLayer`, `ReplayBodyLayer`, `RetryLayer` and `HedgeLayer` (each route uses one of
 //! them), `AttemptDeadlineLayer::by_policy()`, `PushbackLayer` with
 //! [`HttpPushback`](crate::HttpPushback), and `ClientErrorLayer` above the transport. A policy's
 //! throttle and budget replace the bucket of a `ThrottleLayer`.

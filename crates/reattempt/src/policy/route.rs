@@ -53,7 +53,7 @@ impl fmt::Debug for RoutePolicy {
 }
 
 impl RoutePolicy {
-    /// A policy that changes nothing; the name appears in records and logs.
+    /// A policy that changes nothing; the name appears in the log and in recordings.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self {

@@ -21,7 +21,7 @@
 //!
 //! - An attempt is counted when it ends, once, also one that is dropped. So the sum of
 //!   `reattempt.attempts` is what the recovery layers sent, and that of `reattempt.stopped` the
-//!   number of calls.
+//!   number of calls that came to them: one whose deadline had passed before is in the log alone.
 //! - Changes of health are counted of backends and circuit breakers that have [`Metrics`] as an
 //!   observer. Which backend it was is in the log.
 //! - Label sets are bounded: at most 500 of kind, outcome, reason and stage, 100 hosts and 2,000 of
