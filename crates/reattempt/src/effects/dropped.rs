@@ -34,8 +34,9 @@ impl Effects<'_> {
             count_unsuccessful(throttle, attempt);
         }
         if self.context.shared().is_some() {
-            self.context.end_attempt();
+            let report = self.context.end_attempt();
             let mut record = AttemptRecord::new(attempt, kind, AttemptOutcome::Cancelled);
+            record.cut_off_in = report.stage;
             record.stopped = stopped;
             self.record(&mut record);
         }

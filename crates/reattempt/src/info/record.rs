@@ -75,6 +75,9 @@ pub struct AttemptRecord {
     pub outcome: AttemptOutcome,
     /// Why it failed.
     pub failure: Option<Failure>,
+    /// How far an attempt had come that was dropped before it ended, if a layer or the transport
+    /// reported it.
+    pub cut_off_in: Option<Stage>,
     /// The server's pushback.
     pub pushback: Option<ServerPushback>,
     /// The server's pushback could not be parsed and counted as none.
@@ -114,6 +117,7 @@ impl AttemptRecord {
             kind,
             outcome,
             failure: None,
+            cut_off_in: None,
             pushback: None,
             pushback_unreadable: false,
             delay: None,

@@ -9,7 +9,7 @@ use crate::clock;
 use crate::policy::throttle::Refusal;
 use crate::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallHandle, Elapsed, Failure,
-    Observer, RetryInfo, StopReason,
+    Observer, RetryInfo, Stage, StopReason,
 };
 
 #[cfg(test)]
@@ -283,6 +283,12 @@ impl End<'_> {
             .rev()
             .find_map(|record| record.backend.as_ref());
         let refused = info.refusals().next().is_some();
+        // An attempt that lost to another one is no reason for the end.
+        let is_dropped = matches!(
+            self.stopped,
+            Some(StopReason::Deadline | StopReason::Cancelled)
+        );
+        let last = info.records().next_back().filter(|_| is_dropped);
         event_at!(
             level,
             "reattempt::call",
@@ -294,6 +300,7 @@ impl End<'_> {
             failure = self.failure.map(|failure| display(failure.reason)),
             code = self.failure.and_then(|failure| failure.code),
             stage = self.failure.map(|failure| failure.stage.name()),
+            cut_off_in = last.and_then(|last| last.cut_off_in).map(Stage::name),
             hedges_refused = refused.then(|| display(Refusals(info))),
             host = subject.host.as_deref(),
             method = subject.method.as_deref(),

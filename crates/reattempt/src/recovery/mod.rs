@@ -19,7 +19,7 @@ use crate::{
     Observer, Replay, Verdict,
 };
 pub(crate) use in_drop::InDrop;
-use warnings::Warnings;
+pub(crate) use warnings::Warnings;
 
 /// The first attempt of a call.
 pub(crate) const FIRST: NextAttempt<'static> = NextAttempt {

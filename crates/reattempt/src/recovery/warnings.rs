@@ -16,7 +16,7 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    pub(super) fn of(layer: &'static str) -> Self {
+    pub(crate) fn of(layer: &'static str) -> Self {
         Self {
             layer,
             no_other_layer: StackCheck::default(),

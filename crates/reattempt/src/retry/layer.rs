@@ -6,7 +6,7 @@ use tower_layer::Layer;
 
 use super::{Config, Retry, may_follow, no_recovery};
 use crate::policy::strategy::NeverRetry;
-use crate::recovery::Settings;
+use crate::recovery::{Settings, Warnings};
 
 /// Retries calls by the verdicts of `C` (a [`Classify`](crate::Classify)).
 ///
@@ -51,6 +51,12 @@ impl<C> RetryLayer<C> {
     #[must_use]
     pub fn named(mut self, service: &'static str) -> Self {
         self.settings.service = Some(service);
+        self
+    }
+
+    /// Warns once together with the layers of all calls of this kind.
+    pub(crate) fn warning(mut self, warnings: &Warnings) -> Self {
+        self.settings.warnings = warnings.clone();
         self
     }
 

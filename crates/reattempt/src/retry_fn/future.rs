@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -15,6 +15,7 @@ use super::{Attempt, NoTimeout, RetryFn, WithTimeout};
 use crate::client_error::WithClientErrorFuture;
 use crate::deadline::{AsError, DeadlineFuture};
 use crate::poll::polled_after_completion;
+use crate::recovery::Warnings;
 use crate::retry::{Retry, RetryFuture};
 use crate::{
     Call, Classify, ClientErrorLayer, DeadlineLayer, HasCallContext, RetryInfo, RetryInfoHandle,
@@ -30,11 +31,15 @@ pub trait Begin {
     fn begin(self) -> Self::Running;
 }
 
+/// Each call has a layer of its own, but what is wrong with the classifier is wrong in each.
+static WARNINGS: LazyLock<Warnings> = LazyLock::new(|| Warnings::of("retry"));
+
 impl<F, C, L> RetryFn<F, C, L> {
     /// The service around the function, its request, and the timeout. Readiness need not be waited
     /// for: a function is always ready.
     fn into_service(self) -> (Retry<Function<F>, Arc<C>>, Call<()>, L) {
-        let mut layer = RetryLayer::new(Arc::new(self.classifier), self.strategy);
+        let layer = RetryLayer::new(Arc::new(self.classifier), self.strategy);
+        let mut layer = layer.warning(&WARNINGS);
         if let Some(observer) = self.observer {
             layer = layer.observer(observer);
         }

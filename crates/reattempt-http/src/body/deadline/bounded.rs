@@ -58,7 +58,7 @@ pub enum DeadlineBodyError<E> {
     Body(#[source] E),
     /// The deadline passed before the body's end. The server has received the request by then, so
     /// for a request that is not idempotent the timeout is always ambiguous.
-    #[error("{0}")]
+    #[error("the response body did not end in time: {0}")]
     Elapsed(#[source] Elapsed),
 }
 

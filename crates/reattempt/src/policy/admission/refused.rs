@@ -7,7 +7,8 @@ use crate::{Failure, Stage};
 /// The call was refused before it was sent: the server accepts too few of the latest calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not admitted: {accepted} of the latest {requests} calls were accepted (criticality {})",
+    "this client did not send the request: the server accepted {accepted} of its latest {requests} \
+     calls (criticality {})",
     criticality.number()
 )]
 #[non_exhaustive]

@@ -105,7 +105,8 @@ fn a_refused_call_counts_as_a_request() {
     assert_eq!((refused.requests, refused.accepted), (5, 0));
     assert_eq!(
         refused.to_string(),
-        "not admitted: 0 of the latest 5 calls were accepted (criticality 2)"
+        "this client did not send the request: the server accepted 0 of its latest 5 calls \
+         (criticality 2)"
     );
     let failure = refused.failure();
     assert_eq!(

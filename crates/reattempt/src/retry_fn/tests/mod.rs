@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 use super::*;
-use crate::failure::reason::KV_LOCKED;
+use crate::failure::reason::{KV_LOCKED, UNKNOWN};
 use crate::policy::backoff::Backoff;
 use crate::strategy::MaxAttempts;
-use crate::test_util::ms;
+use crate::test_util::{listen, ms};
 use crate::{
     AttemptOutcome, Failure, OnDeadline, RetryInfo, ServerPushback, Stage, StopReason, TokenBucket,
     Verdict,
@@ -288,3 +288,26 @@ const _: fn() = || {
     is_send(retry(send).into_future());
     is_send(retry(send).timeout(ms(1)).with_info().into_future());
 };
+
+/// A classifier that knows no error.
+struct KnowsNone;
+
+impl Classify<u32, u32> for KnowsNone {
+    fn classify(&self, _: Result<&u32, &u32>, _: &CallContext) -> Verdict {
+        Verdict::Fatal(Failure::new(UNKNOWN, Stage::InFlight))
+    }
+
+    fn unknown_error(&self, error: &u32, _: &Failure) -> Option<String> {
+        Some(format!("got a {error}"))
+    }
+}
+
+/// Each call has a layer of its own.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_error_is_logged_once_for_all_calls() {
+    let listener = listen();
+    for _ in 0..2 {
+        assert_eq!(retry(fails(1)).classify(KnowsNone).await, Err(1));
+    }
+    assert_eq!(listener.heard(), ["retry got a 1"]);
+}

@@ -152,14 +152,19 @@ async fn a_call_that_a_retry_saved_is_one_info_event() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_in_flight_is_one_warning() {
     for layer in [true, false] {
-        let probe = probe([attempt(1).hangs()]);
+        let probe = probe([attempt(1).reaches(Stage::Dispatch).hangs()]);
         let (call, attempts) = if layer {
             events(retry(), &probe, 40).await
         } else {
             let hedge = HedgeLayer::new(classify, HedgePolicy::new(2, ms(500)));
             events(hedge, &probe, 40).await
         };
-        let parts = ["attempts=1 ", "took=40ms ", "stopped=\"deadline\" "];
+        let parts = [
+            "attempts=1 ",
+            "took=40ms ",
+            "stopped=\"deadline\" ",
+            "cut_off_in=\"dispatch\" ",
+        ];
         is_one(&call, Level::WARN, &parts);
         assert_eq!(attempts, []);
     }
