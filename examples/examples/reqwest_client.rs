@@ -52,8 +52,8 @@ async fn main() -> Result<(), BoxError> {
     // The same below any stack of layers.
     server.set_script(Script::new().then(Step::status(503)));
     let service = ServiceBuilder::new()
-        .concurrency_limit(100)
         .layer(retries)
+        .concurrency_limit(100)
         .service(ReqwestService::new(client));
     let request = Request::get(&url).body(reqwest::Body::default())?;
     let answer = service.oneshot(request).await?;

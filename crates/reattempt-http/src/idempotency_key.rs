@@ -38,7 +38,9 @@
 //! [`generate`](IdempotencyKeyLayer::generate), or `"idempotencyKey": "generate"` in a policy,
 //! gives a POST or PATCH without a key one of its own: a random UUID (RFC 9562, version 4) as a
 //! string in quotation marks, as the draft recommends. Use it only for servers that honour the
-//! header: any other processes the request once more with each retry.
+//! header: any other processes the request once more with each retry. A call of one's own after a
+//! timeout has another key, so that timeout is ambiguous: where calls are repeated, the caller makes
+//! the key.
 //!
 //! ```
 //! use http::{Request, Response, StatusCode};
@@ -204,7 +206,11 @@ impl<S> IdempotencyKey<S> {
             if has_key || makes {
                 self.order.outside_recovery("IdempotencyKeyLayer", context);
                 if context.idempotency() == Idempotency::Unknown {
-                    context.set_idempotency(Idempotency::Idempotent);
+                    context.set_idempotency(if makes {
+                        Idempotency::WithinCall
+                    } else {
+                        Idempotency::Idempotent
+                    });
                 }
                 context.set_data(Keyed);
             }

@@ -163,7 +163,7 @@ where
                 } else {
                     DeadlineScope::Call
                 },
-                ambiguous: !idempotency.is_idempotent(),
+                ambiguous: !idempotency.outlives_call(),
                 handle: context.begin(),
             }
         });

@@ -161,6 +161,14 @@ impl<R, B> HttpClientLayer<R, B> {
         self
     }
 
+    /// Attempts have no limit of their own. For uploads with a preset that has one, such as
+    /// [`github`](HttpClientLayer::github): the upload counts.
+    #[must_use]
+    pub fn no_attempt_timeout(mut self) -> Self {
+        self.settings.attempt = AttemptDeadlineLayer::by_policy();
+        self
+    }
+
     /// Sets the time from the response head to the end of the body; unlimited by default. A body
     /// that takes longer ends with an error, and its connection or stream is closed, unless the
     /// request is still being sent: over HTTP/2 hyper sends the rest first.

@@ -6,7 +6,8 @@ use http::{Request, Response, StatusCode};
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    CallContext, HasCallContext, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer, RoutePolicy,
+    CallContext, ClientError, ClientErrorLayer, DeadlineLayer, HasCallContext, HedgeLayer,
+    HedgePolicy, RetryInfo, RetryLayer, RoutePolicy,
 };
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
@@ -23,7 +24,7 @@ async fn sent(
         let idempotency = request.context().map(CallContext::idempotency);
         let key = request.headers().get("idempotency-key");
         let key = key.map(|key| key.to_str().unwrap().to_owned());
-        Ok::<_, Infallible>((key, idempotency == Some(Idempotency::Idempotent)))
+        Ok::<_, Infallible>((key, idempotency.is_some_and(Idempotency::is_idempotent)))
     }));
     if let Some(said) = of_route {
         let data = HttpRoute::new().with_idempotency_key(said);
@@ -108,6 +109,24 @@ async fn what_the_caller_said_of_its_request_is_kept() {
 }
 
 /// The draft, Error Handling: a concurrent request.
+/// The caller's next call has another key.
+#[tokio::test(start_paused = true)]
+async fn with_a_generated_key_a_timeout_stays_ambiguous() {
+    for (request, ambiguous) in [(keyed(), false), (unkeyed("POST"), true)] {
+        let stack = ServiceBuilder::new()
+            .layer(IdempotencyKeyLayer::new().generate())
+            .layer(DeadlineLayer::new(Duration::from_secs(1)))
+            .layer(ClientErrorLayer)
+            .service(service_fn(|_: Request<()>| {
+                std::future::pending::<Result<Response<()>, Infallible>>()
+            }));
+        let Err(ClientError::Elapsed(elapsed)) = stack.oneshot(request).await else {
+            panic!("it hangs")
+        };
+        assert_eq!(elapsed.ambiguous, ambiguous);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conflict_with_another_attempt_of_the_call_is_retried() {
     let at_once = || MaxAttempts::new(3, Backoff::constant(Duration::ZERO));

@@ -121,6 +121,7 @@ impl Marks {
         match (self.0 & IDEMPOTENCY) >> IDEMPOTENCY_SHIFT {
             0 => Idempotency::Unknown,
             1 => Idempotency::Idempotent,
+            3 => Idempotency::WithinCall,
             _ => Idempotency::NotIdempotent,
         }
     }
@@ -131,6 +132,7 @@ impl Marks {
             Idempotency::Unknown => 0,
             Idempotency::Idempotent => 1,
             Idempotency::NotIdempotent => 2,
+            Idempotency::WithinCall => 3,
         };
         self.0 = (self.0 & !IDEMPOTENCY) | (value << IDEMPOTENCY_SHIFT);
     }
@@ -210,6 +212,7 @@ mod tests {
             for idempotency in [
                 Idempotency::NotIdempotent,
                 Idempotency::Idempotent,
+                Idempotency::WithinCall,
                 Idempotency::Unknown,
             ] {
                 let key = AttemptKey {

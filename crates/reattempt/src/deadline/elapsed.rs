@@ -89,7 +89,7 @@ impl<F, M> DeadlineFuture<F, M> {
                         stage == Some(Stage::Dispatch) && !armed.handle.is_copied()
                     }
                 };
-                let ambiguous = !armed.is_idempotent() && (!not_sent || armed.handle.has_lost());
+                let ambiguous = !armed.is_repeatable() && (!not_sent || armed.handle.has_lost());
                 armed.end(&*this.on_elapsed, ambiguous)
             }
             _ => outcome,
@@ -98,12 +98,13 @@ impl<F, M> DeadlineFuture<F, M> {
 }
 
 impl Armed {
-    pub(super) fn is_idempotent(&self) -> bool {
+    /// Whether the caller may simply call again.
+    pub(super) fn is_repeatable(&self) -> bool {
         let idempotency = match self.handle.idempotency() {
             Idempotency::Unknown => self.natural,
             said => said,
         };
-        idempotency.is_idempotent()
+        idempotency.outlives_call()
     }
 
     /// The outcome for the caller.

@@ -282,7 +282,7 @@ impl<F, M> DeadlineFuture<F, M> {
         if !sent {
             handle.unsent();
         }
-        let ambiguous = sent && !armed.is_idempotent() && (handle.in_flight() || handle.has_lost());
+        let ambiguous = sent && !armed.is_repeatable() && (handle.in_flight() || handle.has_lost());
         // Dropped before the history is read, so that it includes the cancelled attempts.
         this.inner.set(None);
         Poll::Ready(armed.end(&*this.on_elapsed, ambiguous))
