@@ -29,4 +29,8 @@ impl RetryThrottle for LimitsApart {
     fn milli_tokens(&self) -> Option<u64> {
         self.0.milli_tokens()
     }
+
+    fn milli_headroom(&self) -> Option<u64> {
+        self.0.milli_headroom()
+    }
 }

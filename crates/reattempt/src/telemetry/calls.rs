@@ -138,11 +138,11 @@ impl Throttles {
                 return seen.push(new);
             }
         }
-        let by_level = |throttle: &Arc<dyn RetryThrottle>| throttle.milli_tokens();
+        let by_level = |throttle: &Arc<dyn RetryThrottle>| throttle.milli_headroom();
         let Some(fullest) = self.live().into_iter().max_by_key(by_level) else {
             return;
         };
-        if fullest.milli_tokens() > throttle.milli_tokens() {
+        if fullest.milli_headroom() > throttle.milli_headroom() {
             let fullest = Arc::downgrade(&fullest);
             let mut seen = self.seen();
             if let Some(place) = seen.iter_mut().find(|known| known.ptr_eq(&fullest)) {
@@ -172,7 +172,9 @@ impl Throttles {
             Err(TryLockError::WouldBlock) => return,
         };
         let levels = self.live();
-        let lowest = levels.iter().filter_map(|throttle| throttle.milli_tokens());
+        let lowest = levels
+            .iter()
+            .filter_map(|throttle| throttle.milli_headroom());
         let (lowest, still) = match lowest.min() {
             Some(lowest) => (lowest, 0),
             // A throttle that was dropped refuses nothing.

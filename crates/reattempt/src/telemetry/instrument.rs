@@ -92,12 +92,13 @@ pub static HEDGES: Instrument = Instrument::new(
     "Hedges that won, lost, or were refused",
 );
 
-/// `reattempt.throttle.tokens`: the level of the emptiest throttle of those that counted a failure.
+/// `reattempt.throttle.tokens`: how far the throttle that is nearest to refusing is from it, of
+/// those that counted a failure.
 pub static THROTTLE: Instrument = Instrument::new(
     "reattempt.throttle.tokens",
     InstrumentKind::Gauge,
     "{token}",
-    "Tokens left in the emptiest throttle that counted a failure",
+    "Tokens until the first of the throttles that counted a failure refuses retries",
 );
 
 /// `reattempt.health.changes`: backends that were ejected or returned, and circuits that opened or

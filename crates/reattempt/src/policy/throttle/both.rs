@@ -70,6 +70,10 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
     fn milli_tokens(&self) -> Option<u64> {
         self.0.milli_tokens().or_else(|| self.1.milli_tokens())
     }
+
+    fn milli_headroom(&self) -> Option<u64> {
+        self.0.milli_headroom().or_else(|| self.1.milli_headroom())
+    }
 }
 
 #[cfg(test)]

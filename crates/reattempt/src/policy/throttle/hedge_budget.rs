@@ -122,6 +122,11 @@ impl RetryThrottle for HedgeBudget {
         let (fill, _) = unpack(self.word.load(Ordering::Relaxed));
         Some(u64::from(fill))
     }
+
+    fn milli_headroom(&self) -> Option<u64> {
+        let refused_below = u64::from(HEDGE);
+        Some(self.milli_tokens()?.saturating_sub(refused_below))
+    }
 }
 
 #[cfg(test)]

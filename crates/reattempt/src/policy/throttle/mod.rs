@@ -100,6 +100,12 @@ pub trait RetryThrottle: Debug + Send + Sync {
     fn milli_tokens(&self) -> Option<u64> {
         None
     }
+
+    /// How far the fill is above the one at which retries are refused, in thousandths of a token:
+    /// so that throttles of different sizes compare. By default the fill itself.
+    fn milli_headroom(&self) -> Option<u64> {
+        self.milli_tokens()
+    }
 }
 
 impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
@@ -137,6 +143,10 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
 
     fn milli_tokens(&self) -> Option<u64> {
         (**self).milli_tokens()
+    }
+
+    fn milli_headroom(&self) -> Option<u64> {
+        (**self).milli_headroom()
     }
 }
 
@@ -213,6 +223,10 @@ mod tests {
         fn milli_tokens(&self) -> Option<u64> {
             Some(7)
         }
+
+        fn milli_headroom(&self) -> Option<u64> {
+            Some(5)
+        }
     }
 
     #[test]
@@ -227,6 +241,7 @@ mod tests {
         RetryThrottle::first_failed(shared);
         RetryThrottle::first_answered(shared);
         assert_eq!(RetryThrottle::milli_tokens(shared), Some(7));
+        assert_eq!(RetryThrottle::milli_headroom(shared), Some(5));
         assert_eq!(
             *throttle.0.lock().unwrap(),
             [

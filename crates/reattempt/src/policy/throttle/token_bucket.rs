@@ -170,6 +170,11 @@ impl RetryThrottle for TokenBucket {
     fn milli_tokens(&self) -> Option<u64> {
         Some(u64::from(self.load().fill))
     }
+
+    fn milli_headroom(&self) -> Option<u64> {
+        let word = self.load();
+        Some(u64::from(word.fill.saturating_sub(word.max / 2)))
+    }
 }
 
 #[cfg(test)]
