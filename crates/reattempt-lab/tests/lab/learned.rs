@@ -159,7 +159,14 @@ fn a_fourfold_slowdown_costs_little_more_in_any_second() {
 
 #[test]
 fn where_attempts_wait_for_each_other_it_stops() {
-    for (servers, workers, load) in [(1, 1, 0.5), (1, 4, 0.9), (1, 16, 0.95), (4, 4, 0.9)] {
+    for (servers, workers, load, percent) in [
+        (1, 1, 0.5, 10.0),
+        (1, 4, 0.9, 10.0),
+        (1, 16, 0.95, 10.0),
+        (4, 4, 0.9, 10.0),
+        (4, 1, 0.5, 50.0),
+        (10, 1, 0.6, 50.0),
+    ] {
         let rate = f64::from(servers * workers) * load * 100.0;
         let backend = json!({"servers": workers, "latency": {"exponential_ms": 10}});
         let backends: Vec<_> = (0..servers).map(|_| backend.clone()).collect();
@@ -171,7 +178,7 @@ fn where_attempts_wait_for_each_other_it_stops() {
             "backends": backends,
         });
         let without = outcome(world.clone(), once()).latency_ms.p99.unwrap();
-        let with = outcome(world, learned(10.0));
+        let with = outcome(world, learned(percent));
         let tail = with.latency_ms.p99.unwrap() / without;
         let queues = format!("{servers} of {workers} at {load}");
         assert!(tail <= 1.02, "{queues}: {tail}");

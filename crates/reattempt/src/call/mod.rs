@@ -20,5 +20,5 @@ pub(crate) use pool::states;
 pub use pool::{Pool, SharedPool};
 pub use replay::{NextAttempt, Replay};
 #[cfg(feature = "tokio")]
-pub(crate) use state::AtEnd;
+pub(crate) use state::{AtEnd, ResponseFailed};
 pub use subject::CallSubject;

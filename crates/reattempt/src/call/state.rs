@@ -23,6 +23,8 @@ use crate::{RetryThrottle, StopReason};
 #[cfg(feature = "tokio")]
 pub(crate) use at_end::AtEnd;
 use began::Began;
+#[cfg(feature = "tokio")]
+pub(crate) use committed::ResponseFailed;
 use log::CallLog;
 pub(crate) use options::{CallerOptions, Options};
 

@@ -16,7 +16,9 @@ impl AttemptReporter {
         let was_open = self.conclude(end);
         #[cfg(feature = "tokio")]
         if let (true, Err((failure, _))) = (was_open, end) {
-            super::log::stream_failed(&self.context(), failure);
+            let context = self.context();
+            super::log::stream_failed(&context, failure);
+            context.response_failed(StopReason::Committed, Some(failure));
         }
         #[cfg(not(feature = "tokio"))]
         let _ = was_open;
@@ -35,6 +37,11 @@ impl CallHandle {
     /// it as a failed call.
     pub fn response_failed(&self, stopped: StopReason) {
         self.stop(stopped);
+        // A stream that broke was an event of its own.
+        if self.has_broken() {
+            return;
+        }
         super::log::response_failed(self, stopped);
+        self.context().response_failed(stopped, None);
     }
 }

@@ -246,21 +246,13 @@ pub(crate) fn deadline_alone(call: &CallHandle, elapsed: &Elapsed) {
     }
 }
 
-/// The client gave up a response that was being read, unless the log has already that its stream
-/// broke.
+/// The client gave up a response that was being read.
 #[cold]
 pub(crate) fn response_failed(call: &CallHandle, stopped: StopReason) {
-    let info = call.info();
-    let broke = |record: &AttemptRecord| {
-        record.outcome == AttemptOutcome::Committed && record.failure.is_some()
-    };
-    if info.records().any(broke) {
-        return;
-    }
     tracing::warn!(
         target: "reattempt::call",
         call = call.id(),
-        attempts = info.attempts(),
+        attempts = call.info().attempts(),
         stopped = stopped.name(),
         route = call.route(),
         "call failed after its response had begun"

@@ -9,7 +9,7 @@ mod timing;
 use std::fmt::Debug;
 
 use crate::policy::health::HealthEvent;
-use crate::{AttemptRecord, CallContext, RetryInfo, StopReason};
+use crate::{AttemptRecord, CallContext, Failure, RetryInfo, StopReason};
 #[cfg(feature = "tokio")]
 pub use log::LogObserver;
 
@@ -71,9 +71,29 @@ pub trait Observer: Debug + Send + Sync {
         true
     }
 
-    /// The call is over for the recovery layer. This is the last event of a call.
+    /// The call is over for the recovery layer. This is the last event of a call, but for
+    /// [`response_failed`](Self::response_failed).
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         let _ = (context, info);
+    }
+
+    /// Whether the observer wants [`response_failed`](Self::response_failed). `true` costs each call
+    /// a handle whose response is followed after its head. Asked when it is added to a layer.
+    fn sees_response(&self) -> bool {
+        false
+    }
+
+    /// A response failed that the call had ended with ([`StopReason::Committed`]): because its
+    /// stream did, with its failure, or for this reason in the client, such as the deadline. Only
+    /// if a layer [follows](crate::AttemptReporter::follow) responses, and at most once for a call;
+    /// the one event that may come after [`call_ended`](Self::call_ended).
+    fn response_failed(
+        &self,
+        context: &CallContext,
+        stopped: StopReason,
+        failure: Option<&Failure>,
+    ) {
+        let _ = (context, stopped, failure);
     }
 
     /// A backend was ejected or returned, or a circuit opened or closed. Of backends and breakers
@@ -131,6 +151,20 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         }
     }
 
+    fn sees_response(&self) -> bool {
+        self.0.sees_response() || self.1.sees_response()
+    }
+
+    fn response_failed(
+        &self,
+        context: &CallContext,
+        stopped: StopReason,
+        failure: Option<&Failure>,
+    ) {
+        self.0.response_failed(context, stopped, failure);
+        self.1.response_failed(context, stopped, failure);
+    }
+
     fn health_changed(&self, event: &HealthEvent) {
         self.0.health_changed(event);
         self.1.health_changed(event);
@@ -168,6 +202,19 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
 
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         (**self).call_ended(context, info);
+    }
+
+    fn sees_response(&self) -> bool {
+        (**self).sees_response()
+    }
+
+    fn response_failed(
+        &self,
+        context: &CallContext,
+        stopped: StopReason,
+        failure: Option<&Failure>,
+    ) {
+        (**self).response_failed(context, stopped, failure);
     }
 
     fn health_changed(&self, event: &HealthEvent) {

@@ -10,6 +10,7 @@ mod warnings;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::call::ResponseFailed;
 use crate::clock;
 use crate::effects::Effects;
 use crate::machine::Facts;
@@ -48,6 +49,8 @@ pub(crate) struct Settings<C> {
     pub(crate) sees_success: bool,
     /// The own observer wants events of first attempts that are sent.
     pub(crate) sees_sent: bool,
+    /// The own observer, if it wants responses that fail later.
+    sees_response: Option<ResponseFailed>,
     /// Names calls in the log whose requests name no host.
     pub(crate) service: Option<&'static str>,
     pub(crate) warnings: Warnings,
@@ -62,6 +65,7 @@ impl<C> Settings<C> {
             own_observer: None,
             sees_success: false,
             sees_sent: false,
+            sees_response: None,
             service: None,
             warnings: Warnings::of(layer),
         }
@@ -72,6 +76,12 @@ impl<C> Settings<C> {
         let own = with_observer(self.own_observer.take(), observer);
         (self.sees_success, self.sees_sent) = (own.sees_success(), own.sees_sent());
         self.observer = with_log(Some(Arc::clone(&own)));
+        self.sees_response = own.sees_response().then(|| {
+            let own = Arc::clone(&own);
+            let failed: ResponseFailed =
+                Arc::new(move |context, why, failure| own.response_failed(context, why, failure));
+            failed
+        });
         self.own_observer = Some(own);
     }
 
@@ -87,6 +97,9 @@ impl<C> Settings<C> {
     {
         let verdict = self.classifier.classify(outcome, context);
         self.warnings.if_unfollowed(&verdict, context);
+        if let (Verdict::Committed, Some(failed)) = (&verdict, &self.sees_response) {
+            context.watch_response(failed);
+        }
         verdict
     }
 

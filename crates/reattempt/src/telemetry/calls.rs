@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use super::meter::{Counter, Gauge, Label, LabelValue, Meter};
 use super::table::Table;
-use super::{ATTEMPTS, HEALTH, HEDGES, Metrics, STOPPED, THROTTLE};
+use super::{ATTEMPTS, HEALTH, HEDGES, Metrics, RESPONSES, STOPPED, THROTTLE};
 use crate::failure::reason::UNKNOWN;
 use crate::policy::health::{HealthCause, HealthChange, HealthEvent};
 use crate::{
-    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, RetryInfo, RetryReason,
-    RetryThrottle, Stage, StopReason,
+    AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Failure, Observer, RetryInfo,
+    RetryReason, RetryThrottle, Stage, StopReason,
 };
 
 /// At most this many sets of labels of [`ATTEMPTS`]; further reasons count as `UNKNOWN`.
 const MOST_ATTEMPT_LABELS: usize = 500;
+/// At most this many reasons of [`RESPONSES`]; further ones count as `UNKNOWN`.
+const MOST_RESPONSE_LABELS: usize = 100;
 /// After this many calls that left the level as it was, it is read seldom.
 const AT_REST: u32 = 100;
 /// One of this many calls reads a level that rests. It may be that of calls that other throttles
@@ -57,6 +59,8 @@ pub(super) struct Calls {
     /// Won, lost, refused.
     hedges: [Arc<dyn Counter>; 3],
     throttles: Throttles,
+    /// By the reason of the failure, or why the client gave up the response.
+    responses: Table<&'static str, Arc<dyn Counter>>,
     health: Table<(HealthChange, HealthCause), Arc<dyn Counter>>,
 }
 
@@ -76,6 +80,7 @@ impl Calls {
                 .map(|stopped| meter.counter(&STOPPED, &labelled("reason", stopped.name()))),
             hedges: ["won", "lost", "refused"]
                 .map(|result| meter.counter(&HEDGES, &labelled("result", result))),
+            responses: Table::new(MOST_RESPONSE_LABELS),
             health: Table::new(HealthChange::ALL.len() * HealthCause::ALL.len()),
             throttles: Throttles {
                 level: meter.gauge(&THROTTLE, &[]),
@@ -271,6 +276,20 @@ impl Observer for Metrics {
 
     fn hedge_refused(&self, _: &CallContext, _: StopReason) {
         self.0.calls.hedges[2].increment();
+    }
+
+    fn sees_response(&self) -> bool {
+        true
+    }
+
+    fn response_failed(&self, _: &CallContext, stopped: StopReason, failure: Option<&Failure>) {
+        let reason = failure.map_or(stopped.name(), |failure| failure.reason.name());
+        let make = |reason: &&'static str| {
+            let reason = LabelValue::Static(*reason);
+            self.0.meter.counter(&RESPONSES, &[("reason", reason)])
+        };
+        let responses = &self.0.calls.responses;
+        responses.get(&reason, || UNKNOWN.name(), make).increment();
     }
 
     fn health_changed(&self, event: &HealthEvent) {

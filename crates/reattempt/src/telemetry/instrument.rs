@@ -56,10 +56,11 @@ impl Instrument {
 }
 
 /// All instruments.
-pub static INSTRUMENTS: [&Instrument; 7] = [
+pub static INSTRUMENTS: [&Instrument; 8] = [
     &ATTEMPTS,
     &STOPPED,
     &HEDGES,
+    &RESPONSES,
     &THROTTLE,
     &HEALTH,
     &HTTP_REQUEST_DURATION,
@@ -99,6 +100,15 @@ pub static THROTTLE: Instrument = Instrument::new(
     InstrumentKind::Gauge,
     "{token}",
     "Tokens until the first of the throttles that counted a failure refuses retries",
+);
+
+/// `reattempt.response.failures`: responses that failed after their head, when their call counted
+/// as committed, with `reason`: that of the failure, or the stop reason of the client.
+pub static RESPONSES: Instrument = Instrument::new(
+    "reattempt.response.failures",
+    InstrumentKind::Counter,
+    "{response}",
+    "Responses that failed after their head",
 );
 
 /// `reattempt.health.changes`: backends that were ejected or returned, and circuits that opened or

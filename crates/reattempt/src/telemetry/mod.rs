@@ -14,6 +14,7 @@
 //! | [`reattempt.attempts`](ATTEMPTS) | counter | `{attempt}` | `kind`, `outcome`; `reason`, `stage` of a failure |
 //! | [`reattempt.stopped`](STOPPED) | counter | `{call}` | `reason` |
 //! | [`reattempt.hedges`](HEDGES) | counter | `{hedge}` | `result`: `won`, `lost`, `refused` |
+//! | [`reattempt.response.failures`](RESPONSES) | counter | `{response}` | `reason` |
 //! | [`reattempt.throttle.tokens`](THROTTLE) | gauge | `{token}` | |
 //! | [`reattempt.health.changes`](HEALTH) | counter | `{change}` | `change`: `ejected`, `returned`, `opened`, `closed`; `cause` |
 //! | [`http.client.request.duration`](HTTP_REQUEST_DURATION) | histogram | `s` | `http.request.method`, `server.address`, `server.port`, `http.response.status_code`, `error.type` |
@@ -56,7 +57,7 @@ pub use call_span::{CallSpan, CallSpanFuture, CallSpanLayer};
 pub use convention::{Convention, Operation, System};
 pub use instrument::{
     ATTEMPTS, DB_OPERATION_DURATION, HEALTH, HEDGES, HTTP_REQUEST_DURATION, INSTRUMENTS,
-    Instrument, InstrumentKind, STOPPED, THROTTLE,
+    Instrument, InstrumentKind, RESPONSES, STOPPED, THROTTLE,
 };
 pub use meter::{Counter, Gauge, Histogram, Label, LabelValue, Meter};
 #[cfg(feature = "metrics")]

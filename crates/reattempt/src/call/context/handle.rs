@@ -2,13 +2,15 @@
 
 use super::Attempt;
 #[cfg(feature = "tokio")]
-use crate::Idempotency;
+use super::CallContext;
 use crate::call::marks::CLAIMED;
 #[cfg(feature = "tokio")]
 use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 #[cfg(feature = "tokio")]
 use crate::policy::admission::was_accepted;
+#[cfg(feature = "tokio")]
+use crate::{AttemptOutcome, AttemptRecord, Idempotency};
 use crate::{RetryInfo, StopReason};
 
 /// For layers: what became of a call, after its request was passed on.
@@ -115,6 +117,24 @@ impl CallHandle {
                 state.failure_at_deadline()
             }),
             stopped => was_accepted(stopped, state.sent_any(), || state.last_failure()),
+        }
+    }
+
+    /// Whether a response of the call failed after its head.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_broken(&self) -> bool {
+        let broke = |record: &AttemptRecord| {
+            record.outcome == AttemptOutcome::Committed && record.failure.is_some()
+        };
+        self.info().records().any(broke)
+    }
+
+    /// The call's context, for observers.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn context(&self) -> CallContext {
+        CallContext {
+            attempt: self.0.share(),
+            deadline: None,
         }
     }
 

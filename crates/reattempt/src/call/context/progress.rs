@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{CallContext, CallHandle};
 #[cfg(feature = "tokio")]
-use crate::Verdict;
+use crate::call::ResponseFailed;
 #[cfg(test)]
 use crate::call::marks::CLAIMED;
 #[cfg(feature = "tokio")]
@@ -14,6 +14,8 @@ use crate::call::state::CallState;
 use crate::call::states;
 use crate::policy::throttle::count_success;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, StopReason};
+#[cfg(feature = "tokio")]
+use crate::{Failure, Verdict};
 
 impl CallContext {
     /// For layers: the call begins, unless it has begun. Returns a handle to it.
@@ -129,6 +131,25 @@ impl CallContext {
     pub(crate) fn is_followed(&self) -> bool {
         self.shared()
             .is_some_and(|state| state.slots.is_followed(self.key()))
+    }
+
+    /// For recovery layers: what is called if the response, which is committed, fails later. Only
+    /// if a layer below follows it.
+    #[cfg(feature = "tokio")]
+    #[cold]
+    pub(crate) fn watch_response(&self, failed: &ResponseFailed) {
+        if let Some(state) = self.shared().filter(|_| self.is_followed()) {
+            state.watch_response(Arc::clone(failed));
+        }
+    }
+
+    /// A response failed after it was committed.
+    #[cfg(feature = "tokio")]
+    #[cold]
+    pub(crate) fn response_failed(&self, stopped: StopReason, failure: Option<&Failure>) {
+        if let Some(failed) = self.shared().and_then(CallState::take_watcher) {
+            failed(self, stopped, failure);
+        }
     }
 
     /// The same for one of several attempts: unless it is the first, the throttle also receives the

@@ -30,7 +30,7 @@ impl AttemptReporter {
         }
     }
 
-    /// The attempt's context, for the log.
+    /// The attempt's context, for observers.
     #[cfg(feature = "tokio")]
     pub(crate) fn context(&self) -> CallContext {
         CallContext {

@@ -1,12 +1,34 @@
 //! How a response ended that was followed.
 
+#[cfg(feature = "tokio")]
+use std::sync::Arc;
+
 use super::CallState;
 use super::log::CallLog;
+#[cfg(feature = "tokio")]
+use crate::CallContext;
 use crate::call::marks::Marks;
 use crate::info::AttemptRecord;
 use crate::{AttemptOutcome, Failure, StopReason};
 
+/// Called if a response fails after it was committed.
+#[cfg(feature = "tokio")]
+pub(crate) type ResponseFailed =
+    Arc<dyn Fn(&CallContext, StopReason, Option<&Failure>) + Send + Sync>;
+
 impl CallState {
+    /// This is called if the committed response fails.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn watch_response(&self, failed: ResponseFailed) {
+        self.write(|log| log.watcher = Some(failed));
+    }
+
+    /// What is to be called, once.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn take_watcher(&self) -> Option<ResponseFailed> {
+        self.in_log(|log| log.as_deref_mut()?.watcher.take())
+    }
+
     /// A response that was followed ended. True if it was committed and open until now. In the
     /// log's lock, so that no layer sees a response that is over without the record of its failure.
     pub(super) fn conclude(

@@ -4,6 +4,8 @@ use std::sync::PoisonError;
 
 #[cfg(feature = "tokio")]
 use super::at_end::{AtEnd, EndOf, Step};
+#[cfg(feature = "tokio")]
+use super::committed::ResponseFailed;
 use super::identity::Identity;
 use super::{CallState, LEFT_WAITER, LOGGED, SENT_MASK};
 use crate::call::attempts::ConfigWaiter;
@@ -30,6 +32,9 @@ pub(super) struct CallLog {
     pub(super) at_end: Vec<(EndOf, AtEnd)>,
     #[cfg(feature = "tokio")]
     pub(super) steps: Vec<Step>,
+    /// Learns if the committed response fails.
+    #[cfg(feature = "tokio")]
+    pub(super) watcher: Option<ResponseFailed>,
 }
 
 impl CallLog {
@@ -45,6 +50,8 @@ impl CallLog {
             at_end,
             #[cfg(feature = "tokio")]
             steps,
+            #[cfg(feature = "tokio")]
+            watcher,
         } = self;
         (*identity, *paid) = (None, None);
         backends.clear();
@@ -56,6 +63,7 @@ impl CallLog {
         let most = {
             at_end.clear();
             steps.clear();
+            *watcher = None;
             most.max(at_end.capacity()).max(steps.capacity())
         };
         most <= FEW

@@ -89,6 +89,9 @@ impl Default for Admission {
 /// Calls of the window that were not accepted, and refuse nothing.
 const SPARED: u64 = 3;
 
+/// The most that are refused by chance, of many calls: a server that accepts none gets one in fifty.
+const MOST_REFUSED: f64 = 0.98;
+
 /// While calls are refused, one is admitted after this many milliseconds without any: less than a
 /// second, so that every call of a caller with one a second is sent, also one that is a little
 /// early.
@@ -213,6 +216,8 @@ impl Admission {
             return Ok(());
         }
         let chance = surplus as f64 / 1000.0 / (counts.requests[at] + 1) as f64;
+        // A server that is back is found by a share of the calls, however many there are.
+        let chance = chance.min(MOST_REFUSED);
         if self.randomness.roll() >= chance || self.is_probe(elapsed, criticality) {
             return Ok(());
         }

@@ -5,9 +5,11 @@ mod tests;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Two slow attempts are close if at most this part of the usual number of attempts lies between
-/// them.
-const CLOSE: f32 = 0.25;
+/// The share of attempts that counts as slow.
+pub(super) const SLOW: f32 = 0.05;
+/// Two slow attempts are close if at most this many attempts lie between them: a quarter of the
+/// usual number.
+const CLOSE: u64 = 5;
 /// The share of independent ones that are close.
 const INDEPENDENT: f32 = 0.22;
 /// Slow attempts of which the share is measured.
@@ -20,8 +22,6 @@ pub(super) struct Bursts {
     last: AtomicU64,
     slow: AtomicU32,
     close: AtomicU32,
-    /// Attempts between two that are close.
-    gap: AtomicU64,
     /// An `f32`.
     share: AtomicU32,
     /// The slow attempts since [`Bursts::lately`] was asked.
@@ -34,15 +34,9 @@ impl Bursts {
             last: AtomicU64::new(0),
             slow: AtomicU32::new(0),
             close: AtomicU32::new(0),
-            gap: AtomicU64::new(0),
             share: AtomicU32::new(INDEPENDENT.to_bits()),
             lately: AtomicU32::new(0),
         }
-    }
-
-    /// This share of the attempts is slow from now on.
-    pub(super) fn of(&self, share: f32) {
-        self.gap.store((CLOSE / share) as u64, Ordering::Relaxed);
     }
 
     /// An attempt was slow, the latest of this many.
@@ -51,7 +45,7 @@ impl Bursts {
         let last = self.last.swap(counted, Ordering::Relaxed);
         self.slow.fetch_add(1, Ordering::Relaxed);
         self.lately.fetch_add(1, Ordering::Relaxed);
-        if counted.saturating_sub(last) <= self.gap.load(Ordering::Relaxed) {
+        if counted.saturating_sub(last) <= CLOSE {
             self.close.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -9,7 +9,7 @@ mod tests;
 use std::sync::{OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use super::bursts::Bursts;
+use super::bursts::{Bursts, SLOW};
 use super::current::CurrentDelay;
 use super::survival::{Curve, Past, Survival};
 use super::window::Window;
@@ -33,8 +33,6 @@ const MAKES_UP: f32 = 2500.0;
 const OUTLIERS: f32 = 0.5;
 /// More or fewer slow attempts than usual by this many standard deviations, squared.
 const UNUSUAL: f32 = 16.0;
-/// The share of attempts that are slow, at least.
-const SLOW: f32 = 0.05;
 /// Hedges at a fixed cost: the share of extra attempts, in percent of the calls.
 ///
 /// The delay is the one that this share of the route's calls exceeds, learned from every attempt:
@@ -238,9 +236,8 @@ impl ExtraLoad {
         let sought = |share| delay(&curve, share, more);
         let delay = sought(self.share * learned.seen(sought(self.share), now));
         learned.wins_if_independent = curve.wins_after(delay);
-        let slow = (self.share * learned.effort.spent).max(SLOW);
-        self.bursts.of(slow);
-        let from = curve.exceeded_by(slow) as u64;
+        // Whether slow attempts come together does not depend on how many are hedged.
+        let from = curve.exceeded_by(SLOW) as u64;
         self.slow_from.store(from, Ordering::Relaxed);
         self.delay.set(delay as u64);
     }

@@ -85,7 +85,7 @@ impl Member {
     #[inline]
     pub(in crate::policy::health) fn took(&self, nanos: u64) -> bool {
         let nanos = nanos.clamp(UNKNOWN + 1, LONGEST);
-        let smoothed = |old: u64| {
+        let smoothed = |old: u64, nanos: u64| {
             if old <= UNKNOWN {
                 nanos
             } else {
@@ -94,8 +94,16 @@ impl Member {
         };
         let old = self.latency.load(Relaxed);
         // A lost update of two at one time is one sample less.
-        self.latency.store(smoothed(old), Relaxed);
-        let answers = smoothed(self.answers.load(Relaxed) & !ANSWERED);
+        self.latency.store(smoothed(old, nanos), Relaxed);
+        // Of the usual time a few slow calls among fast ones are no measure: a time that is far
+        // above it counts as twice of it. A real slowdown is learned in some 20 answers.
+        let usual = self.answers.load(Relaxed) & !ANSWERED;
+        let counted = if usual <= UNKNOWN {
+            nanos
+        } else {
+            nanos.min(usual.saturating_mul(2))
+        };
+        let answers = smoothed(usual, counted);
         self.answers.store(answers | ANSWERED, Relaxed);
         old != UNKNOWN
     }

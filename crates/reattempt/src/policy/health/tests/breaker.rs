@@ -266,3 +266,20 @@ fn each_opening_and_closing_is_an_event() {
     circuit.call(Outcome::Success).unwrap();
     assert_eq!(take()[1], ("closed", "answered", None));
 }
+
+/// One endpoint of a server may be a hundred times slower than the others.
+#[test]
+fn a_few_slow_answers_do_not_excuse_a_silent_server() {
+    let mut circuit = Circuit::new();
+    let mut lasts = |time, outcome| {
+        let sent = circuit.breaker.admit(circuit.now).unwrap();
+        circuit.now += time;
+        circuit.breaker.ended(sent, circuit.now, outcome);
+    };
+    for answer in 0..400 {
+        let time = if answer % 20 == 19 { 3000 } else { 5 };
+        lasts(time * MS, Outcome::Success);
+    }
+    (0..5).for_each(|_| lasts(100 * MS, Outcome::TimedOut));
+    assert_eq!(circuit.state(), CircuitState::Open(5 * SECOND));
+}

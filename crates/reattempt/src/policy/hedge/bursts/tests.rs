@@ -3,7 +3,6 @@ use super::*;
 #[test]
 fn evenly_mixed_slow_attempts_are_rarely_close() {
     let bursts = Bursts::new();
-    bursts.of(0.05);
     // A sequence without pattern: one in twenty.
     let mut word = 1_u64;
     for counted in 1..20_000 {
@@ -22,7 +21,6 @@ fn evenly_mixed_slow_attempts_are_rarely_close() {
 #[test]
 fn slow_attempts_in_a_row_are_close() {
     let bursts = Bursts::new();
-    bursts.of(0.05);
     for counted in 0..8000 {
         if counted % 400 < 20 {
             bursts.slow(counted);
