@@ -30,7 +30,8 @@ use word::{BALANCES, MILLI, Word};
 /// - The **level**, of at most `2 × burst`. Each failure lowers it by the price of its
 ///   [class](Failure::class): 5 for an overload, 1 for a transient failure, 0.5 for one that never
 ///   reached the server. It is a measure of the server: at a ratio of 0.7 it rises while less than
-///   about a third of the attempts fail in a transient way, or an eighth by an overload.
+///   about a third of the attempts fail in a transient way. Of overloads the budget pays for
+///   nearly all retries up to about a twentieth, and for a third of them at an eighth.
 /// - The **budget**, of at most `burst`. Each further attempt pays the price of the failure that it
 ///   follows, but at least one token; a hedge after its delay pays one.
 ///
