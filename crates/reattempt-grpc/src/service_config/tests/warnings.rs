@@ -92,6 +92,19 @@ fn what_acts_otherwise_than_it_reads_is_warned_of() {
 }
 
 #[test]
+fn a_response_limit_beyond_tonics_own_is_advised_of() {
+    assert_eq!(entry(r#""maxResponseMessageBytes":4194304"#, ""), [""; 0]);
+    assert_eq!(entry(r#""maxRequestMessageBytes":4194305"#, ""), [""; 0]);
+    assert_eq!(
+        entry(r#""maxResponseMessageBytes":4194305"#, ""),
+        [
+            "$.methodConfig[0].maxResponseMessageBytes: is above the limit of a tonic client by default, 4 MiB, beyond \
+             which it fails with OUT_OF_RANGE: set its max_decoding_message_size too"
+        ]
+    );
+}
+
+#[test]
 fn a_slip_of_case_is_told_with_the_name_that_is_meant() {
     let refused = ServiceConfig::parse(
         r#"{"methodConfig":[{"name":[{}],"hedgingPolicy":{"MaxAttempts":3}}],"retry_throttling":{}}"#,
