@@ -97,7 +97,8 @@ impl ServiceConfig {
         &self.warnings
     }
 
-    /// The throttle of this server name, if the config has one.
+    /// The token bucket of this server name: `None` without `retryThrottling`, and if
+    /// [`Options::throttle`] is used in its place.
     #[must_use]
     pub const fn throttle(&self) -> Option<&Arc<TokenBucket>> {
         self.bucket.as_ref()

@@ -1,6 +1,6 @@
 //! Warnings: settings that are valid but have no effect or can amplify load.
 
-use crate::service_config::{Options, ServiceConfig};
+use crate::service_config::{LiveServiceConfig, Options, ServiceConfig};
 
 fn warnings_with(text: &str, options: &Options) -> Vec<String> {
     let config = ServiceConfig::parse_with(text, options).unwrap();
@@ -138,4 +138,11 @@ fn a_throttle_of_the_options_replaces_the_configs() {
         ["$.retryThrottling: has no effect, because the client's options have a throttle"]
     );
     assert_eq!(warnings_with(&text(""), &options), [""; 0]);
+    let config = ServiceConfig::parse_with(&text(THROTTLED), &options).unwrap();
+    assert!(config.throttle().is_none(), "a bucket that is not in force");
+    let live = LiveServiceConfig::with_default(&text(THROTTLED), options).unwrap();
+    assert!(live.load().throttle().is_none());
+    live.update(&text(THROTTLED)).unwrap();
+    assert!(live.load().throttle().is_none());
+    assert!(live.load().method("/a.B/C").policy.throttle().is_some());
 }
