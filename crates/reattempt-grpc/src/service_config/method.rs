@@ -127,6 +127,12 @@ impl Entry {
             (None, Some((hedge, codes))) => (Recovery::Hedge(Arc::new(hedge)), codes),
             (None, None) => (no_policy(options), CodeSet::EMPTY),
         };
+        // The codes stay: failures with them count in the throttle.
+        let recovery = if options.retries {
+            recovery
+        } else {
+            no_policy(options)
+        };
         Some(Self {
             names: names.unwrap_or_default(),
             recovery,

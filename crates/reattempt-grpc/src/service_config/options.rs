@@ -32,6 +32,8 @@ pub struct Options {
     pub throttle: Option<Arc<dyn RetryThrottle>>,
     /// When the hedges of methods with a `hedgingPolicy` are sent, instead of its `hedgingDelay`.
     pub hedge_delay: Option<LearnedDelay>,
+    /// Whether methods have their `retryPolicy` or `hedgingPolicy`; true by default.
+    pub retries: bool,
 }
 
 /// A hedge delay that is learned, each method's or service's entry by itself. A config that
@@ -85,6 +87,7 @@ impl Default for Options {
             refused: None,
             throttle: None,
             hedge_delay: None,
+            retries: true,
         }
     }
 }
@@ -157,6 +160,17 @@ impl Options {
     #[must_use]
     pub fn throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
         self.throttle = Some(throttle);
+        self
+    }
+
+    /// With `false` no method has a retry or hedging policy (A6, Disabling Retries), for a program
+    /// that retries by itself; true by default. A config is validated all the same, and the rest of
+    /// it stays: timeouts, `waitForReady`, message limits, and the throttle, in which calls count as
+    /// before. Transparent retries need no policy: to disable them too, use
+    /// `GrpcClientLayer::transparent`, or `transparent` of the recovery layers.
+    #[must_use]
+    pub const fn retries(mut self, on: bool) -> Self {
+        self.retries = on;
         self
     }
 
