@@ -66,7 +66,11 @@ impl Document {
         });
         members.optional(place, "healthCheckConfig", |place, json| {
             let members = Members::of(place, json, &["serviceName"])?;
-            members.optional(place, "serviceName", values::string)
+            members.optional(place, "serviceName", values::string)?;
+            place.warn(
+                "has no effect here: no health checks are sent; put Backends below the layer, which judges backends by their calls",
+            );
+            Some(())
         });
         let mut reading = Reading {
             options,

@@ -22,8 +22,9 @@ pub struct Options {
     /// What to do with a delay that would pass the deadline; also applies to transparent retries of
     /// methods without a policy.
     pub on_deadline: OnDeadline,
-    /// Load balancing policies that the client below supports, besides those of gRPC's own schema.
-    /// A config that names none of either is invalid (A21).
+    /// Load balancing policies that the client below supports: a config that uses one of them gets
+    /// no warning that it has no effect. A config that names neither one of these nor one of gRPC's
+    /// own schema is invalid (A21).
     pub load_balancing_policies: Vec<String>,
     /// What REFUSED_STREAM means for calls of any method; if absent, the classifier decides.
     pub refused: Option<RefusedStream>,
@@ -127,7 +128,8 @@ impl Options {
         self
     }
 
-    /// Adds a load balancing policy that the client below supports.
+    /// Adds a load balancing policy that the client below supports, such as `round_robin` with a
+    /// [`RoundRobin`](reattempt::RoundRobin).
     #[must_use]
     pub fn load_balancing_policy(mut self, name: impl Into<String>) -> Self {
         self.load_balancing_policies.push(name.into());

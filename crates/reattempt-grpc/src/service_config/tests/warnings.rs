@@ -92,6 +92,39 @@ fn what_acts_otherwise_than_it_reads_is_warned_of() {
 }
 
 #[test]
+fn what_the_client_below_must_do_is_warned_of() {
+    let below = "has no effect here: put Backends or RoundRobin below the layer";
+    let none = Options::new();
+    for (text, at) in [
+        (
+            r#"{"loadBalancingConfig":[{"x":{}},{"round_robin":{}},{"pick_first":{}}]}"#,
+            "Config",
+        ),
+        (r#"{"loadBalancingPolicy":"ROUND_ROBIN"}"#, "Policy"),
+    ] {
+        assert_eq!(
+            warnings_with(text, &none),
+            [format!("$.loadBalancing{at}: {below}")]
+        );
+        let own = Options::new().load_balancing_policy("round_robin");
+        assert_eq!(warnings_with(text, &own), [""; 0]);
+    }
+    for text in [
+        r#"{"loadBalancingConfig":[{"x":{}},{"pick_first":{}},{"round_robin":{}}]}"#,
+        r#"{"loadBalancingConfig":[],"loadBalancingPolicy":""}"#,
+        r#"{"loadBalancingPolicy":"PICK_FIRST","healthCheckConfig":{}}"#,
+    ] {
+        assert_eq!(warnings_with(text, &none), [""; 0]);
+    }
+    let health = warnings_with(r#"{"healthCheckConfig":{"serviceName":""}}"#, &none);
+    assert_eq!(health.len(), 1);
+    assert!(
+        health[0].starts_with("$.healthCheckConfig: has no effect here: "),
+        "{health:?}"
+    );
+}
+
+#[test]
 fn a_response_limit_beyond_tonics_own_is_advised_of() {
     assert_eq!(entry(r#""maxResponseMessageBytes":4194304"#, ""), [""; 0]);
     assert_eq!(entry(r#""maxRequestMessageBytes":4194305"#, ""), [""; 0]);
