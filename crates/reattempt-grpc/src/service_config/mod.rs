@@ -87,11 +87,13 @@ impl ServiceConfig {
     /// same server name, use [`LiveServiceConfig`].
     pub fn parse_with(text: &str, options: &Options) -> Result<Self, Faults> {
         let document = Document::parse(text, options)?;
+        options.log(&document.warnings);
         let bucket = document.throttling.and_then(|numbers| numbers.bucket());
         Ok(document.config(bucket, None))
     }
 
-    /// Unknown or ineffective settings, which do not reject the config.
+    /// Unknown or ineffective settings, which do not reject the config and are also logged
+    /// ([`Options::log_warnings`]); and [advice](Fault::is_advice), which is not.
     #[must_use]
     pub fn warnings(&self) -> &[Fault] {
         &self.warnings

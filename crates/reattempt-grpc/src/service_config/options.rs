@@ -4,9 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Jitter, Randomness};
+use reattempt::config::Fault;
+#[cfg(feature = "tokio")]
+use reattempt::config::Faults;
 use reattempt::policy::{ExtraLoad, Percentile};
 use reattempt::{HedgeDelay, OnDeadline, RetryThrottle};
 use reattempt_http::RefusedStream;
+
+#[cfg(feature = "tokio")]
+use super::FORM;
 
 /// The client's own settings, which a service config cannot change.
 #[derive(Clone, Debug)]
@@ -35,6 +41,8 @@ pub struct Options {
     pub hedge_delay: Option<LearnedDelay>,
     /// Whether methods have their `retryPolicy` or `hedgingPolicy`; true by default.
     pub retries: bool,
+    /// Whether what has no effect in a config is logged; true by default.
+    pub log_warnings: bool,
 }
 
 /// A hedge delay that is learned, each method's or service's entry by itself. A config that
@@ -89,11 +97,27 @@ impl Default for Options {
             throttle: None,
             hedge_delay: None,
             retries: true,
+            log_warnings: true,
         }
     }
 }
 
 impl Options {
+    /// Few programs ask for the warnings. Advice is left to `reattempt check`.
+    #[cfg(feature = "tokio")]
+    pub(super) fn log(&self, warnings: &[Fault]) {
+        let without_effect = warnings.iter().filter(|warning| !warning.is_advice());
+        let without_effect: Vec<_> = without_effect.cloned().collect();
+        if self.log_warnings && !without_effect.is_empty() {
+            let warned = Faults::new(FORM.subject, without_effect).listed();
+            tracing::warn!(target: "reattempt", "{} has warnings: {warned}", FORM.subject);
+        }
+    }
+
+    /// Without a log.
+    #[cfg(not(feature = "tokio"))]
+    pub(super) const fn log(&self, _: &[Fault]) {}
+
     /// The defaults of A6.
     #[must_use]
     pub fn new() -> Self {
@@ -173,6 +197,15 @@ impl Options {
     #[must_use]
     pub const fn retries(mut self, on: bool) -> Self {
         self.retries = on;
+        self
+    }
+
+    /// Sets whether what has no effect in a config is logged, at WARN with the target `reattempt`
+    /// (with feature `tokio`); true by default. False is for a program that shows the warnings
+    /// itself.
+    #[must_use]
+    pub const fn log_warnings(mut self, on: bool) -> Self {
+        self.log_warnings = on;
         self
     }
 

@@ -210,7 +210,8 @@ impl PolicyText {
             Self::ServiceConfig(text) => {
                 let options = service_config::Options::new()
                     .randomness(by.randomness.clone())
-                    .on_deadline(OnDeadline::Cap);
+                    .on_deadline(OnDeadline::Cap)
+                    .log_warnings(false);
                 let config = ServiceConfig::parse_with(text, &options)?;
                 let warnings = config.warnings().to_vec();
                 (Parsed::Grpc(config), warnings)

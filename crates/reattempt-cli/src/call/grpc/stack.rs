@@ -92,7 +92,8 @@ pub(super) fn service_config(
     let mut options = Options::new()
         .randomness(setup.randomness.clone())
         .on_deadline(setup.on_deadline_or_cap())
-        .retries(channel.enable_retries);
+        .retries(channel.enable_retries)
+        .log_warnings(false);
     if let Some(limit) = channel.max_attempts_limit {
         // A limit of one means one attempt.
         options.max_attempts_limit = limit.max(1);

@@ -32,7 +32,8 @@ fn every_option_stands_in_the_reference_and_no_other() {
         refused,
         throttle,
         hedge_delay,
-        retries
+        retries,
+        log_warnings
     );
     assert_eq!(named, fields);
 }

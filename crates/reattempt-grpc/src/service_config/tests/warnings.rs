@@ -153,7 +153,8 @@ fn a_slip_of_case_is_told_with_the_name_that_is_meant() {
     );
     assert_eq!(
         refused.faults()[0].to_string(),
-        "$.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed"
+        "$.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed \
+         (there is \"MaxAttempts\": names must match exactly)"
     );
 }
 
