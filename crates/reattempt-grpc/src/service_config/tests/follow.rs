@@ -18,7 +18,8 @@ const LOGGED: &str = "WARN message=the service config has warnings: $.colour: is
 #[test]
 fn what_has_no_effect_is_logged_and_advice_is_not() {
     let advised = r#"{"methodConfig": [{"name": [{}], "timeout": "0s"}]}"#;
-    let made: [(&str, fn(&str, Options)); 3] = [
+    type Make = fn(&str, Options);
+    let made: [(&str, Make); 3] = [
         ("parse_with", |text, options| {
             ServiceConfig::parse_with(text, &options).unwrap();
         }),
