@@ -170,8 +170,8 @@ impl Options {
 
     /// Sets the throttle of all methods, instead of the config's `retryThrottling`, which is then
     /// reported as a warning and makes no bucket
-    /// ([`ServiceConfig::throttle`](super::ServiceConfig::throttle)). It is also that of all configs that are parsed with these options, so
-    /// use other options for another server name.
+    /// ([`ServiceConfig::throttle`](super::ServiceConfig::throttle)). It is also that of all configs
+    /// that are parsed with these options, so use other options for another server name.
     ///
     /// ```
     /// use std::sync::Arc;
