@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use reattempt::config::Fault;
 use reattempt_couchbase::{ClusterConfig, ErrorMap};
-use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_grpc::service_config::choices::Choices;
+use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_http::HttpPolicies;
 use reattempt_lab::PolicyText;
 use reattempt_lab::lint::{Finding, lint};
@@ -68,7 +68,8 @@ fn text(bytes: &[u8]) -> Result<&str, Findings> {
 }
 
 fn service_config(bytes: &[u8]) -> Findings {
-    match text(bytes).map(ServiceConfig::parse) {
+    let options = Options::new().log_warnings(false);
+    match text(bytes).map(|text| ServiceConfig::parse_with(text, &options)) {
         Ok(read) => Findings::of(read.map(|config| config.warnings().to_vec())),
         Err(fault) => fault,
     }

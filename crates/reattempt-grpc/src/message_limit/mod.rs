@@ -10,9 +10,10 @@
 //! The limits are those of the method's [`MethodPolicy`] and the layer's own; the smaller of two
 //! applies. A message is measured as it is sent, so a compressed message by its compressed size.
 //! A response whose head does not say that messages follow (another status or content type) is
-//! measured too, unless its body cannot begin with one: an error page of a proxy passes. gRPC
-//! libraries limit responses to 4 MiB by default; this layer has no default, so leave that
-//! limit to the client below.
+//! measured too, unless its body cannot begin with one: an error page of a proxy passes. This
+//! layer has no default. A generated client of tonic, which is above it, has a limit of its own for
+//! responses, 4 MiB by default, and fails with OUT_OF_RANGE beyond it: a longer
+//! `maxResponseMessageBytes` needs `Client::new(channel).max_decoding_message_size(..)` too.
 //!
 //! Place it above the recovery layer and above `ReplayBodyLayer`, below the `DeadlineLayer`: a
 //! failure of the client itself is never retried, and does not count in the throttle. It changes

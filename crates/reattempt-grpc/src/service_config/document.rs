@@ -15,6 +15,7 @@ pub(super) struct Document {
     entries: Vec<Entry>,
     /// Applies to calls without an entry.
     nothing: Entry,
+    /// `None` also if the options have a throttle, so that there is no bucket that does not act.
     pub(super) throttling: Option<RetryThrottling>,
     /// Of the options: instead of the bucket.
     throttle: Option<Arc<dyn RetryThrottle>>,
@@ -65,7 +66,11 @@ impl Document {
         });
         members.optional(place, "healthCheckConfig", |place, json| {
             let members = Members::of(place, json, &["serviceName"])?;
-            members.optional(place, "serviceName", values::string)
+            members.optional(place, "serviceName", values::string)?;
+            place.warn(
+                "has no effect here: no health checks are sent; put Backends below the layer, which judges backends by their calls",
+            );
+            Some(())
         });
         let mut reading = Reading {
             options,
@@ -77,13 +82,14 @@ impl Document {
                 Entry::read(place, json, &mut reading)
             })
         });
+        let throttling = members.optional(place, "retryThrottling", RetryThrottling::read);
         if options.throttle.is_some() && members.get("retryThrottling").is_some() {
             let mut place = place.field("retryThrottling");
             place.warn("has no effect, because the client's options have a throttle");
         }
         Some(Self {
             entries: entries.unwrap_or_default(),
-            throttling: members.optional(place, "retryThrottling", RetryThrottling::read),
+            throttling: throttling.filter(|_| options.throttle.is_none()),
             ..Self::empty(options)
         })
     }

@@ -67,6 +67,7 @@ impl LiveServiceConfig {
     /// With a default config, which applies until there is another.
     pub fn with_default(text: &str, options: Options) -> Result<Self, Faults> {
         let default = Document::parse(text, &options)?;
+        options.log(&default.warnings);
         Ok(Self::beginning_with(default, options))
     }
 
@@ -80,9 +81,16 @@ impl LiveServiceConfig {
         }))
     }
 
-    /// Parses a config and puts it in force for calls that start from now on. Returns the warnings.
-    /// An invalid text changes nothing, and the error lists all its faults.
+    /// Parses a config and puts it in force for calls that start from now on. Returns the warnings,
+    /// and logs those of what has no effect ([`Options::log_warnings`]). An invalid text changes
+    /// nothing, and the error lists all its faults.
     pub fn update(&self, text: &str) -> Result<Vec<Fault>, Faults> {
+        let warnings = self.replace(text)?;
+        self.0.options.log(&warnings);
+        Ok(warnings)
+    }
+
+    fn replace(&self, text: &str) -> Result<Vec<Fault>, Faults> {
         let document = Document::parse(text, &self.0.options)?;
         self.put_in_force(&document);
         Ok(document.warnings)
@@ -125,8 +133,11 @@ impl LiveServiceConfig {
         &self,
         file: impl Into<reattempt::config::follow::Follow>,
     ) -> Result<reattempt::config::follow::Following, reattempt::config::follow::FollowError> {
-        let update = |shared: &Arc<Shared>, text: &str| Self(Arc::clone(shared)).update(text);
-        file.into().start(&self.0, update).await
+        let replace = |shared: &Arc<Shared>, text: &str| Self(Arc::clone(shared)).replace(text);
+        let following = file.into().start(&self.0, replace).await?;
+        // Those of every later text are logged where the file is followed.
+        self.0.options.log(&following.warnings());
+        Ok(following)
     }
 
     /// The config in force.

@@ -1,6 +1,6 @@
 //! `loadBalancingConfig` and `loadBalancingPolicy`. Load balancing itself happens below this stack;
 //! here it is only checked that one of the policies is known, because a config that names none is
-//! invalid (A21).
+//! invalid (A21), and a policy that the client below is not known to have causes a warning.
 
 use reattempt::config::{Json, Members, Place};
 
@@ -45,18 +45,32 @@ pub(super) fn config(place: &mut Place<'_>, json: Json<'_>, options: &Options) -
     let Some(items) = json.items() else {
         return values::wrong(place, "an array of objects", json);
     };
-    let mut known = items.is_empty();
-    let mut whole = true;
+    let empty = items.is_empty();
+    let (mut used, mut whole) = (None, true);
     for (at, item) in items.into_iter().enumerate() {
         match name(&mut place.index(at), item) {
-            Some(name) => known |= names(options).any(|known| known == name),
+            Some(name) => {
+                let known = used.is_none() && names(options).any(|known| known == name);
+                used = if known { Some(name) } else { used };
+            }
             None => whole = false,
         }
     }
-    if whole && !known {
-        place.wrong(format!("must name {MUST}"));
+    match used {
+        Some(name) => warn_unless_below(place, &name, options),
+        None if whole && !empty => place.wrong(format!("must name {MUST}")),
+        None => {}
     }
     Some(())
+}
+
+/// A channel picks the first address by itself; what the options name the client below does.
+fn warn_unless_below(place: &mut Place<'_>, name: &str, options: &Options) {
+    let own = options.load_balancing_policies.iter().map(String::as_str);
+    let mut below = std::iter::once("pick_first").chain(own);
+    if !below.any(|below| below.eq_ignore_ascii_case(name)) {
+        place.warn("has no effect here: put Backends or RoundRobin below the layer");
+    }
 }
 
 fn name(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
@@ -77,6 +91,9 @@ pub(super) fn policy(place: &mut Place<'_>, json: Json<'_>, options: &Options) -
     let known = names(options).any(|known| known.eq_ignore_ascii_case(&name));
     if !known && !name.is_empty() {
         return values::wrong(place, MUST, json);
+    }
+    if !name.is_empty() {
+        warn_unless_below(place, &name, options);
     }
     Some(())
 }

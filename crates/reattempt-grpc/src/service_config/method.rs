@@ -127,9 +127,11 @@ impl Entry {
             (None, Some((hedge, codes))) => (Recovery::Hedge(Arc::new(hedge)), codes),
             (None, None) => (no_policy(options), CodeSet::EMPTY),
         };
-        let bytes = |place: &mut Place<'_>, json| {
-            let must = "a whole number of bytes below 2^32";
-            values::integer(place, json, must, 0, u32::MAX.into())
+        // The codes stay: failures with them count in the throttle.
+        let recovery = if options.retries {
+            recovery
+        } else {
+            no_policy(options)
         };
         Some(Self {
             names: names.unwrap_or_default(),
@@ -138,7 +140,11 @@ impl Entry {
             timeout: members.optional(place, "timeout", timeout),
             wait_for_ready: members.optional(place, "waitForReady", values::boolean),
             max_request_message_bytes: members.optional(place, "maxRequestMessageBytes", bytes),
-            max_response_message_bytes: members.optional(place, "maxResponseMessageBytes", bytes),
+            max_response_message_bytes: members.optional(
+                place,
+                "maxResponseMessageBytes",
+                response_bytes,
+            ),
             refused: options.refused,
             hedge_delay: options.hedge_delay,
         })
@@ -219,6 +225,24 @@ fn names(place: &mut Place<'_>, json: Json<'_>, reading: &mut Reading<'_>) -> Op
         Some(name)
     })
 }
+
+fn bytes(place: &mut Place<'_>, json: Json<'_>) -> Option<u64> {
+    let must = "a whole number of bytes below 2^32";
+    values::integer(place, json, must, 0, u32::MAX.into())
+}
+
+fn response_bytes(place: &mut Place<'_>, json: Json<'_>) -> Option<u64> {
+    let bytes = bytes(place, json)?;
+    if bytes > TONIC_RESPONSE_LIMIT {
+        place.advise(
+            "is above the limit of a tonic client by default, 4 MiB, beyond which it fails with OUT_OF_RANGE: set its max_decoding_message_size too",
+        );
+    }
+    Some(bytes)
+}
+
+/// The default of tonic's `max_decoding_message_size`, which applies above the layers.
+const TONIC_RESPONSE_LIMIT: u64 = 4 << 20;
 
 fn timeout(place: &mut Place<'_>, json: Json<'_>) -> Option<Duration> {
     let timeout = values::duration(place, json, false)?;

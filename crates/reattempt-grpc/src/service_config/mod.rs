@@ -87,17 +87,20 @@ impl ServiceConfig {
     /// same server name, use [`LiveServiceConfig`].
     pub fn parse_with(text: &str, options: &Options) -> Result<Self, Faults> {
         let document = Document::parse(text, options)?;
+        options.log(&document.warnings);
         let bucket = document.throttling.and_then(|numbers| numbers.bucket());
         Ok(document.config(bucket, None))
     }
 
-    /// Unknown or ineffective settings, which do not reject the config.
+    /// Unknown or ineffective settings, which do not reject the config and are also logged
+    /// ([`Options::log_warnings`]); and [advice](Fault::is_advice), which is not.
     #[must_use]
     pub fn warnings(&self) -> &[Fault] {
         &self.warnings
     }
 
-    /// The throttle of this server name, if the config has one.
+    /// The token bucket of this server name: `None` without `retryThrottling`, and if
+    /// [`Options::throttle`] is used in its place.
     #[must_use]
     pub const fn throttle(&self) -> Option<&Arc<TokenBucket>> {
         self.bucket.as_ref()

@@ -4,9 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Jitter, Randomness};
+use reattempt::config::Fault;
+#[cfg(feature = "tokio")]
+use reattempt::config::Faults;
 use reattempt::policy::{ExtraLoad, Percentile};
 use reattempt::{HedgeDelay, OnDeadline, RetryThrottle};
 use reattempt_http::RefusedStream;
+
+#[cfg(feature = "tokio")]
+use super::FORM;
 
 /// The client's own settings, which a service config cannot change.
 #[derive(Clone, Debug)]
@@ -22,8 +28,9 @@ pub struct Options {
     /// What to do with a delay that would pass the deadline; also applies to transparent retries of
     /// methods without a policy.
     pub on_deadline: OnDeadline,
-    /// Load balancing policies that the client below supports, besides those of gRPC's own schema.
-    /// A config that names none of either is invalid (A21).
+    /// Load balancing policies that the client below supports: a config that uses one of them gets
+    /// no warning that it has no effect. A config that names neither one of these nor one of gRPC's
+    /// own schema is invalid (A21).
     pub load_balancing_policies: Vec<String>,
     /// What REFUSED_STREAM means for calls of any method; if absent, the classifier decides.
     pub refused: Option<RefusedStream>,
@@ -32,6 +39,10 @@ pub struct Options {
     pub throttle: Option<Arc<dyn RetryThrottle>>,
     /// When the hedges of methods with a `hedgingPolicy` are sent, instead of its `hedgingDelay`.
     pub hedge_delay: Option<LearnedDelay>,
+    /// Whether methods have their `retryPolicy` or `hedgingPolicy`; true by default.
+    pub retries: bool,
+    /// Whether what has no effect in a config is logged; true by default.
+    pub log_warnings: bool,
 }
 
 /// A hedge delay that is learned, each method's or service's entry by itself. A config that
@@ -85,11 +96,28 @@ impl Default for Options {
             refused: None,
             throttle: None,
             hedge_delay: None,
+            retries: true,
+            log_warnings: true,
         }
     }
 }
 
 impl Options {
+    /// Few programs ask for the warnings. Advice is left to `reattempt check`.
+    #[cfg(feature = "tokio")]
+    pub(super) fn log(&self, warnings: &[Fault]) {
+        let without_effect = warnings.iter().filter(|warning| !warning.is_advice());
+        let without_effect: Vec<_> = without_effect.cloned().collect();
+        if self.log_warnings && !without_effect.is_empty() {
+            let warned = Faults::new(FORM.subject, without_effect).listed();
+            tracing::warn!(target: "reattempt", "{} has warnings: {warned}", FORM.subject);
+        }
+    }
+
+    /// Without a log.
+    #[cfg(not(feature = "tokio"))]
+    pub(super) const fn log(&self, _: &[Fault]) {}
+
     /// The defaults of A6.
     #[must_use]
     pub fn new() -> Self {
@@ -124,7 +152,8 @@ impl Options {
         self
     }
 
-    /// Adds a load balancing policy that the client below supports.
+    /// Adds a load balancing policy that the client below supports, such as `round_robin` with a
+    /// [`RoundRobin`](reattempt::RoundRobin).
     #[must_use]
     pub fn load_balancing_policy(mut self, name: impl Into<String>) -> Self {
         self.load_balancing_policies.push(name.into());
@@ -140,8 +169,9 @@ impl Options {
     }
 
     /// Sets the throttle of all methods, instead of the config's `retryThrottling`, which is then
-    /// reported as a warning. It is also that of all configs that are parsed with these options, so
-    /// use other options for another server name.
+    /// reported as a warning and makes no bucket
+    /// ([`ServiceConfig::throttle`](super::ServiceConfig::throttle)). It is also that of all configs
+    /// that are parsed with these options, so use other options for another server name.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -156,6 +186,26 @@ impl Options {
     #[must_use]
     pub fn throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
         self.throttle = Some(throttle);
+        self
+    }
+
+    /// With `false` no method has a retry or hedging policy (A6, Disabling Retries), for a program
+    /// that retries by itself; true by default. A config is validated all the same, and the rest of
+    /// it stays: timeouts, `waitForReady`, message limits, and the throttle, in which calls count as
+    /// before. Transparent retries need no policy: to disable them too, use
+    /// `GrpcClientLayer::transparent`, or `transparent` of the recovery layers.
+    #[must_use]
+    pub const fn retries(mut self, on: bool) -> Self {
+        self.retries = on;
+        self
+    }
+
+    /// Sets whether what has no effect in a config is logged, at WARN with the target `reattempt`
+    /// (with feature `tokio`); true by default. False is for a program that shows the warnings
+    /// itself.
+    #[must_use]
+    pub const fn log_warnings(mut self, on: bool) -> Self {
+        self.log_warnings = on;
         self
     }
 

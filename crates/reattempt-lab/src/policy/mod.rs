@@ -124,7 +124,10 @@ impl PolicyText {
     /// The policy with its warnings.
     fn read_whole(&self) -> Result<(Parsed, Vec<Fault>), Faults> {
         let (parsed, mut warnings) = self.parse_with_warnings(&Simulated::fixed(0.5))?;
-        warnings.extend(unsimulated::members(self));
+        let unsimulated = unsimulated::members(self);
+        // One warning of a member is enough: what it does outside of the lab does not matter there.
+        warnings.retain(|warning| unsimulated.iter().all(|of| of.path != warning.path));
+        warnings.extend(unsimulated);
         let more = warnings.len().saturating_sub(MOST_WARNINGS);
         if more > 0 {
             warnings.truncate(MOST_WARNINGS);
@@ -207,7 +210,8 @@ impl PolicyText {
             Self::ServiceConfig(text) => {
                 let options = service_config::Options::new()
                     .randomness(by.randomness.clone())
-                    .on_deadline(OnDeadline::Cap);
+                    .on_deadline(OnDeadline::Cap)
+                    .log_warnings(false);
                 let config = ServiceConfig::parse_with(text, &options)?;
                 let warnings = config.warnings().to_vec();
                 (Parsed::Grpc(config), warnings)

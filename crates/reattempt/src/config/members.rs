@@ -5,14 +5,19 @@ use std::collections::hash_map::Entry;
 
 use super::{Json, Place};
 
-/// The message for an unknown name. Most are spelled in the wrong case, which is significant.
-fn unknown(name: &str, known: &[&str]) -> String {
+/// Whether a name is this known one in another case, or with other separators, but not so many that
+/// a text with the name could be of any length.
+fn is_like(name: &str, known: &str) -> bool {
     fn letters(name: &str) -> impl Iterator<Item = u8> {
         let letters = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));
         letters.map(|byte| byte.to_ascii_lowercase())
     }
-    let meant = known.iter().find(|known| letters(known).eq(letters(name)));
-    match meant {
+    name != known && name.len() < 2 * known.len() && letters(known).eq(letters(name))
+}
+
+/// The message for an unknown name. Most are spelled in the wrong case, which is significant.
+fn unknown(name: &str, known: &[&str]) -> String {
+    match known.iter().find(|known| is_like(name, known)) {
         Some(meant) => format!("is not known and has no effect: write {meant}"),
         None => "is not known and has no effect".to_owned(),
     }
@@ -122,9 +127,13 @@ impl<'t> Members<'t> {
         read: impl FnOnce(&mut Place<'_>, Json<'t>) -> Option<T>,
     ) -> Option<T> {
         if self.get(name).is_none() {
+            let mut names = self.members.iter().map(|(other, _)| other);
+            let like = names.find(|other| is_like(other, name));
+            let like = like.map(|like| format!(" (there is {like:?}: names must match exactly)"));
+            let like = like.unwrap_or_default();
             place
                 .field(name)
-                .wrong(format!("is missing: {must} is needed"));
+                .wrong(format!("is missing: {must} is needed{like}"));
         }
         self.optional(place, name, read)
     }

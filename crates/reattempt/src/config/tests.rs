@@ -23,7 +23,7 @@ fn a_slip_of_case_is_told_beside_the_fault_it_makes() {
     let lines = |faults: &[Fault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(
         lines(faults.faults()),
-        ["$.on: is missing: true or false is needed"]
+        ["$.on: is missing: true or false is needed (there is \"On\": names must match exactly)"]
     );
     assert_eq!(
         lines(faults.warnings()),
@@ -35,7 +35,13 @@ fn a_slip_of_case_is_told_beside_the_fault_it_makes() {
     );
     assert_eq!(
         faults.to_string(),
-        "the list cannot be used: $.on: is missing: true or false is needed"
+        "the list cannot be used: $.on: is missing: true or false is needed \
+         (there is \"On\": names must match exactly)"
+    );
+    let other = booleans(r#"{"Own": true, "o_____n": true}"#).unwrap_err();
+    assert_eq!(
+        lines(other.faults()),
+        ["$.on: is missing: true or false is needed"]
     );
 }
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{
-    DeadlineLayer, HedgeLayer, PushbackLayer, Recovery, RetryLayer, Route, RouteLayer, RoutePolicy,
-};
+use reattempt::{DeadlineLayer, HedgeLayer, PushbackLayer, RetryLayer, Route, RouteLayer};
 use reattempt_grpc::service_config::{Options, ServiceConfig};
 use reattempt_grpc::{
     AsGrpcStatus, CodeSet, GrpcClassifier, GrpcOutcomeBody, GrpcOutcomeLayer, GrpcPushback,
@@ -93,7 +91,9 @@ pub(super) fn service_config(
 ) -> Result<Option<Arc<ServiceConfig>>, String> {
     let mut options = Options::new()
         .randomness(setup.randomness.clone())
-        .on_deadline(setup.on_deadline_or_cap());
+        .on_deadline(setup.on_deadline_or_cap())
+        .retries(channel.enable_retries)
+        .log_warnings(false);
     if let Some(limit) = channel.max_attempts_limit {
         // A limit of one means one attempt.
         options.max_attempts_limit = limit.max(1);
@@ -117,24 +117,6 @@ pub(super) fn service_config(
     }
 }
 
-/// The policies of the methods, with the channel's options applied.
-#[derive(Clone, Debug)]
-struct Policies {
-    config: Option<Arc<ServiceConfig>>,
-    enable_retries: bool,
-}
-
-impl<B> Route<Request<B>> for Policies {
-    fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
-        let policy = self.config.as_ref()?.route(request)?;
-        if self.enable_retries {
-            return Some(policy);
-        }
-        // A6, Disabling Retries: deadline and throttle still apply.
-        Some(Arc::new((*policy).clone().with_recovery(Recovery::None)))
-    }
-}
-
 /// The layers around one server.
 pub(super) fn stack(
     setup: &Setup,
@@ -150,10 +132,7 @@ pub(super) fn stack(
         .on_deadline(setup.on_deadline_or_cap());
     let observer = Arc::new(JournalObserver);
     let transparent = options.enable_retries;
-    let policies = Policies {
-        config,
-        enable_retries: options.enable_retries,
-    };
+    let policies = move |request: &Request<Payloads>| config.as_ref()?.route(request);
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(policies))
         .layer(GrpcTimeoutLayer)

@@ -88,7 +88,7 @@ async fn unknown_fields_and_load_amplification_are_warnings() {
     assert_eq!(
         lines,
         [
-            "FILE: $.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed",
+            "FILE: $.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed (there is \"MaxAttempts\": names must match exactly)",
             "FILE: warning: $.methodConfig[0].hedgingPolicy.MaxAttempts: is not known and has no effect: write maxAttempts",
         ]
     );

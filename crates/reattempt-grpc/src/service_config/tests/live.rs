@@ -9,6 +9,7 @@ use reattempt::{Failure, OnDeadline, Recovery, RetryThrottle, Route, RoutePolicy
 
 use crate::reasons::GRPC_UNAVAILABLE;
 use crate::service_config::{LearnedDelay, LiveServiceConfig, Options};
+use crate::{Code, MethodPolicy};
 
 fn throttled(max: u32) -> String {
     format!(r#"{{"retryThrottling":{{"maxTokens":{max},"tokenRatio":0.5}}}}"#)
@@ -187,6 +188,34 @@ fn options_hold_for_every_update() {
         (hedge.max_attempts(), hedge.delay().fixed()),
         (6, Some(Duration::ZERO))
     );
+}
+
+/// A6, Disabling Retries
+#[test]
+fn without_retries_the_rest_of_the_config_stays() {
+    let rest = r#","retryThrottling":{"maxTokens":4,"tokenRatio":0.5}"#;
+    let text = |policy: &str| {
+        let entry = r#""name":[{}],"timeout":"2s","waitForReady":true,"maxRequestMessageBytes":9"#;
+        format!(r#"{{"methodConfig":[{{{entry},{policy}}}]{rest}}}"#)
+    };
+    let live = LiveServiceConfig::new(Options::new().retries(false));
+    for policy in [
+        r#""hedgingPolicy":{"maxAttempts":3,"nonFatalStatusCodes":[14]}"#,
+        r#""retryPolicy":{"maxAttempts":3,"initialBackoff":"1s","maxBackoff":"1s","backoffMultiplier":1,
+        "retryableStatusCodes":[14]}"#,
+    ] {
+        live.update(&text(policy)).unwrap();
+        let config = Arc::clone(live.load().method("/a.B/C"));
+        assert!(matches!(config.policy.recovery(), Recovery::None));
+        let data = config.policy.data::<MethodPolicy>().unwrap();
+        assert!(data.retryable.contains(Code::Unavailable), "counts");
+        assert_eq!(config.policy.timeout(), Some(Duration::from_secs(2)));
+        assert_eq!(config.wait_for_ready, Some(true));
+        assert_eq!(config.max_request_message_bytes, Some(9));
+        assert_eq!(tokens(&config.policy), Some(4_000));
+    }
+    let invalid = live.update(&text(r#""hedgingPolicy":{"maxAttempts":1}"#));
+    assert!(invalid.is_err(), "validated all the same");
 }
 
 #[test]

@@ -31,7 +31,9 @@ fn every_option_stands_in_the_reference_and_no_other() {
         load_balancing_policies,
         refused,
         throttle,
-        hedge_delay
+        hedge_delay,
+        retries,
+        log_warnings
     );
     assert_eq!(named, fields);
 }

@@ -1,6 +1,6 @@
 //! Warnings: settings that are valid but have no effect or can amplify load.
 
-use crate::service_config::{Options, ServiceConfig};
+use crate::service_config::{LiveServiceConfig, Options, ServiceConfig};
 
 fn warnings_with(text: &str, options: &Options) -> Vec<String> {
     let config = ServiceConfig::parse_with(text, options).unwrap();
@@ -92,6 +92,52 @@ fn what_acts_otherwise_than_it_reads_is_warned_of() {
 }
 
 #[test]
+fn what_the_client_below_must_do_is_warned_of() {
+    let below = "has no effect here: put Backends or RoundRobin below the layer";
+    let none = Options::new();
+    for (text, at) in [
+        (
+            r#"{"loadBalancingConfig":[{"x":{}},{"round_robin":{}},{"pick_first":{}}]}"#,
+            "Config",
+        ),
+        (r#"{"loadBalancingPolicy":"ROUND_ROBIN"}"#, "Policy"),
+    ] {
+        assert_eq!(
+            warnings_with(text, &none),
+            [format!("$.loadBalancing{at}: {below}")]
+        );
+        let own = Options::new().load_balancing_policy("round_robin");
+        assert_eq!(warnings_with(text, &own), [""; 0]);
+    }
+    for text in [
+        r#"{"loadBalancingConfig":[{"x":{}},{"pick_first":{}},{"round_robin":{}}]}"#,
+        r#"{"loadBalancingConfig":[],"loadBalancingPolicy":""}"#,
+        r#"{"loadBalancingPolicy":"PICK_FIRST","healthCheckConfig":{}}"#,
+    ] {
+        assert_eq!(warnings_with(text, &none), [""; 0]);
+    }
+    let health = warnings_with(r#"{"healthCheckConfig":{"serviceName":""}}"#, &none);
+    assert_eq!(health.len(), 1);
+    assert!(
+        health[0].starts_with("$.healthCheckConfig: has no effect here: "),
+        "{health:?}"
+    );
+}
+
+#[test]
+fn a_response_limit_beyond_tonics_own_is_advised_of() {
+    assert_eq!(entry(r#""maxResponseMessageBytes":4194304"#, ""), [""; 0]);
+    assert_eq!(entry(r#""maxRequestMessageBytes":4194305"#, ""), [""; 0]);
+    assert_eq!(
+        entry(r#""maxResponseMessageBytes":4194305"#, ""),
+        [
+            "$.methodConfig[0].maxResponseMessageBytes: is above the limit of a tonic client by default, 4 MiB, beyond \
+             which it fails with OUT_OF_RANGE: set its max_decoding_message_size too"
+        ]
+    );
+}
+
+#[test]
 fn a_slip_of_case_is_told_with_the_name_that_is_meant() {
     let refused = ServiceConfig::parse(
         r#"{"methodConfig":[{"name":[{}],"hedgingPolicy":{"MaxAttempts":3}}],"retry_throttling":{}}"#,
@@ -107,7 +153,8 @@ fn a_slip_of_case_is_told_with_the_name_that_is_meant() {
     );
     assert_eq!(
         refused.faults()[0].to_string(),
-        "$.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed"
+        "$.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed \
+         (there is \"MaxAttempts\": names must match exactly)"
     );
 }
 
@@ -125,4 +172,11 @@ fn a_throttle_of_the_options_replaces_the_configs() {
         ["$.retryThrottling: has no effect, because the client's options have a throttle"]
     );
     assert_eq!(warnings_with(&text(""), &options), [""; 0]);
+    let config = ServiceConfig::parse_with(&text(THROTTLED), &options).unwrap();
+    assert!(config.throttle().is_none(), "a bucket that is not in force");
+    let live = LiveServiceConfig::with_default(&text(THROTTLED), options).unwrap();
+    assert!(live.load().throttle().is_none());
+    live.update(&text(THROTTLED)).unwrap();
+    assert!(live.load().throttle().is_none());
+    assert!(live.load().method("/a.B/C").policy.throttle().is_some());
 }

@@ -3,6 +3,7 @@
 use super::super::spans::Spans;
 use super::super::stats::Measured;
 use super::*;
+use crate::follow::tests::Said;
 use crate::spans::{AttemptSpanLayer, CallSpanLayer};
 
 /// A retried call, one that is hedged, one that fails in the channel, and one that ends at its
@@ -67,6 +68,30 @@ async fn stats_are_those_of_layers_placed_by_hand() {
         assert!(measured.len() > 4, "{measured:?}");
         assert_eq!(measured, by_hand.all());
         assert_eq!(preset.retries(), by_hand.retries());
+    }
+}
+
+/// As a generated client without an origin makes its requests.
+fn without_host() -> Request<TonicBody> {
+    let mut request = message(5);
+    *request.uri_mut() = "/shop.Cart/Add".parse().unwrap();
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_name_of_the_client_is_the_host_in_the_log() {
+    for config in [retrying(2, "14"), hedging(2, "0.2s", "14")] {
+        let (said, _guard) = Said::follow();
+        let wire = Wire::new(&[Status(Code::Unavailable), Status(Code::Unavailable)]);
+        let layer = GrpcClientLayer::new(config).named("shop");
+        let client = layer.stats(&Measured::new().stats).layer(wire.channel());
+        outcome(client, wire.server.began, without_host()).await;
+        let told = said.events();
+        assert!(
+            told.iter()
+                .any(|(_, event)| event.starts_with("WARN") && event.contains("host=\"shop\"")),
+            "{told:?}"
+        );
     }
 }
 
