@@ -177,12 +177,6 @@ impl MongoRequest {
         )
     }
 
-    /// Any command, of unknown kind.
-    #[must_use]
-    pub fn run_command(database: &str, command: Document) -> Self {
-        Self::new(Operation::RunCommand, database, command)
-    }
-
     /// The next batch of a cursor, from the server that holds it, in the session and transaction
     /// that opened it.
     #[must_use]

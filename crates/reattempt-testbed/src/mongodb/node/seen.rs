@@ -37,7 +37,6 @@ impl SeenCommand {
                 | "endSessions"
                 | "buildInfo"
                 | "killCursors"
-                | "configureFailPoint"
         )
     }
 }

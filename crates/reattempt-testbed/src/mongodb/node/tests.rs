@@ -132,7 +132,6 @@ async fn what_cannot_be_carried_out_is_refused() {
             2,
         ),
         (doc! { "insert": "c", "documents": [1] }, 2),
-        (doc! { "configureFailPoint": "failCommand", "mode": "x" }, 2),
         (doc! { "saslStart": 1, "mechanism": "PLAIN" }, 334),
         (doc! { "saslContinue": 1 }, 17),
     ] {

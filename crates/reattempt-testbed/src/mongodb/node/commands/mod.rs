@@ -16,7 +16,6 @@ pub(super) use peer::Peer;
 use command::Command;
 
 use super::codes::CommandError;
-use super::fail_point::FailPoint;
 use super::role::Role;
 use super::seen::{SeenCommand, canonical};
 use super::shared::Shared;
@@ -64,11 +63,6 @@ fn dispatch(
     }
     permit(&command, name)?;
     match name {
-        "configureFailPoint" => {
-            let point = FailPoint::parse(&seen.document)?;
-            *lock(&shared.fail_point) = point;
-            Ok(doc! {})
-        }
         "find" => read::find(&command),
         "count" => read::count(&command),
         "distinct" => read::distinct(&command),
