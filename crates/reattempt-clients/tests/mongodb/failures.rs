@@ -8,13 +8,12 @@ use reattempt::{
     classify_fn,
 };
 use reattempt_clients::mongodb::client::{
-    Client, Connection, Credential, During, MongoError, MongoReply, SYSTEM_OVERLOADED_ERROR,
-    ServerKind,
+    Client, Connection, Credential, During, MongoError, MongoReply, ServerKind,
 };
 use reattempt_clients::mongodb::prepare;
 use reattempt_mongodb::Deprioritized;
+use reattempt_mongodb::labels::SYSTEM_OVERLOADED_ERROR;
 use reattempt_testbed::mongodb::{Node, Step};
-use tokio::time::Instant;
 use tower::{ServiceBuilder, ServiceExt};
 
 use super::{find, node, options, send};
@@ -127,43 +126,6 @@ async fn a_server_silent_to_its_monitor_fails_calls_in_flight() {
         seen[1].connection, seen[2].connection,
         "a reply is outstanding"
     );
-}
-
-#[tokio::test]
-async fn a_fail_point_set_by_command_fails_what_it_names() {
-    let node = node().await;
-    let mut options = options(&node);
-    options.app_name = Some("mine".to_owned());
-    let client = Client::new(options.clone());
-    let set = |mode: Bson, data: bson::Document| {
-        let mut command = doc! { "configureFailPoint": "failCommand", "mode": mode };
-        command.insert("data", data);
-        reattempt_clients::mongodb::MongoRequest::run_command("admin", command)
-    };
-    let data = doc! {
-        "failCommands": ["find"], "errorCode": 11600, "errorLabels": ["x"], "appName": "mine",
-    };
-    send(&client, &set(doc! { "times": 1 }.into(), data))
-        .await
-        .unwrap();
-    options.app_name = None;
-    assert!(
-        send(&Client::new(options), &find()).await.is_ok(),
-        "another application"
-    );
-    let error = send(&client, &find()).await.unwrap_err();
-    assert_eq!((error.code(), error.has_label("x")), (Some(11600), true));
-    assert!(send(&client, &find()).await.is_ok(), "only once");
-    let slow = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 60 };
-    send(&client, &set("alwaysOn".into(), slow)).await.unwrap();
-    let began = Instant::now();
-    assert!(send(&client, &find()).await.is_ok());
-    assert!(began.elapsed() >= Duration::from_millis(60));
-    send(&client, &set("off".into(), doc! {})).await.unwrap();
-    let close = doc! { "failCommands": ["find"], "closeConnection": true };
-    send(&client, &set("alwaysOn".into(), close)).await.unwrap();
-    let error = send(&client, &find()).await.unwrap_err();
-    assert!(matches!(error, MongoError::Network { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -5,4 +5,3 @@
 pub mod node;
 
 pub use node::{Cluster, Node, NodeBuilder, Script, SeenRequest, Step, Store};
-pub use reattempt_clients::kv::{Frame, Magic, frame, opcode, sasl, status, vbucket_of};

@@ -116,7 +116,6 @@ impl NodeBuilder {
             store: self.store,
             script: Script::default(),
             standing: Mutex::new(standing),
-            fail_point: Mutex::new(None),
             cursors: Mutex::default(),
             seen: watch::Sender::default(),
             connections: AtomicU64::new(0),

@@ -4,7 +4,6 @@ mod builder;
 mod codes;
 mod commands;
 mod cursors;
-mod fail_point;
 mod matching;
 mod replica_set;
 mod role;
@@ -29,12 +28,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use bson::Document;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use cursors::Cursors;
-use fail_point::FailPoint;
 use shared::Shared;
 
 use crate::lock::lock;
@@ -109,17 +106,6 @@ impl Node {
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
-    }
-
-    /// Sets or clears the `failCommand` fail point, like the command `configureFailPoint`.
-    ///
-    /// # Errors
-    ///
-    /// The server's error message for an invalid document.
-    pub fn fail_point(&self, command: &Document) -> Result<(), String> {
-        let point = FailPoint::parse(command).map_err(|error| error.message)?;
-        *lock(&self.shared.fail_point) = point;
-        Ok(())
     }
 
     /// Closes the next `count` connections as soon as they are accepted.

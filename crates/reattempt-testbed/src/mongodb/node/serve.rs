@@ -17,7 +17,6 @@ use super::commands::{self, Peer};
 use super::script::Action;
 use super::seen::{SeenCommand, canonical};
 use super::shared::Shared;
-use crate::lock::lock;
 use crate::pause::pause;
 
 /// Accepts connections until it is aborted, which ends them too.
@@ -101,15 +100,7 @@ async fn answer(
     seen: &SeenCommand,
 ) -> bool {
     shared.record(seen);
-    let step = shared.script.take(seen).or_else(|| {
-        let meant = canonical(&seen.name) != "configureFailPoint";
-        let mut point = lock(&shared.fail_point);
-        point
-            .as_mut()
-            .filter(|_| meant)?
-            .take(&seen.name, peer.app_name.as_deref())
-    });
-    let (delay, action) = match step {
+    let (delay, action) = match shared.script.take(seen) {
         Some(step) => (step.delay, step.action),
         None => (Duration::ZERO, Action::Pass(Document::new())),
     };

@@ -8,7 +8,6 @@ use reattempt_clients::scram::Stored;
 use tokio::sync::watch;
 
 use super::cursors::Cursors;
-use super::fail_point::FailPoint;
 use super::role::Standing;
 use super::script::Script;
 use super::seen::SeenCommand;
@@ -26,7 +25,6 @@ pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) script: Script,
     pub(super) standing: Mutex<Standing>,
-    pub(super) fail_point: Mutex<Option<FailPoint>>,
     pub(super) cursors: Mutex<Cursors>,
     pub(super) seen: watch::Sender<Vec<SeenCommand>>,
     pub(super) connections: AtomicU64,

@@ -3,7 +3,7 @@
 mod seen;
 mod step;
 
-use reattempt_testbed::kv::sasl::Mechanism;
+use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_testbed::kv::{Cluster, Node, NodeBuilder};
 use serde_json::{Map, Value, json};
 

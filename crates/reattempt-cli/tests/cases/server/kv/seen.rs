@@ -2,7 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use reattempt_testbed::kv::{Node, SeenRequest, opcode};
+use reattempt_clients::kv::opcode;
+use reattempt_testbed::kv::{Node, SeenRequest};
 use serde_json::{Value, json};
 
 /// The operations by the names of the program's calls, and those of the bootstrap.

@@ -13,14 +13,11 @@ use crate::lock::lock;
 use crate::mongodb::node::codes::CommandError;
 
 pub(super) fn hello(command: &Command<'_>, peer: &mut Peer) -> Result<Document, CommandError> {
-    if let Ok(client) = command.document.get_document("client") {
-        if std::mem::replace(&mut peer.said_who, true) {
-            let refusal = "The client metadata document may only be sent in the first hello";
-            return Err(CommandError::new(186, refusal));
-        }
-        let application = client.get_document("application");
-        let name = application.and_then(|application| application.get_str("name"));
-        peer.app_name = name.ok().map(str::to_owned);
+    if command.document.get_document("client").is_ok()
+        && std::mem::replace(&mut peer.said_who, true)
+    {
+        let refusal = "The client metadata document may only be sent in the first hello";
+        return Err(CommandError::new(186, refusal));
     }
     let shared = command.shared;
     let now = shared.store.now();

@@ -6,7 +6,6 @@ use reattempt_clients::scram::ScramServer;
 #[derive(Debug, Default)]
 pub(in crate::mongodb::node) struct Peer {
     pub(in crate::mongodb::node) connection: u64,
-    pub(in crate::mongodb::node) app_name: Option<String>,
     /// It has sent the document that says who the client is.
     pub(in crate::mongodb::node) said_who: bool,
     pub(in crate::mongodb::node) login: Login,
