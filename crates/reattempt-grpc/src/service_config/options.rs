@@ -4,14 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Jitter, Randomness};
-use reattempt::config::Fault;
-#[cfg(feature = "tokio")]
-use reattempt::config::Faults;
+use reattempt::config::{Fault, log_warnings};
 use reattempt::policy::{ExtraLoad, Percentile};
 use reattempt::{HedgeDelay, OnDeadline, RetryThrottle};
 use reattempt_http::RefusedStream;
 
-#[cfg(feature = "tokio")]
 use super::FORM;
 
 /// The client's own settings, which a service config cannot change.
@@ -103,20 +100,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Few programs ask for the warnings. Advice is left to `reattempt check`.
-    #[cfg(feature = "tokio")]
     pub(super) fn log(&self, warnings: &[Fault]) {
-        let without_effect = warnings.iter().filter(|warning| !warning.is_advice());
-        let without_effect: Vec<_> = without_effect.cloned().collect();
-        if self.log_warnings && !without_effect.is_empty() {
-            let warned = Faults::new(FORM.subject, without_effect).listed();
-            tracing::warn!(target: "reattempt", "{} has warnings: {warned}", FORM.subject);
+        if self.log_warnings {
+            log_warnings(FORM.subject, warnings);
         }
     }
-
-    /// Without a log.
-    #[cfg(not(feature = "tokio"))]
-    pub(super) const fn log(&self, _: &[Fault]) {}
 
     /// The defaults of A6.
     #[must_use]
@@ -200,9 +188,8 @@ impl Options {
         self
     }
 
-    /// Sets whether what has no effect in a config is logged, at WARN with the target `reattempt`
-    /// (with feature `tokio`); true by default. False is for a program that shows the warnings
-    /// itself.
+    /// Sets whether what has no effect in a config is logged, at WARN with the target `reattempt`;
+    /// true by default. False is for a program that shows the warnings itself.
     #[must_use]
     pub const fn log_warnings(mut self, on: bool) -> Self {
         self.log_warnings = on;

@@ -3,11 +3,11 @@
 use reattempt::config;
 use serde::{Deserialize, Deserializer};
 
-use super::{HttpPolicies, Parsed};
+use super::{FORM, HttpPolicies, Parsed};
 
 /// With feature `serde`, policies can stand in a program's own settings: TOML, YAML, or any other
-/// format. All faults are in the message of one error. To see the warnings too, deserialize
-/// [`Parsed`].
+/// format. All faults are in the message of one error. Warnings of what has no effect are logged; to
+/// have them, deserialize [`Parsed`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,7 +47,9 @@ use super::{HttpPolicies, Parsed};
 /// ```
 impl<'de> Deserialize<'de> for HttpPolicies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Parsed::deserialize(deserializer).map(|parsed| parsed.policies)
+        let Parsed { policies, warnings } = Parsed::deserialize(deserializer)?;
+        config::log_warnings(FORM.subject, &warnings);
+        Ok(policies)
     }
 }
 

@@ -543,3 +543,14 @@ fn long_names_are_cut_in_paths() {
         said[1]
     );
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn in_settings_of_ones_own_what_has_no_effect_is_logged() {
+    let listener = reattempt::test_util::listen();
+    toml::from_str::<HttpPolicies>("default = { retry = { max_attempts = 1 } }").unwrap();
+    let heard = listener.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    let fault = "$.default.retry.max_attempts: is not known and has no effect: write maxAttempts";
+    assert!(heard[0].contains(fault), "{heard:?}");
+}

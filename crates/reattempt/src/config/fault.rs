@@ -81,6 +81,20 @@ impl Faults {
     }
 }
 
+/// Logs, at WARN with the target `reattempt`, what has no effect in a document that `subject` names:
+/// for readers whose callers seldom ask for its warnings. Advice is left to `reattempt check`.
+pub fn log_warnings(subject: &'static str, warnings: &[Fault]) {
+    let without_effect: Vec<_> = warnings
+        .iter()
+        .filter(|warning| !warning.is_advice())
+        .map(ToString::to_string)
+        .collect();
+    if !without_effect.is_empty() {
+        let warned = without_effect.join("; ");
+        tracing::warn!(target: "reattempt", "{subject} has warnings: {warned}");
+    }
+}
+
 /// Faults or warnings on one line.
 pub(super) fn listed(faults: &[Fault]) -> String {
     let texts: Vec<_> = faults.iter().map(ToString::to_string).collect();

@@ -51,7 +51,7 @@ mod values;
 
 pub use decimal::Decimal;
 pub use deserialize::deserialize;
-pub use fault::{Fault, Faults};
+pub use fault::{Fault, Faults, log_warnings};
 pub use form::Form;
 pub use json::Json;
 pub use members::Members;
