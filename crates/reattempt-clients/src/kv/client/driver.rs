@@ -3,6 +3,9 @@
 //! One task for both directions, so that it is known which requests were sent when the socket
 //! fails: a request is in flight from its first byte on.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
