@@ -37,7 +37,9 @@ pub enum Bootstrap {
 pub struct ClientOptions {
     /// The bootstrap of a new connection.
     pub bootstrap: Bootstrap,
-    /// Maximum number of requests without a response. Default: 1024.
+    /// Maximum number of requests to one node without a response. A connection and a
+    /// [`NodeClient`](super::NodeClient) are not ready above it; a request of a
+    /// [`RoutedClient`](super::RoutedClient) waits in its future. Default: 1024.
     pub max_in_flight: usize,
     /// Time limit of connecting and bootstrap. Default: 10 s.
     pub connect_timeout: Duration,
@@ -123,7 +125,7 @@ impl ClientOptions {
         self.scram_offered.load(Ordering::Relaxed)
     }
 
-    /// Sets the maximum number of requests without a response, at least 1.
+    /// Sets the maximum number of requests to one node without a response, at least 1.
     pub fn max_in_flight(mut self, count: usize) -> Self {
         self.max_in_flight = count.max(1);
         self
