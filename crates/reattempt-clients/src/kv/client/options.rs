@@ -43,6 +43,11 @@ pub struct ClientOptions {
     pub max_in_flight: usize,
     /// Time limit of connecting and bootstrap. Default: 10 s.
     pub connect_timeout: Duration,
+    /// How long a connection may receive nothing after a request was sent, before it is closed: its
+    /// requests fail and the next one connects again. Noticed after about twice this time at most.
+    /// It has to exceed the time that the server takes for any request. Default: 15 s, more than
+    /// the 10 s of a durable write in Couchbase's clients; `Duration::MAX`: never.
+    pub read_timeout: Duration,
     /// Maximum body, in bytes. Default: 21 MiB.
     pub max_body: usize,
     /// The client's name in HELLO.
@@ -72,6 +77,7 @@ impl ClientOptions {
             bootstrap: Bootstrap::Memcached,
             max_in_flight: 1024,
             connect_timeout: Duration::from_secs(10),
+            read_timeout: Duration::from_secs(15),
             max_body: DEFAULT_MAX_BODY,
             agent: "reattempt-clients".to_owned(),
             plain_on_loopback: false,
@@ -137,6 +143,12 @@ impl ClientOptions {
         self
     }
 
+    /// Sets how long a connection may receive nothing after a request was sent.
+    pub fn read_timeout(mut self, limit: Duration) -> Self {
+        self.read_timeout = limit;
+        self
+    }
+
     /// Sets a hook for every cluster configuration: the body, and the host that sent it.
     pub fn on_config(mut self, hook: impl Fn(&[u8], &str) + Send + Sync + 'static) -> Self {
         self.on_config = Some(Arc::new(hook));
@@ -173,6 +185,7 @@ impl fmt::Debug for ClientOptions {
         f.debug_struct("ClientOptions")
             .field("max_in_flight", &self.max_in_flight)
             .field("connect_timeout", &self.connect_timeout)
+            .field("read_timeout", &self.read_timeout)
             .field("max_body", &self.max_body)
             .finish_non_exhaustive()
     }
