@@ -25,12 +25,12 @@ async fn main() -> Result<(), BoxError> {
     let store = ConfigStore::new();
     let options = ClientOptions::couchbase("Administrator", "password", "default")
         .on_config(kv::offer_to(store.clone()));
+    let client = RoutedClient::new(seeds, options, kv::map_of(store.clone()));
     let poller = ConfigPoller::spawn(
         store.clone(),
-        kv::fetch_with(options.clone()),
+        kv::fetch_over(client.clone()),
         ConfigPollerOptions::new().seeds(cluster.addresses().into_iter().map(Into::into)),
     );
-    let client = RoutedClient::new(seeds, options, kv::map_of(store.clone()));
 
     let mut kv = ServiceBuilder::new()
         .layer(KvClientLayer::new(poller))

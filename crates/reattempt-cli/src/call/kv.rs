@@ -152,7 +152,7 @@ impl Settings {
         let mut client = self.client.clone();
         client.non_blocking_throttling = self.current_server_codes;
         let client = client
-            // A deadline ends no wait for the service to be ready: a call waits for its response.
+            // The load bounds the calls in flight, and a call that is due is sent.
             .max_in_flight(usize::MAX)
             .on_config(kv::offer_to(store.clone()))
             .on_error_map(kv::keep_in(maps.clone()));

@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use reattempt::{Call, RouteLayer};
 use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_clients::kv::{
-    ClientError, ClientOptions, KvRequest, KvResponse, RoutedClient, StageLayer, fetch_with,
+    ClientError, ClientOptions, KvRequest, KvResponse, RoutedClient, StageLayer, fetch_over,
     map_of, offer_to, status,
 };
 use reattempt_couchbase::{ConfigPoller, ConfigPollerOptions, ConfigStore, KvClientLayer};
@@ -51,7 +51,7 @@ pub(crate) async fn run(
         .collect();
     let client = RoutedClient::new(
         seeds.iter().map(String::as_str),
-        options.clone().on_config(offer_to(store.clone())),
+        options.on_config(offer_to(store.clone())),
         map_of(store.clone()),
     );
     let limit = plan.limit;
@@ -64,7 +64,7 @@ pub(crate) async fn run(
     }
     let poller = ConfigPoller::spawn(
         store,
-        fetch_with(options),
+        fetch_over(client.clone()),
         ConfigPollerOptions::new()
             .seeds(scene.cluster.addresses().into_iter().map(Into::into))
             .fetch_timeout(limit),

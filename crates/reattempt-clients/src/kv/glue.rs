@@ -186,45 +186,46 @@ pub fn keep_in(maps: ErrorMaps) -> impl Fn(&[u8], &str) + Send + Sync + 'static 
 }
 
 /// Fetches a node's configuration over a separate connection, for a `ConfigPoller`.
+///
+/// Each fetch logs in anew: prefer [`fetch_over`] with a [`RoutedClient`]. The configuration
+/// received during the bootstrap is the result, and is asked for only without one.
 #[must_use]
 pub fn fetch_with(options: ClientOptions) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| {
         let client = NodeClient::new(node.to_string(), options.clone());
-        async move {
-            client.connect().await?;
-            fetch(client, node, known).await
-        }
+        fetch(client, node, known)
     }
 }
 
 /// Fetches a node's configuration over the client's existing connection, for a `ConfigPoller`.
 ///
 /// Without a connection one is opened, and the configuration received during its bootstrap is the
-/// result, so that a node is asked once.
+/// result, so that a node is asked once. Requests that wait because of
+/// [`ClientOptions::max_in_flight`] delay no fetch.
 #[must_use]
 pub fn fetch_over(client: RoutedClient) -> impl FetchConfig {
     move |node: Address, known: Option<Revision>| fetch(client.node(&node.to_string()), node, known)
 }
 
 async fn fetch(
-    mut client: NodeClient,
+    client: NodeClient,
     node: Address,
     known: Option<Revision>,
 ) -> Result<Option<ClusterConfig>, FetchError> {
     let connected = client.is_connected();
-    let connection = client.connect().await?;
-    if !connected {
-        let config = connection.cluster_config_json();
-        let config = config.ok_or_else(|| format!("{node} returned no configuration"))?;
+    let mut connection = client.connect().await?;
+    let bootstrapped = (!connected).then(|| connection.cluster_config_json());
+    if let Some(config) = bootstrapped.flatten() {
         return Ok(Some(ClusterConfig::parse(&config, node.host())?));
     }
     // A node without this feature rejects a request with a revision as malformed.
     let agreed = connection.features().contains(&FEATURE_KNOWN_VERSION);
     let known = known.filter(|_| agreed);
     let known = known.map(|known| (known.epoch, known.rev));
-    std::future::poll_fn(|cx| client.poll_ready(cx)).await?;
-    let answer = client.call(KvRequest::get_cluster_config(known)).await?;
-    config_in(&answer, &node)
+    // Not through the node's client, whose limit may be used up by calls to a silent node.
+    std::future::poll_fn(|cx| connection.poll_ready(cx)).await?;
+    let request = KvRequest::get_cluster_config(known);
+    config_in(&connection.call(request).await?, &node)
 }
 
 fn config_in(answer: &KvResponse, node: &Address) -> Result<Option<ClusterConfig>, FetchError> {

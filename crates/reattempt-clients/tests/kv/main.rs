@@ -16,6 +16,7 @@ mod client;
 mod closes;
 mod collections;
 mod frame;
+mod limits;
 mod operations;
 mod routed;
 mod strays;

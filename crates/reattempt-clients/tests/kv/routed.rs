@@ -16,13 +16,17 @@ use super::{couchbase, send, within};
 
 /// A client that applies every newer configuration that it receives.
 fn client(seeds: &[String]) -> RoutedClient {
+    client_with(seeds, couchbase())
+}
+
+pub(super) fn client_with(seeds: &[String], options: ClientOptions) -> RoutedClient {
     let store = ConfigStore::new();
-    let options = couchbase().on_config(offer_to(store.clone()));
+    let options = options.on_config(offer_to(store.clone()));
     let seeds = seeds.iter().map(String::as_str);
     RoutedClient::new(seeds, options, map_of(store))
 }
 
-fn addresses(cluster: &Cluster) -> Vec<String> {
+pub(super) fn addresses(cluster: &Cluster) -> Vec<String> {
     cluster
         .addresses()
         .iter()
@@ -114,6 +118,24 @@ async fn a_node_whose_bootstrap_asks_for_no_map_is_polled() {
     let fetch = fetch_with(ClientOptions::memcached());
     let address = node.addr().to_string().parse().unwrap();
     assert!(fetch.fetch(address, None).await.unwrap().is_some());
+}
+
+/// The bootstrap asks for the configuration.
+#[tokio::test]
+async fn a_fetch_asks_a_node_once() {
+    let node = Node::start().await.expect("node");
+    let address = node.addr().to_string();
+    let over = fetch_over(client(std::slice::from_ref(&address)));
+    let parsed = || address.parse().unwrap();
+    let asked = || {
+        let seen = node.seen().into_iter();
+        seen.filter(|seen| seen.opcode == opcode::GET_CLUSTER_CONFIG)
+            .count()
+    };
+    let found = fetch_with(couchbase()).fetch(parsed(), None).await.unwrap();
+    assert_eq!((found.is_some(), asked()), (true, 1));
+    let found = over.fetch(parsed(), None).await.unwrap();
+    assert_eq!((found.is_some(), asked()), (true, 2));
 }
 
 #[tokio::test]

@@ -12,8 +12,10 @@ use super::{KvAnswer, KvTransportError, Opcode, Status};
 /// Classifies a key-value response or transport error.
 ///
 /// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, with its exceptions,
-/// and the server's error map for statuses that are not [known](Status::is_known). An attempt that
-/// a circuit breaker refused is retryable: best effort waits for the circuit to close.
+/// and the server's error map for statuses that are not [known](Status::is_known). A status that is
+/// not known there either is the node's failure, unless its attributes are those of an answer
+/// (`success`, `item-only`, `invalid-input`, `auth`, `support`). An attempt that a circuit breaker
+/// refused is retryable: best effort waits for the circuit to close.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvClassifier {
     current_server_codes: bool,
@@ -75,20 +77,20 @@ impl KvClassifier {
         if status.is_success_of(opcode) {
             return Verdict::Success;
         }
-        let reason = if status.is_known() {
-            self.listed(status, opcode)
+        let (reason, failed) = if status.is_known() {
+            (self.listed(status, opcode), status.is_servers_failure())
         } else {
-            status
-                .attributes(answer.error_map())
-                .retry()
-                .then_some(KV_ERROR_MAP_RETRY_INDICATED)
+            let attributes = status.attributes(answer.error_map());
+            let retry = attributes.retry().then_some(KV_ERROR_MAP_RETRY_INDICATED);
+            // Of a status that says nothing it is not known that the node answered the request.
+            (retry, !attributes.is_answer())
         };
         let code = i32::from(status.0);
         match reason {
             Some(reason) => Verdict::Retry(Failure::new(reason, Stage::Response).code(code)),
             None => {
                 let failure = Failure::new(UNKNOWN, Stage::Response).code(code);
-                Verdict::Fatal(failure.server_failed(status.is_servers_failure()))
+                Verdict::Fatal(failure.server_failed(failed))
             }
         }
     }

@@ -41,6 +41,9 @@ const FEATURES: [u16; 10] = [
 /// The longest response, of a node that has not yet proved anything: a configuration of four
 /// thousand nodes is shorter.
 const MOST_BYTES: usize = cluster_config::MAX_BYTES;
+/// The capacity of a connection's read buffer, in bytes, and the least of each later one: the
+/// buffer stores its first capacity, and is replaced while responses that share it are alive.
+pub(super) const READ_BUFFER: usize = 8 * 1024;
 
 /// The requested version of the error map.
 const ERROR_MAP_VERSION: u16 = 2;
@@ -72,7 +75,7 @@ impl<'a> Setup<'a> {
         Self {
             address,
             stream,
-            input: BytesMut::new(),
+            input: BytesMut::with_capacity(READ_BUFFER),
             options,
             asked: Vec::new(),
             early: HashMap::new(),

@@ -93,6 +93,7 @@ impl Connection {
             setup.stream,
             setup.input,
             options.max_body,
+            options.read_timeout,
         ));
         Ok(Self {
             handle: Arc::new(Handle(shared)),

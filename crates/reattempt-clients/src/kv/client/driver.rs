@@ -3,25 +3,39 @@
 //! One task for both directions, so that it is known which requests were sent when the socket
 //! fails: a request is in flight from its first byte on.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::time::{Instant, sleep};
 
 use crate::kv::frame::{Frame, FrameError, Magic};
 use crate::kv::opcode;
 
 use super::error::CloseReason;
 use super::state::Shared;
+use crate::instant::after;
 
 /// Requests are taken from the queue until this many bytes wait to be written.
 const WRITE_AHEAD: usize = 64 * 1024;
 
 /// Runs a connection until its end, then fails waiting requests. Also when the task is dropped.
-pub(super) async fn run(shared: Arc<Shared>, stream: TcpStream, input: BytesMut, max_body: usize) {
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    input: BytesMut,
+    max_body: usize,
+    read_timeout: Duration,
+) {
     struct CloseOnDrop(Arc<Shared>);
     impl Drop for CloseOnDrop {
         fn drop(&mut self) {
@@ -29,7 +43,7 @@ pub(super) async fn run(shared: Arc<Shared>, stream: TcpStream, input: BytesMut,
         }
     }
     let shared = CloseOnDrop(shared);
-    let reason = drive(&shared.0, stream, input, max_body).await;
+    let reason = drive(&shared.0, stream, input, max_body, read_timeout).await;
     shared.0.close(reason);
 }
 
@@ -38,8 +52,12 @@ async fn drive(
     stream: TcpStream,
     mut input: BytesMut,
     max_body: usize,
+    read_timeout: Duration,
 ) -> CloseReason {
     let (mut read, mut write) = stream.into_split();
+    // Armed by a write. A read does not move it, because reads are frequent: it sets `heard`.
+    let mut silence = pin!(sleep(Duration::ZERO));
+    let (mut armed, mut heard, mut full) = (false, false, false);
     let mut output = BytesMut::new();
     // Requests in `output`, each with the offset of its first byte in the whole output.
     let mut starts: VecDeque<(u32, u64)> = VecDeque::new();
@@ -57,13 +75,9 @@ async fn drive(
             // A request that was not sent is safe to send again, so a close is detected before the
             // first byte is written. The runtime learns of the close when this task yields.
             tokio::task::yield_now().await;
-            match read.try_read_buf(&mut input) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => {
-                    if let Err(reason) = received(shared, result, &mut input, max_body) {
-                        return reason;
-                    }
-                }
+            match arrived(shared, &read, &mut input, max_body) {
+                Ok(any) => heard |= any,
+                Err(reason) => return reason,
             }
         }
         tokio::select! {
@@ -71,17 +85,49 @@ async fn drive(
                 if let Err(reason) = received(shared, result, &mut input, max_body) {
                     return reason;
                 }
+                heard = true;
             }
             result = write.write_buf(&mut output), if !output.is_empty() => match result {
                 Ok(count) => {
                     written += count as u64;
                     let left = starts.partition_point(|(_, start)| *start < written);
                     shared.mark_sent(starts.drain(..left).map(|(opaque, _)| opaque));
+                    // A full socket has room again only if the peer has received something.
+                    heard |= full;
+                    full = !output.is_empty();
+                    if !armed {
+                        (armed, heard) = (true, false);
+                        silence.as_mut().reset(after(Instant::now(), read_timeout));
+                    }
                 }
                 Err(error) => return CloseReason::Io(Arc::new(error)),
             },
             () = shared.wake.notified() => {}
+            () = silence.as_mut(), if armed => {
+                match arrived(shared, &read, &mut input, max_body) {
+                    Ok(any) if any || heard => {}
+                    Ok(_) => return CloseReason::Silent { limit: read_timeout },
+                    Err(reason) => return reason,
+                }
+                (armed, heard) = (shared.outstanding() > 0, false);
+                if armed {
+                    silence.as_mut().reset(after(Instant::now(), read_timeout));
+                }
+            }
         }
+    }
+}
+
+/// Reads what has arrived, without waiting; false if nothing has.
+fn arrived(
+    shared: &Shared,
+    read: &OwnedReadHalf,
+    input: &mut BytesMut,
+    max_body: usize,
+) -> Result<bool, CloseReason> {
+    match read.try_read_buf(input) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        result => received(shared, result, input, max_body).map(|()| true),
     }
 }
 

@@ -41,6 +41,13 @@ pub enum CloseReason {
         /// The opcode of the response.
         answered: u8,
     },
+    /// Nothing was received for this long after a request was sent
+    /// ([`ClientOptions::read_timeout`](super::ClientOptions::read_timeout)).
+    #[error("the server was silent for {limit:?}")]
+    Silent {
+        /// The limit.
+        limit: Duration,
+    },
     /// This side closed it.
     #[error("the connection was closed on this side")]
     Local,

@@ -1,4 +1,4 @@
-//! The limit on requests without a response: readiness is a permit.
+//! The limit on requests without a response: each needs a permit.
 
 use std::fmt;
 use std::future::Future;
@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-type Acquire =
+/// Resolves to a permit.
+pub(super) type Acquire =
     Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
 
 /// One caller's position in the permit queue. A clone starts without a permit.
@@ -34,7 +35,7 @@ impl Limit {
         }
         if self.waiting.is_none() {
             // Taking a free permit does not allocate.
-            if let Ok(permit) = self.semaphore.clone().try_acquire_owned() {
+            if let Some(permit) = self.free() {
                 self.permit = Some(permit);
                 return Poll::Ready(());
             }
@@ -47,6 +48,16 @@ impl Limit {
         self.waiting = None;
         self.permit = Some(acquired.expect("the semaphore is never closed"));
         Poll::Ready(())
+    }
+
+    /// A free permit, if there is one.
+    pub(super) fn free(&self) -> Option<OwnedSemaphorePermit> {
+        self.semaphore.clone().try_acquire_owned().ok()
+    }
+
+    /// Waits for a permit, after those that wait already. Dropping it leaves the queue.
+    pub(super) fn queue(&self) -> Acquire {
+        Box::pin(self.semaphore.clone().acquire_owned())
     }
 
     /// The permit that `poll_ready` acquired.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
 use super::connection::Connection;
@@ -27,6 +27,7 @@ pub(super) struct Link {
     options: Arc<ClientOptions>,
     state: Mutex<State>,
     last: Mutex<Last>,
+    left: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -53,6 +54,7 @@ impl Link {
             options,
             state: Mutex::new(State::Down),
             last: Mutex::default(),
+            left: watch::Sender::default(),
         }
     }
 
@@ -110,11 +112,29 @@ impl Link {
         }
     }
 
-    /// The node left its cluster: no request waits for a connection to it any more. What was sent
-    /// to it may still be answered.
+    /// The node left its cluster: no request waits for a permit or a connection to it any more.
+    /// What was sent to it may still be answered.
     pub(super) fn leave(&self) {
+        self.left.send_replace(());
         if let State::Dialling { task, .. } = &*self.state() {
             task.abort();
+        }
+    }
+
+    /// Resolves when the node leaves its cluster, from this call on.
+    pub(super) fn left(&self) -> impl Future<Output = ()> + Send + Sync + use<> {
+        let mut left = self.left.subscribe();
+        async move {
+            // An error means that the link was dropped, after which no request waits for it.
+            let _ = left.changed().await;
+        }
+    }
+
+    /// The error of a request that does not wait for this node any longer.
+    pub(super) fn not_sent(&self) -> ClientError {
+        ClientError::NotSent {
+            address: self.address.clone(),
+            reason: CloseReason::Local,
         }
     }
 
@@ -206,10 +226,7 @@ impl Future for ConnectFuture {
                 Poll::Ready(result.unwrap_or_else(|_| {
                     // The dial task ended without a result: the node left its cluster, a hook
                     // panicked or the runtime is shutting down.
-                    Err(ClientError::NotSent {
-                        address: link.address.clone(),
-                        reason: CloseReason::Local,
-                    })
+                    Err(link.not_sent())
                 }))
             }
         }

@@ -1,5 +1,6 @@
 //! The client of one node: connects on demand and reconnects after a loss.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use tower_service::Service;
 
 use super::connection::ResponseFuture;
 use super::error::ClientError;
-use super::limit::Limit;
+use super::limit::{Acquire, Limit};
 use super::link::{ConnectFuture, Link};
 use super::options::ClientOptions;
 use super::request::KvRequest;
@@ -20,9 +21,9 @@ use super::state::Outcome;
 
 /// A tower service for one node. Clones share its connection.
 ///
-/// There is no keep-alive: a connection whose peer went silent is used until the operating system
-/// gives it up. After timeouts [`disconnect`](Self::disconnect) it, so that the next request opens
-/// another one.
+/// There is no keep-alive: a connection whose peer went silent is noticed only by requests, and is
+/// closed after [`ClientOptions::read_timeout`]. After timeouts [`disconnect`](Self::disconnect) it,
+/// so that the next request opens another one sooner.
 #[derive(Clone, Debug)]
 pub struct NodeClient {
     link: Arc<Link>,
@@ -74,26 +75,37 @@ impl NodeClient {
         self.link.disconnect(connection);
     }
 
-    /// The node left its cluster: requests that wait for a connection to it wait no longer.
+    /// The node left its cluster: requests that wait for it and are not sent yet wait no longer.
     pub(super) fn leave(&self) {
         self.link.leave();
     }
 
-    pub(super) fn start(
-        &self,
-        request: KvRequest,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> NodeFuture {
-        let state = match self.link.up() {
-            Some(connection) => State::Sent(connection.send(&request, permit)),
-            None => State::Connecting(Box::new(Connecting {
-                connect: self.connect(),
-                request,
-                permit,
-            })),
+    /// Starts a request for a client that is always ready: the future waits for the permit.
+    pub(super) fn start(&self, request: KvRequest) -> NodeFuture {
+        let Some(permit) = self.limit.free() else {
+            let queued = queued(self.limit.queue(), self.link.left());
+            return self.waiting(Next::Permit(queued), request);
         };
+        self.start_with(request, permit)
+    }
+
+    fn start_with(&self, request: KvRequest, permit: OwnedSemaphorePermit) -> NodeFuture {
+        match self.link.up() {
+            Some(connection) => NodeFuture {
+                state: State::Sent(connection.send(&request, Some(permit))),
+                address: self.link.address().clone(),
+            },
+            None => self.waiting(Next::Connection(self.connect(), Some(permit)), request),
+        }
+    }
+
+    fn waiting(&self, next: Next, request: KvRequest) -> NodeFuture {
         NodeFuture {
-            state,
+            state: State::Waiting(Box::new(Waiting {
+                next,
+                link: self.link.clone(),
+                request,
+            })),
             address: self.link.address().clone(),
         }
     }
@@ -110,11 +122,11 @@ impl Service<KvRequest> for NodeClient {
 
     fn call(&mut self, request: KvRequest) -> NodeFuture {
         let permit = self.limit.take();
-        self.start(request, Some(permit))
+        self.start_with(request, permit)
     }
 }
 
-/// A request to one node: waits for its connection, then for its response.
+/// A request to one node: waits for a permit and its connection, then for its response.
 #[derive(Debug)]
 #[must_use = "dropping it cancels the request"]
 pub struct NodeFuture {
@@ -125,16 +137,61 @@ pub struct NodeFuture {
 #[derive(Debug)]
 enum State {
     // Boxed, so that every other request has a small future.
-    Connecting(Box<Connecting>),
+    Waiting(Box<Waiting>),
     Sent(ResponseFuture),
 }
 
-/// A request that waits for its connection.
+/// A request that is not sent yet.
 #[derive(Debug)]
-struct Connecting {
-    connect: ConnectFuture,
+struct Waiting {
+    next: Next,
+    link: Arc<Link>,
     request: KvRequest,
-    permit: Option<OwnedSemaphorePermit>,
+}
+
+/// What a request waits for.
+enum Next {
+    Permit(Queued),
+    Connection(ConnectFuture, Option<OwnedSemaphorePermit>),
+}
+
+/// Resolves to a permit; to `None` when the node has left its cluster.
+type Queued = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send + Sync>>;
+
+fn queued(permit: Acquire, left: impl Future<Output = ()> + Send + Sync + 'static) -> Queued {
+    Box::pin(async move {
+        tokio::select! {
+            biased;
+            () = left => None,
+            permit = permit => permit.ok(),
+        }
+    })
+}
+
+impl fmt::Debug for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Permit(_) => "Permit",
+            Self::Connection(..) => "Connection",
+        })
+    }
+}
+
+impl Waiting {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseFuture, ClientError>> {
+        if let Next::Permit(queued) = &mut self.next {
+            let permit = ready!(queued.as_mut().poll(cx));
+            let permit = permit.ok_or_else(|| self.link.not_sent())?;
+            self.next = Next::Connection(self.link.connect(), Some(permit));
+        }
+        match &mut self.next {
+            Next::Connection(connect, permit) => {
+                let connection = ready!(Pin::new(connect).poll(cx))?;
+                Poll::Ready(Ok(connection.send(&self.request, permit.take())))
+            }
+            Next::Permit(_) => Poll::Pending,
+        }
+    }
 }
 
 impl NodeFuture {
@@ -143,9 +200,10 @@ impl NodeFuture {
         &self.address
     }
 
-    /// Whether the request still waits for a connection, so that no byte of it was sent.
+    /// Whether the request still waits for a permit or a connection, so that no byte of it was
+    /// sent.
     pub fn is_dialling(&self) -> bool {
-        matches!(self.state, State::Connecting(_))
+        matches!(self.state, State::Waiting(_))
     }
 }
 
@@ -153,14 +211,13 @@ impl Future for NodeFuture {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        if let State::Connecting(waiting) = &mut self.state {
-            let connection = ready!(Pin::new(&mut waiting.connect).poll(cx))?;
-            let sent = connection.send(&waiting.request, waiting.permit.take());
+        if let State::Waiting(waiting) = &mut self.state {
+            let sent = ready!(waiting.poll(cx))?;
             self.state = State::Sent(sent);
         }
         match &mut self.state {
             State::Sent(response) => Pin::new(response).poll(cx),
-            State::Connecting(_) => Poll::Pending,
+            State::Waiting(_) => Poll::Pending,
         }
     }
 }

@@ -37,10 +37,17 @@ pub enum Bootstrap {
 pub struct ClientOptions {
     /// The bootstrap of a new connection.
     pub bootstrap: Bootstrap,
-    /// Maximum number of requests without a response. Default: 1024.
+    /// Maximum number of requests to one node without a response. A connection and a
+    /// [`NodeClient`](super::NodeClient) are not ready above it; a request of a
+    /// [`RoutedClient`](super::RoutedClient) waits in its future. Default: 1024.
     pub max_in_flight: usize,
     /// Time limit of connecting and bootstrap. Default: 10 s.
     pub connect_timeout: Duration,
+    /// How long a connection may receive nothing after a request was sent, before it is closed: its
+    /// requests fail and the next one connects again. Noticed after about twice this time at most.
+    /// It has to exceed the time that the server takes for any request. Default: 15 s, more than
+    /// the 10 s of a durable write in Couchbase's clients; `Duration::MAX`: never.
+    pub read_timeout: Duration,
     /// Maximum body, in bytes. Default: 21 MiB.
     pub max_body: usize,
     /// The client's name in HELLO.
@@ -70,6 +77,7 @@ impl ClientOptions {
             bootstrap: Bootstrap::Memcached,
             max_in_flight: 1024,
             connect_timeout: Duration::from_secs(10),
+            read_timeout: Duration::from_secs(15),
             max_body: DEFAULT_MAX_BODY,
             agent: "reattempt-clients".to_owned(),
             plain_on_loopback: false,
@@ -123,7 +131,7 @@ impl ClientOptions {
         self.scram_offered.load(Ordering::Relaxed)
     }
 
-    /// Sets the maximum number of requests without a response, at least 1.
+    /// Sets the maximum number of requests to one node without a response, at least 1.
     pub fn max_in_flight(mut self, count: usize) -> Self {
         self.max_in_flight = count.max(1);
         self
@@ -132,6 +140,12 @@ impl ClientOptions {
     /// Sets the timeout of connecting and bootstrap.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
+        self
+    }
+
+    /// Sets how long a connection may receive nothing after a request was sent.
+    pub fn read_timeout(mut self, limit: Duration) -> Self {
+        self.read_timeout = limit;
         self
     }
 
@@ -171,6 +185,7 @@ impl fmt::Debug for ClientOptions {
         f.debug_struct("ClientOptions")
             .field("max_in_flight", &self.max_in_flight)
             .field("connect_timeout", &self.connect_timeout)
+            .field("read_timeout", &self.read_timeout)
             .field("max_body", &self.max_body)
             .finish_non_exhaustive()
     }

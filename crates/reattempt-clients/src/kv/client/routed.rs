@@ -11,7 +11,6 @@ use tower_service::Service;
 use crate::kv::{VbucketMap, vbucket_of};
 
 use super::error::ClientError;
-use super::limit::Limit;
 use super::node::NodeClient;
 use super::options::{Bootstrap, ClientOptions};
 use super::request::KvRequest;
@@ -30,12 +29,15 @@ use super::state::Outcome;
 /// A vbucket is routed by the current map. After its node has refused it (0x07), it is routed by
 /// the fast-forward map, if there is one, until there is a new revision.
 ///
+/// It is always ready. A request to a node with [`ClientOptions::max_in_flight`] requests without a
+/// response waits in its future, where a deadline ends the wait, and delays no request to another
+/// node. So an unbounded number of requests may wait: bound it above.
+///
 /// It routes by the active copies only: a replica read needs its vbucket, and the client of the
 /// [`node`](Self::node) with the replica.
 #[derive(Clone, Debug)]
 pub struct RoutedClient {
     routes: Arc<Routes>,
-    limit: Limit,
 }
 
 impl RoutedClient {
@@ -46,11 +48,9 @@ impl RoutedClient {
         options: ClientOptions,
         map: impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static,
     ) -> Self {
-        let limit = Limit::new(options.max_in_flight);
         let seeds = seeds.into_iter().map(Into::into).collect();
         Self {
             routes: Arc::new(Routes::new(Arc::new(options), seeds, Arc::new(map))),
-            limit,
         }
     }
 
@@ -85,23 +85,22 @@ impl Service<KvRequest> for RoutedClient {
     type Error = ClientError;
     type Future = RoutedFuture;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
-        self.limit.poll_ready(cx).map(Ok)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: KvRequest) -> RoutedFuture {
-        let mut permit = Some(self.limit.take());
         let routes = &self.routes;
-        let state = if let Some(route) = routes.route(&mut request, &mut permit) {
+        let state = if let Some(route) = routes.route(&mut request) {
             route.into()
         } else if routes.options.bootstrap == Bootstrap::Memcached {
             let by_key = vbucket_of(&request.key, routes.seeds.len());
             match routes.seed(usize::from(by_key)) {
-                Some(node) => State::Sending(node.start(request, permit).into()),
+                Some(node) => State::Sending(node.start(request).into()),
                 None => State::Failed(Some(no_node(None, "there is no seed"))),
             }
         } else {
-            let seeding = Seeding::begin(routes, routes.turn(), request, permit);
+            let seeding = Seeding::begin(routes, routes.turn(), request);
             State::Seeding(Box::new(seeding))
         };
         RoutedFuture { state }
@@ -141,7 +140,8 @@ impl RoutedFuture {
         }
     }
 
-    /// Whether the request still waits for a connection, so that no byte of it was sent.
+    /// Whether the request still waits for a permit of its node or a connection, so that no byte of
+    /// it was sent.
     pub fn is_dialling(&self) -> bool {
         match &self.state {
             State::Seeding(_) | State::Failed(_) => true,

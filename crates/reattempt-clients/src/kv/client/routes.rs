@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use reattempt_couchbase::kv::Opcode;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::ClientError;
 use super::forwarding::{Asked, Forwarding};
@@ -131,11 +130,7 @@ impl Routes {
     }
 
     /// Sends a request to the node that the map names; `None` without a map.
-    pub(super) fn route(
-        &self,
-        request: &mut KvRequest,
-        permit: &mut Option<OwnedSemaphorePermit>,
-    ) -> Option<Route> {
+    pub(super) fn route(&self, request: &mut KvRequest) -> Option<Route> {
         let map = (self.map)()?;
         let by_key = || request.is_keyed().then(|| map.vbucket_of(&request.key));
         let Some(vbucket) = request.vbucket.or_else(by_key) else {
@@ -143,7 +138,7 @@ impl Routes {
                 return Some(Err(no_node(None, "the map has no nodes")));
             };
             let node = self.node(address, Some(&map));
-            return Some(Ok(node.start(request.clone(), permit.take()).into()));
+            return Some(Ok(node.start(request.clone()).into()));
         };
         let (address, asked) = self.forwarding.node(&map, vbucket);
         let Some(address) = address else {
@@ -152,7 +147,7 @@ impl Routes {
         };
         request.vbucket = Some(vbucket);
         let node = self.node(address, Some(&map));
-        let response = node.start(request.clone(), permit.take());
+        let response = node.start(request.clone());
         // An active node refuses these, which says nothing about where the vbucket is.
         let of_replica = matches!(
             Opcode(request.opcode),
@@ -197,7 +192,7 @@ mod tests {
             (Opcode::GET_EX_REPLICA, false),
         ] {
             let mut request = KvRequest::new(opcode.0, "key");
-            let sending = routes.route(&mut request, &mut None).expect("a map");
+            let sending = routes.route(&mut request).expect("a map");
             assert_eq!(sending.expect("a node").asked.is_some(), asks, "{opcode:?}");
         }
     }

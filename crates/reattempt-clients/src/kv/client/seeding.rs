@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 
 use crate::kv::vbucket_of;
@@ -31,7 +30,6 @@ const VBUCKETS: usize = 1024;
 pub(super) struct Seeding {
     routes: Arc<Routes>,
     request: KvRequest,
-    permit: Option<OwnedSemaphorePermit>,
     dials: Vec<(NodeClient, ConnectFuture)>,
     patience: Pin<Box<Sleep>>,
     next: usize,
@@ -42,16 +40,10 @@ pub(super) struct Seeding {
 
 impl Seeding {
     /// Starts with the seed at this index.
-    pub(super) fn begin(
-        routes: &Arc<Routes>,
-        first: usize,
-        request: KvRequest,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Self {
+    pub(super) fn begin(routes: &Arc<Routes>, first: usize, request: KvRequest) -> Self {
         let mut seeding = Self {
             routes: routes.clone(),
             request,
-            permit,
             dials: Vec::with_capacity(1),
             patience: Box::pin(sleep(PATIENCE)),
             next: first,
@@ -97,7 +89,7 @@ impl Seeding {
             let impatient = self.patience.as_mut().poll(cx).is_ready();
             // Another connection, or a poll, may have brought the map.
             if impatient || self.dials.len() < before {
-                if let Some(routed) = self.routes.route(&mut self.request, &mut self.permit) {
+                if let Some(routed) = self.routes.route(&mut self.request) {
                     return Poll::Ready(routed);
                 }
             }
@@ -121,6 +113,6 @@ impl Seeding {
         if self.request.is_keyed() && self.request.vbucket.is_none() {
             self.request.vbucket = Some(vbucket_of(&self.request.key, VBUCKETS));
         }
-        Ok(node.start(self.request.clone(), self.permit.take()).into())
+        Ok(node.start(self.request.clone()).into())
     }
 }

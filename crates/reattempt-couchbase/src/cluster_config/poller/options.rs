@@ -25,10 +25,10 @@ pub const WHILE_CHANGING: Duration = Duration::from_secs(1);
 /// most. Shorter intervals mostly wait for the server, and the polls find no change.
 ///
 /// With a shorter floor more errors cause a request: the newer configuration is found sooner, but
-/// the remaining nodes get more requests while the cluster is in trouble, at most one per floor
-/// from every client. With a longer floor, a call whose node failed stays in its back-off until the
-/// floor has elapsed or the next poll finds the change. A floor above the interval limits the polls
-/// too.
+/// the remaining nodes get more requests while the cluster is in trouble, at most one round per
+/// floor from every client: one request, and one more to the next node for each that fails, at
+/// once. With a longer floor, a call whose node failed stays in its back-off until the floor has
+/// elapsed or the next poll finds the change. A floor above the interval limits the polls too.
 #[derive(Clone, Debug)]
 pub struct ConfigPollerOptions {
     pub(super) interval: Duration,
@@ -66,8 +66,8 @@ impl ConfigPollerOptions {
         self
     }
 
-    /// The minimum time between a request to a node and one that an error causes
-    /// (ConfigPollFloorInterval).
+    /// The minimum time between a request to a node and a round that an error causes
+    /// (ConfigPollFloorInterval). A round asks one node after another until one answers.
     #[must_use]
     pub const fn floor(mut self, floor: Duration) -> Self {
         self.floor = floor;

@@ -99,6 +99,18 @@ impl Attributes {
         self.contains(Self::FETCH_CONFIG)
     }
 
+    /// True if the request was answered, and the node did not fail: the fault is the document's or
+    /// the caller's, or there is none.
+    pub(crate) const fn is_answer(self) -> bool {
+        self.any(Self(
+            Self::SUCCESS.0
+                | Self::ITEM_ONLY.0
+                | Self::INVALID_INPUT.0
+                | Self::AUTH.0
+                | Self::SUPPORT.0,
+        ))
+    }
+
     /// True if a client that does not know the status has to close the connection:
     /// `conn-state-invalidated`, or `special-handling` without specific handling.
     #[must_use]

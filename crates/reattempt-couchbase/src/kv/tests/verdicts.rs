@@ -60,6 +60,30 @@ fn of_all_final_statuses_four_are_the_nodes_failures() {
     assert_eq!(failed, [0x25, 0x82, 0x84, 0xa3]);
 }
 
+#[test]
+fn an_unknown_status_is_an_answer_only_if_its_attributes_say_so() {
+    let words = [
+        ("success", true),
+        ("item-only", true),
+        ("invalid-input", true),
+        ("auth", true),
+        ("support", true),
+        ("item-only internal", true),
+        ("internal", false),
+        ("temp", false),
+        ("retry-now no-retry", false),
+    ];
+    for (words, expected) in words {
+        let answer = Answer::of(0xff0).map(&map(&[("ff0", words, "")]));
+        let Verdict::Fatal(failure) = verdict(DEFAULT, &answer) else {
+            panic!("{words}");
+        };
+        assert_eq!(failure.is_answer(), expected, "{words}");
+    }
+    let unmapped = verdict(DEFAULT, &Answer::of(0xff0));
+    assert!(matches!(unmapped, Verdict::Fatal(failure) if !failure.is_answer()));
+}
+
 /// C33 C36: also with the codes that current clients handle.
 #[test]
 fn the_option_adds_four_statuses() {

@@ -1,0 +1,126 @@
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use super::*;
+use crate::kv::client::bootstrap::Agreed;
+use crate::kv::client::bootstrap::{READ_BUFFER, Setup};
+use crate::kv::client::error::ClientError;
+use crate::kv::client::options::ClientOptions;
+use crate::kv::client::request::KvRequest;
+use crate::kv::client::state::Outcome;
+
+/// A socket, and its peer.
+async fn sockets() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connected = TcpStream::connect(address).await.unwrap();
+    (connected, listener.accept().await.unwrap().0)
+}
+
+/// They share the buffer, which is then replaced and not reused.
+#[tokio::test]
+async fn values_that_are_alive_make_later_reads_no_smaller() {
+    let (stream, _peer) = sockets().await;
+    let options = ClientOptions::memcached();
+    let mut input = Setup::new("h:1".into(), stream, &options).input;
+    let answer = |length| Frame {
+        value: vec![b'v'; length].into(),
+        ..Frame::new(Magic::Response, opcode::GET, 1)
+    };
+    let mut burst = BytesMut::new();
+    for _ in 0..1_000 {
+        answer(76).encode(&mut burst).unwrap();
+    }
+    let small = burst.len();
+    answer(1024 * 1024).encode(&mut burst).unwrap();
+    let (mut wire, mut alive, mut reads) = (&burst[..], Vec::new(), 0);
+    while wire.read_buf(&mut input).await.unwrap() > 0 {
+        reads += 1;
+        while let Some(frame) = Frame::decode(&mut input, options.max_body).unwrap() {
+            alive.push(frame.value);
+        }
+    }
+    assert_eq!((alive.len(), alive[1_000].len()), (1_001, 1024 * 1024));
+    // The long one doubles the buffer a few times.
+    let most = 2 * small / READ_BUFFER + 10;
+    assert!(reads <= most, "{reads} reads, at most {most}");
+}
+
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// A connection with a peer that answers when the test does.
+struct Driven {
+    shared: Arc<Shared>,
+    peer: TcpStream,
+}
+
+impl Driven {
+    async fn start() -> Self {
+        let (stream, peer) = sockets().await;
+        let shared = Arc::new(Shared::new("h:1".into(), 1, Agreed::default(), None));
+        let input = BytesMut::new();
+        tokio::spawn(run(shared.clone(), stream, input, 1024, LIMIT));
+        Self { shared, peer }
+    }
+
+    fn ask(&self) -> (u32, oneshot::Receiver<Outcome>) {
+        self.shared.enqueue(&KvRequest::get("k")).unwrap()
+    }
+
+    /// Yields and does not wait: the clock would advance while the sockets are busy.
+    async fn answer(&mut self, (opaque, mut outcome): (u32, oneshot::Receiver<Outcome>)) {
+        while self.shared.in_flight() == 0 {
+            yield_now().await;
+        }
+        let mut bytes = BytesMut::new();
+        let frame = Frame::new(Magic::Response, opcode::GET, opaque);
+        frame.encode(&mut bytes).unwrap();
+        self.peer.write_all(&bytes).await.unwrap();
+        while self.shared.outstanding() > 0 {
+            yield_now().await;
+        }
+        assert!(outcome.try_recv().unwrap().is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_whose_peer_went_silent_is_closed() {
+    let mut driven = Driven::start().await;
+    let asked = driven.ask();
+    driven.answer(asked).await;
+    // Calls give up sooner than the limit, and the next one is made.
+    let began = Instant::now();
+    let error = loop {
+        let (opaque, outcome) = driven.ask();
+        match tokio::time::timeout(Duration::from_secs(4), outcome).await {
+            Ok(outcome) => break outcome.unwrap().unwrap_err(),
+            Err(_) => driven.shared.forget(opaque),
+        }
+        assert!(began.elapsed() < 3 * LIMIT, "it is not noticed");
+    };
+    let ClientError::ClosedInFlight { reason, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(
+        matches!(reason, CloseReason::Silent { limit: LIMIT }),
+        "{reason}"
+    );
+    assert!(driven.shared.is_closed());
+    let took = began.elapsed();
+    assert!(LIMIT <= took && took <= 2 * LIMIT, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_answers_late_or_has_nothing_to_answer_is_kept() {
+    let mut driven = Driven::start().await;
+    for _ in 0..5 {
+        let asked = driven.ask();
+        sleep(LIMIT * 2 / 3).await;
+        driven.answer(asked).await;
+    }
+    sleep(100 * LIMIT).await;
+    assert!(!driven.shared.is_closed());
+    let asked = driven.ask();
+    driven.answer(asked).await;
+}
