@@ -19,9 +19,9 @@ use crate::kv::{KvAnswer, KvRequest, KvTransportError, Status};
 ///   the request is retried at once, otherwise the back-off continues.
 ///
 /// A newer configuration from elsewhere during the back-off (another call's error, or a poll) has
-/// the same effect: if it moves the key, the request is retried at once. Except of a call whose next
-/// delay would pass its deadline: it waits for the deadline, and is not sent again by a newer
-/// configuration (RFC 0049, Capping).
+/// the same effect: if it moves the key, the request is retried at once. The exception is a call
+/// whose next delay would pass its deadline: it waits for the deadline, and is not sent again by a
+/// newer configuration (RFC 0049, Capping).
 ///
 /// The client has to select each attempt's node with the same store.
 #[derive(Clone, Debug)]

@@ -22,8 +22,8 @@ use super::state::Outcome;
 /// A tower service for one node. Clones share its connection.
 ///
 /// There is no keep-alive: a connection whose peer went silent is noticed only by requests, and is
-/// closed after [`ClientOptions::read_timeout`]. After timeouts [`disconnect`](Self::disconnect) it,
-/// so that the next request opens another one sooner.
+/// closed after [`ClientOptions::read_timeout`]. After timeouts [`disconnect`](Self::disconnect)
+/// it, so that the next request opens another one sooner.
 #[derive(Clone, Debug)]
 pub struct NodeClient {
     link: Arc<Link>,
