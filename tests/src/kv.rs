@@ -15,15 +15,7 @@ use reattempt_testbed::kv::Cluster;
 use reattempt_testbed::kv::node::SeenRequest;
 use tower::{ServiceBuilder, ServiceExt};
 
-/// The time after which a test fails instead of hanging.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Waits for a future, at most `PATIENCE`.
-pub async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it hangs")
-}
+use crate::{PATIENCE, within};
 
 /// Waits until the condition holds.
 pub async fn until(test: impl Fn() -> bool) {

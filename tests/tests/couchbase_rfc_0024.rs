@@ -18,7 +18,8 @@ use reattempt_couchbase::{
 };
 use reattempt_testbed::kv::node::SeenRequest;
 use reattempt_testbed::kv::{Cluster, Step};
-use reattempt_tests::kv::{Client, PATIENCE, addresses, seeds, until, within};
+use reattempt_tests::kv::{Client, addresses, seeds, until};
+use reattempt_tests::{PATIENCE, within};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::{ServiceBuilder, ServiceExt, service_fn};

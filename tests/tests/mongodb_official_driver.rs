@@ -2,7 +2,6 @@
 //! classified, and that each attempt is one message.
 
 use std::future::Future;
-use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 use mongodb::options::InsertOneModel;
@@ -16,6 +15,7 @@ use reattempt_mongodb::{
     FailureDetail, FailureKind, MongoClientLayer, MongoFailure, ReadCall, ReadOperation,
 };
 use reattempt_testbed::mongodb::{Node, Step};
+use reattempt_tests::within;
 use tower::{ServiceBuilder, ServiceExt};
 
 type Found = Result<Cursor<Document>, ClientError<mongodb::error::Error>>;
@@ -27,12 +27,6 @@ impl ReadCall for Find {
     fn operation(&self) -> ReadOperation {
         ReadOperation::Find
     }
-}
-
-async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(30), future)
-        .await
-        .expect("it hangs")
 }
 
 async fn node() -> Node {

@@ -18,20 +18,13 @@ use reattempt_grpc::GrpcClassifier;
 use reattempt_http::HttpClassifier;
 use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
 use reattempt_http::reqwest::ReqwestService;
+use reattempt_tests::{PATIENCE, within};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 /// The time after which a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it hangs")
-}
-
 /// The server's next step, set by the test.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Stand {

@@ -16,12 +16,12 @@ mod stack;
 mod streams;
 mod types;
 
-use std::future::Future;
 use std::time::Duration;
 
 use reattempt::backoff::Randomness;
 use reattempt::{CallContext, RetryInfo, RetryInfoHandle, RetryThrottle};
 use reattempt_grpc::service_config::{Options, ServiceConfig};
+use reattempt_tests::within;
 use server::Seen;
 use tonic::{Request, Status};
 
@@ -56,14 +56,6 @@ mod shop {
 
 /// The time after which a test fails instead of hanging. Also the delay that no test waits out:
 /// what happens earlier did not happen because of that delay.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it hangs")
-}
-
 /// A config for every method, with a bucket of ten tokens; each delay is exactly half of its upper
 /// bound.
 fn config(members: &str) -> ServiceConfig {

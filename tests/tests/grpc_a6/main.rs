@@ -9,7 +9,6 @@ mod hostile;
 mod raw_server;
 mod stats;
 
-use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,6 +33,7 @@ use reattempt_grpc::{
 };
 use reattempt_http::body::{DeadlineBodyLayer, ReplayBody, ReplayBodyLayer};
 use reattempt_testbed::grpc::{Script, SeenCall, Server, Step};
+use reattempt_tests::{PATIENCE, within};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -42,14 +42,6 @@ const UNAVAILABLE: i32 = 14;
 
 /// The time after which a test fails instead of hanging. Also the delay that no test waits out:
 /// what happens earlier did not happen because of that delay.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it hangs")
-}
-
 /// A config for every method, with a bucket of ten tokens; each delay is exactly half of its upper
 /// bound.
 fn config(members: &str) -> ServiceConfig {

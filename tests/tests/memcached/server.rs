@@ -4,8 +4,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, NodeClient};
-use reattempt_tests::kv::{Client, within};
+use reattempt_tests::kv::Client;
 use reattempt_tests::process::{free_port, is_installed, signal};
+use reattempt_tests::within;
 use tower::ServiceExt as _;
 
 /// A memcached on a loopback port. Stopped when dropped.
