@@ -4,9 +4,6 @@
 //! a waiter: the recovery layer races it against its back-off, and a newer configuration that moved
 //! the call's target sends the retry immediately.
 //!
-//! Many calls notice a stale configuration at once. [`SingleFlight`] around an implementation makes
-//! one fetch of theirs.
-//!
 //! ```
 //! use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 //! use reattempt::{Call, ConfigWaiter};
@@ -39,7 +36,6 @@
 
 mod future;
 mod layer;
-mod single_flight;
 #[cfg(test)]
 mod tests;
 
@@ -51,7 +47,6 @@ use tower_service::Service;
 
 pub use future::ConfigPollFuture;
 pub use layer::ConfigPollLayer;
-pub use single_flight::{FlightNote, SingleFlight};
 
 /// Detects a stale configuration and fetches a newer one.
 #[diagnostic::on_unimplemented(
@@ -68,7 +63,8 @@ pub trait StaleConfig<Req, Res, Err> {
     /// future that fetches a newer one, or waits for a fetch that was started here.
     ///
     /// The recovery layer drops the waiter when the back-off ends first, and with it a fetch that
-    /// runs inside of it. A [`SingleFlight`] runs the future to its end, once for all calls.
+    /// runs inside of it. Couchbase's `StaleKvConfig` therefore waits for a poller in a task of its
+    /// own, which also makes one fetch for all calls that notice at once.
     fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter>;
 }
 

@@ -1,5 +1,3 @@
-mod single_flight;
-
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
