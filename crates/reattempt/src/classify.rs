@@ -10,7 +10,7 @@ use crate::{CallContext, Failure, OnDeadline, Verdict};
 ///
 /// Closures over `(Result<&Res, &Err>, &CallContext)` implement it; [`classify_fn`] names their
 /// types where these cannot be inferred. Classifiers compose: [`Classify::or_else`] asks a second
-/// one if the first returns `UNKNOWN`, and [`Classify::with_override`] lets a closure decide first.
+/// one if the first returns `UNKNOWN`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot classify `Result<&{Res}, &{Err}>`",
     label = "not a classifier of this service's response and error",
@@ -49,25 +49,14 @@ pub trait Classify<Res, Err> {
         None
     }
 
-    /// Asks `next` when this classifier's reason is `UNKNOWN`.
+    /// Asks `next` when this classifier's reason is `UNKNOWN`. A closure that fails with it for all
+    /// that it leaves to `next` overrides the rest.
     fn or_else<B>(self, next: B) -> OrElse<Self, B>
     where
         Self: Sized,
         B: Classify<Res, Err>,
     {
         OrElse { first: self, next }
-    }
-
-    /// Asks `special` first; if it returns `None`, this classifier decides.
-    fn with_override<F>(self, special: F) -> Override<Self, F>
-    where
-        Self: Sized,
-        F: Fn(Result<&Res, &Err>, &CallContext) -> Option<Verdict>,
-    {
-        Override {
-            special,
-            usual: self,
-        }
     }
 }
 
@@ -180,39 +169,6 @@ where
     }
 }
 
-/// Returned by [`Classify::with_override`].
-#[derive(Clone)]
-pub struct Override<C, F> {
-    special: F,
-    usual: C,
-}
-
-impl<C: std::fmt::Debug, F> std::fmt::Debug for Override<C, F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Override")
-            .field("usual", &self.usual)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<C, F, Res, Err> Classify<Res, Err> for Override<C, F>
-where
-    C: Classify<Res, Err>,
-    F: Fn(Result<&Res, &Err>, &CallContext) -> Option<Verdict>,
-{
-    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
-        (self.special)(outcome, context).unwrap_or_else(|| self.usual.classify(outcome, context))
-    }
-
-    fn on_deadline(&self) -> OnDeadline {
-        self.usual.on_deadline()
-    }
-
-    fn unknown_error(&self, error: &Err, failure: &Failure) -> Option<String> {
-        self.usual.unknown_error(error, failure)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,18 +197,5 @@ mod tests {
         };
         assert_eq!(reason(9), Some(KV_LOCKED));
         assert_eq!(reason(1), Some(KV_TEMPORARY_FAILURE));
-    }
-
-    #[test]
-    fn an_override_speaks_first_and_may_stay_silent() {
-        let custom = by_code.with_override(|outcome: Result<&u16, &()>, _: &CallContext| {
-            matches!(outcome, Ok(7)).then_some(Verdict::Success)
-        });
-        let context = CallContext::default();
-        assert_eq!(custom.classify(Ok(&7), &context), Verdict::Success);
-        assert!(matches!(
-            custom.classify(Ok(&9), &context),
-            Verdict::Retry(_)
-        ));
     }
 }

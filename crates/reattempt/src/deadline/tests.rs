@@ -289,7 +289,6 @@ async fn a_classifier_whose_protocol_caps_ends_at_the_deadline() {
     times_out(Arc::new(Caps)).await;
     times_out(Caps.or_else(verdict as Verdicts)).await;
     times_out((verdict as Verdicts).or_else(Caps)).await;
-    times_out(Caps.with_override(|_: Result<&Answer, &Fault>, _: &CallContext| None)).await;
 }
 
 /// R14

@@ -184,6 +184,4 @@ fn wrapped_classifiers_name_the_errors_that_they_do_not_know() {
     assert_eq!(named(&|e| first.unknown_error(e, &UNREAD)), expected);
     let second = by_code.or_else(KnowsSeven);
     assert_eq!(named(&|e| second.unknown_error(e, &UNREAD)), expected);
-    let special = KnowsSeven.with_override(|_: Result<&u8, &u8>, _: &CallContext| None);
-    assert_eq!(named(&|e| special.unknown_error(e, &UNREAD)), expected);
 }
