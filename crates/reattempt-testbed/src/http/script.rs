@@ -74,14 +74,6 @@ impl<Seen, Step: Clone + Default> Script<Seen, Step> {
         self
     }
 
-    pub(crate) fn push(&mut self, step: Step) {
-        self.queue.push_back(step);
-    }
-
-    pub(crate) fn set_otherwise_of(&mut self, other: Self) {
-        self.otherwise = other.otherwise;
-    }
-
     pub(crate) fn next(&mut self) -> Next<Seen, Step> {
         match (self.queue.pop_front(), &self.otherwise) {
             (Some(step), _) => Next::Step(step),

@@ -109,19 +109,9 @@ impl<P: Wire> Server<P> {
         self.desk.drop_all.notify_one();
     }
 
-    /// Adds a step to the end of the script.
-    pub fn script_push(&self, step: P::Step) {
-        lock(&self.desk.script).push(step);
-    }
-
     /// Replaces the whole script, including remaining steps.
     pub fn set_script(&self, script: impl Into<ScriptOf<P>>) {
         *lock(&self.desk.script) = script.into();
-    }
-
-    /// Sets the handler that is called when the script is empty.
-    pub fn set_handler(&self, handler: impl Fn(&P::Seen) -> P::Step + Send + Sync + 'static) {
-        lock(&self.desk.script).set_otherwise_of(Script::handler(handler));
     }
 
     /// All recorded calls, in order of arrival.
@@ -150,11 +140,6 @@ impl<P: Wire> Server<P> {
     /// Waits until `count` calls have arrived since the start. Without them it waits forever.
     pub async fn wait_seen(&self, count: usize) -> Vec<P::Seen> {
         self.desk.log.wait_total(count).await
-    }
-
-    /// Waits until `count` calls were cancelled by their client.
-    pub async fn wait_cancelled(&self, count: usize) -> Vec<P::Seen> {
-        self.desk.log.wait(count, P::was_cancelled).await
     }
 
     /// Waits until `count` recorded calls satisfy `test`, and returns those.
