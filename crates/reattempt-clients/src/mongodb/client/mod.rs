@@ -43,7 +43,7 @@ pub use origin::Origin;
 pub use pool::{CheckOutError, Lease, Pool};
 pub use progress::{OnProgress, Progress};
 pub use reply::MongoReply;
-pub use request::{FieldNeed, MongoRequest, Otherwise};
+pub use request::MongoRequest;
 pub use server_error::ServerError;
 pub use service::{Client, ClientFuture};
 pub use session::Session;

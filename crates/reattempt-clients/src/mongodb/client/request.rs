@@ -9,25 +9,9 @@ use tokio::time::Instant;
 use super::description::{ServerKind, TopologyKind};
 use super::{MongoError, OnProgress, Operation, Origin, ReadPreference, Session};
 
-/// How to handle a field that the selected server does not support.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Otherwise {
-    /// Leave it out.
-    Omit,
-    /// Fail without sending.
-    Refuse,
-}
-
-/// A field that servers support only from some wire version on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldNeed {
-    /// The field of the command.
-    pub field: String,
-    /// The first wire version that supports it.
-    pub wire_version: i32,
-    /// How to handle it below that version.
-    pub otherwise: Otherwise,
-}
+/// The fields that servers support only from this wire version on. To an older server nothing is
+/// sent.
+const FIELD_NEEDS: [(&str, i32); 2] = [("collation", 5), ("readConcern", 4)];
 
 /// One operation, encoded for the selected server on every attempt.
 #[derive(Debug, Clone)]
@@ -55,8 +39,6 @@ pub struct MongoRequest {
     pub requires_wire_version: Option<i32>,
     /// The end of server selection, if before the client's own timeout.
     pub deadline: Option<Instant>,
-    /// The fields that the server may not support.
-    pub field_needs: Vec<FieldNeed>,
     /// The listener for progress.
     pub on_progress: OnProgress,
 }
@@ -91,18 +73,6 @@ impl MongoRequest {
             pinned: None,
             requires_wire_version: None,
             deadline: None,
-            field_needs: vec![
-                FieldNeed {
-                    field: "collation".to_owned(),
-                    wire_version: 5,
-                    otherwise: Otherwise::Refuse,
-                },
-                FieldNeed {
-                    field: "readConcern".to_owned(),
-                    wire_version: 4,
-                    otherwise: Otherwise::Refuse,
-                },
-            ],
             on_progress: OnProgress::default(),
         }
     }
@@ -132,51 +102,6 @@ impl MongoRequest {
         )
     }
 
-    /// `find` of the first document that matches `filter`.
-    #[must_use]
-    pub fn find_one(database: &str, collection: &str, filter: Document) -> Self {
-        Self::of(
-            Operation::FindOne,
-            database,
-            collection,
-            doc! { "filter": filter },
-        )
-    }
-
-    /// `aggregate` with these stages; an [`Operation::AggregateOut`] or
-    /// [`Operation::AggregateMerge`] when one of them writes.
-    #[must_use]
-    pub fn aggregate(database: &str, collection: &str, pipeline: Vec<Document>) -> Self {
-        Self::of(
-            Operation::Aggregate,
-            database,
-            collection,
-            doc! { "pipeline": pipeline },
-        )
-    }
-
-    /// `distinct` values of a field.
-    #[must_use]
-    pub fn distinct(database: &str, collection: &str, key: &str) -> Self {
-        Self::of(
-            Operation::Distinct,
-            database,
-            collection,
-            doc! { "key": key },
-        )
-    }
-
-    /// `insert` of one document.
-    #[must_use]
-    pub fn insert_one(database: &str, collection: &str, document: Document) -> Self {
-        Self::of(
-            Operation::InsertOne,
-            database,
-            collection,
-            doc! { "documents": [document] },
-        )
-    }
-
     /// The next batch of a cursor, from the server that holds it, in the session and transaction
     /// that opened it.
     #[must_use]
@@ -198,17 +123,6 @@ impl MongoRequest {
         more.pinned = Some(server.to_owned());
         more.deadline = self.deadline;
         more
-    }
-
-    /// Sets the wire version from which on a field of the command is supported.
-    #[must_use]
-    pub fn field_needs(mut self, field: &str, wire_version: i32, otherwise: Otherwise) -> Self {
-        self.field_needs.push(FieldNeed {
-            field: field.to_owned(),
-            wire_version,
-            otherwise,
-        });
-        self
     }
 
     /// The name of the command.
@@ -250,23 +164,15 @@ impl MongoRequest {
                 target.wire_version
             )));
         }
-        let mut command = self.command.clone();
-        for need in &self.field_needs {
-            if target.wire_version >= need.wire_version || !command.contains_key(&need.field) {
-                continue;
-            }
-            match need.otherwise {
-                Otherwise::Omit => {
-                    command.remove(&need.field);
-                }
-                Otherwise::Refuse => {
-                    return Err(refuse(format!(
-                        "{} needs wire version {}, the server has {}",
-                        need.field, need.wire_version, target.wire_version
-                    )));
-                }
+        for (field, needs) in FIELD_NEEDS {
+            if target.wire_version < needs && self.command.contains_key(field) {
+                return Err(refuse(format!(
+                    "{field} needs wire version {needs}, the server has {}",
+                    target.wire_version
+                )));
             }
         }
+        let mut command = self.command.clone();
         self.advance_read_concern(&mut command);
         command.insert("$db", &self.database);
         let sessions = target.sessions && target.wire_version >= 6;
