@@ -65,12 +65,8 @@ impl Search {
     }
 }
 
-/// The phrases that decide about a text.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wording {
-    /// One of these must occur.
-    pub(crate) any: &'static [Phrase],
-}
+/// The phrases that decide about a text: one of them must occur.
+pub(crate) type Wording = &'static [Phrase];
 
 /// Searches for a wording in a text that arrives in pieces.
 #[derive(Clone, Debug)]
@@ -78,7 +74,7 @@ pub(super) struct WordingScan(Vec<Search>);
 
 impl WordingScan {
     pub(super) fn new(wording: Wording) -> Self {
-        Self(wording.any.iter().copied().map(Search::new).collect())
+        Self(wording.iter().copied().map(Search::new).collect())
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -131,9 +127,7 @@ mod tests {
 
     #[test]
     fn a_wording_is_one_phrase_of_several() {
-        const WORDING: Wording = Wording {
-            any: &[Phrase::of("one"), Phrase::of("two")],
-        };
+        const WORDING: Wording = &[Phrase::of("one"), Phrase::of("two")];
         for (text, says) in [("a one", true), ("t two", true), ("on tw o", false)] {
             let mut scan = WordingScan::new(WORDING);
             scan.push(text.as_bytes());

@@ -13,7 +13,7 @@ mod later_batches;
 mod load;
 mod mongodb;
 mod named_values;
-mod report;
+pub(crate) mod report;
 mod schedule;
 mod story;
 mod transport;

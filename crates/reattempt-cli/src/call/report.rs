@@ -127,7 +127,7 @@ impl People {
         let _ = writeln!(out, "  attempts per call  {:.3}", share(self.attempts));
         self.times.sort_unstable();
         for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
-            let time = at(&self.times, quantile).map(|time| InMillis(time).value());
+            let time = nearest_rank(&self.times, quantile).map(|time| InMillis(time).value());
             let time = time.map_or("-".to_owned(), |time| format!("{time:.1} ms"));
             let _ = writeln!(out, "  {name}                {time}");
         }
@@ -138,7 +138,7 @@ impl People {
 }
 
 /// The smallest of the sorted times that this share of them does not exceed.
-fn at(times: &[Duration], quantile: f64) -> Option<Duration> {
+pub(crate) fn nearest_rank(times: &[Duration], quantile: f64) -> Option<Duration> {
     let rank = (times.len() as f64 * quantile).ceil() as usize;
     times.get(rank.max(1) - 1).copied()
 }
@@ -201,8 +201,8 @@ mod tests {
         let mut people = People::default();
         assert!(people.count(&answer(1, "success")));
         assert!(people.count(&answer(1, "fatal")));
-        assert_eq!(at(&[], 0.5), None);
+        assert_eq!(nearest_rank(&[], 0.5), None);
         let one = [Duration::from_millis(7)];
-        assert_eq!(at(&one, 0.99), Some(one[0]));
+        assert_eq!(nearest_rank(&one, 0.99), Some(one[0]));
     }
 }

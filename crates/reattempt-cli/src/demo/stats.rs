@@ -6,6 +6,7 @@ use std::time::Duration;
 use reattempt::StopReason;
 
 use super::load::CallRecord;
+use crate::call::report::nearest_rank;
 
 /// One side of a comparison.
 #[derive(Debug)]
@@ -93,11 +94,6 @@ impl Side {
         }
         by_count(counts)
     }
-}
-
-fn nearest_rank(sorted: &[Duration], share: f64) -> Option<Duration> {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
 }
 
 /// A ratio from 0 to 1; 1 for an empty whole.

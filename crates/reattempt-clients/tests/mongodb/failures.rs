@@ -8,11 +8,11 @@ use reattempt::{
     classify_fn,
 };
 use reattempt_clients::mongodb::client::{
-    Client, Connection, Credential, During, MongoError, MongoReply, SYSTEM_OVERLOADED_ERROR,
-    ServerKind,
+    Client, Connection, Credential, During, MongoError, MongoReply, ServerKind,
 };
 use reattempt_clients::mongodb::prepare;
 use reattempt_mongodb::Deprioritized;
+use reattempt_mongodb::labels::SYSTEM_OVERLOADED_ERROR;
 use reattempt_testbed::mongodb::{Node, Step};
 use tower::{ServiceBuilder, ServiceExt};
 

@@ -15,15 +15,13 @@ use crate::phrase::{Phrase, Wording};
 const TOO_MANY_REQUESTS: u16 = 429;
 
 /// The limits, as worded in the body of a 429.
-const A_LIMIT: Wording = Wording {
-    any: &[
-        Phrase::of("num_concurrent_requests"),
-        Phrase::of("num_queries_per_min"),
-        Phrase::of("ingress_mib_per_min"),
-        Phrase::of("egress_mib_per_min"),
-        Phrase::of("num_fts_indexes"),
-    ],
-};
+const A_LIMIT: Wording = &[
+    Phrase::of("num_concurrent_requests"),
+    Phrase::of("num_queries_per_min"),
+    Phrase::of("ingress_mib_per_min"),
+    Phrase::of("egress_mib_per_min"),
+    Phrase::of("num_fts_indexes"),
+];
 
 /// What to search for in the body of a response with this status.
 pub(crate) fn wording(status: u16, current: bool) -> Option<Wording> {

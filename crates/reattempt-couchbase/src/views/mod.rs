@@ -18,17 +18,13 @@ use reattempt::reason::{VIEWS_NO_ACTIVE_PARTITION, VIEWS_TEMPORARY_FAILURE};
 use crate::phrase::{Phrase, Wording};
 
 /// In a 404: the design document does not exist yet, or not on this node.
-const MISSING: Wording = Wording {
-    any: &[Phrase::with_gaps("\"reason\":\"missing\"", &[8, 9])],
-};
+const MISSING: Wording = &[Phrase::with_gaps("\"reason\":\"missing\"", &[8, 9])];
 
 /// In a 500: there is no such view, or the query is malformed.
-const NO_VIEW_OR_MALFORMED: Wording = Wording {
-    any: &[
-        Phrase::of("{not_found, missing_named_view}"),
-        Phrase::of("\"badarg\""),
-    ],
-};
+const NO_VIEW_OR_MALFORMED: Wording = &[
+    Phrase::of("{not_found, missing_named_view}"),
+    Phrase::of("\"badarg\""),
+];
 
 /// What to search for in the body of a response with this status.
 pub(crate) fn wording(status: u16) -> Option<Wording> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::bits::{Bits, COARSE, FINE, scaled, unscaled};
+use super::damage::number;
 use super::file::LENGTH;
 use crate::{AttemptKind, AttemptOutcome, ServerPushback, Stage, StopReason, Transparent};
 
@@ -100,12 +101,6 @@ fn place<T: PartialEq>(of: &T, all: &[T]) -> u64 {
 
 fn five(value: u64, out: &mut [u8]) {
     out[..5].copy_from_slice(&value.to_le_bytes()[..5]);
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(all)
 }
 
 impl Entry {

@@ -5,12 +5,6 @@ use std::time::Duration;
 
 use super::{Origin, ServerError};
 
-/// The label for an overloaded server or network.
-pub const SYSTEM_OVERLOADED_ERROR: &str = "SystemOverloadedError";
-
-/// The label for a failed command that had no effect.
-pub const RETRYABLE_ERROR: &str = "RetryableError";
-
 /// The phase of a call in which it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum During {

@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
+use reattempt_mongodb::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::next_request_id;
 use super::server_error::is_ok;
 use super::{
-    ClientOptions, Connection, Credential, During, MongoError, RETRYABLE_ERROR,
-    SYSTEM_OVERLOADED_ERROR, ServerDescription, ServerError,
+    ClientOptions, Connection, Credential, During, MongoError, ServerDescription, ServerError,
 };
 use crate::instant::after;
 use crate::mongodb::scram::{self, RULES};

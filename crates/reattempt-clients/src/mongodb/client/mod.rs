@@ -35,7 +35,7 @@ mod write_error;
 pub use connection::Connection;
 pub use cursor::{CursorBound, Drained, drain};
 pub use description::{ServerDescription, ServerKind, TopologyDescription, TopologyKind};
-pub use error::{During, MongoError, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
+pub use error::{During, MongoError};
 pub use event::{CommandEvent, EventKind, OnEvent};
 pub use operation::Operation;
 pub use options::{ClientOptions, Credential, ReadPreference};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bson::Document;
 use rand::seq::IndexedRandom as _;
+use reattempt_mongodb::labels::SYSTEM_OVERLOADED_ERROR;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
@@ -17,9 +18,7 @@ use super::description::{
     MAX_SERVERS, ServerDescription, ServerKind, TopologyDescription, TopologyKind,
 };
 use super::state_change::state_change;
-use super::{
-    ClientOptions, During, MongoError, Pool, ReadPreference, SYSTEM_OVERLOADED_ERROR, monitor,
-};
+use super::{ClientOptions, During, MongoError, Pool, ReadPreference, monitor};
 use crate::instant::after;
 use crate::lock::lock;
 
