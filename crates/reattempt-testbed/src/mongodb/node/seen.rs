@@ -30,13 +30,7 @@ impl SeenCommand {
     pub fn is_data(&self) -> bool {
         !matches!(
             canonical(&self.name),
-            "hello"
-                | "saslStart"
-                | "saslContinue"
-                | "ping"
-                | "endSessions"
-                | "buildInfo"
-                | "killCursors"
+            "hello" | "saslStart" | "saslContinue" | "ping" | "endSessions" | "killCursors"
         )
     }
 }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 
 use bson::{Document, Timestamp, oid::ObjectId};
 
-use super::codes::CommandError;
 use crate::lock::lock;
 
 /// The first second of the cluster clock: fixed, so that runs are repeatable.
@@ -93,35 +92,6 @@ impl Store {
             }
         }
         self.replace(database, collection, held);
-    }
-
-    /// Removes the documents that `wanted` selects; returns their number.
-    pub(super) fn remove(
-        &self,
-        database: &str,
-        collection: &str,
-        limit: usize,
-        wanted: impl Fn(&Document) -> Result<bool, CommandError>,
-    ) -> Result<usize, CommandError> {
-        let mut removed = 0;
-        let mut kept = Vec::new();
-        for document in self.documents(database, collection) {
-            if (limit == 0 || removed < limit) && wanted(&document)? {
-                removed += 1;
-            } else {
-                kept.push(document);
-            }
-        }
-        self.replace(database, collection, kept);
-        Ok(removed)
-    }
-
-    /// Removes a collection; returns whether it existed.
-    pub fn drop_collection(&self, database: &str, collection: &str) -> bool {
-        lock(&self.data)
-            .databases
-            .get_mut(database)
-            .is_some_and(|held| held.remove(collection).is_some())
     }
 
     /// All documents of a collection, in insertion order.

@@ -111,12 +111,13 @@ async fn the_clusters_time_moves_on() {
 #[tokio::test]
 async fn what_cannot_be_carried_out_is_refused() {
     let node = Node::start().await.unwrap();
+    node.store().insert("", "d", [doc! {}]).unwrap();
     let mut stream = dial(&node).await;
     for (command, code) in [
         (doc! { "nonsense": 1 }, 59),
         (doc! {}, 59),
         (doc! { "find": 1 }, 73),
-        (doc! { "find": "c", "filter": { "$where": "1" } }, 2),
+        (doc! { "find": "d", "filter": { "$where": "1" } }, 2),
         (doc! { "getMore": 12_i64, "collection": "c" }, 43),
         (doc! { "listIndexes": "c" }, 26),
         (
@@ -124,23 +125,19 @@ async fn what_cannot_be_carried_out_is_refused() {
             40324,
         ),
         (
-            doc! { "aggregate": "c", "pipeline": [{ "$out": "d" }, { "$skip": 1 }] },
+            doc! { "aggregate": "c", "pipeline": [{ "$out": "d" }, { "$match": {} }] },
             40601,
         ),
         (
-            doc! { "aggregate": "c", "pipeline": [{ "$limit": "x" }] },
+            doc! { "aggregate": "c", "pipeline": [{ "$match": "x" }] },
             2,
         ),
         (doc! { "insert": "c", "documents": [1] }, 2),
         (doc! { "saslStart": 1, "mechanism": "PLAIN" }, 334),
         (doc! { "saslContinue": 1 }, 17),
     ] {
-        if !command.is_empty() && command.contains_key("find") && code == 2 {
-            node.store().insert("", "c", [doc! {}]).unwrap();
-        }
         let reply = ask(&mut stream, command.clone()).await;
         assert_eq!(reply.get_i32("code"), Ok(code), "{command}: {reply}");
-        node.store().drop_collection("", "c");
     }
 }
 

@@ -52,7 +52,6 @@ fn dispatch(
         "ping" | "endSessions" => return Ok(doc! {}),
         "saslStart" => return handshake::sasl_start(&command, &mut peer.login),
         "saslContinue" => return handshake::sasl_continue(&command, &mut peer.login),
-        "buildInfo" => return Ok(doc! { "version": "7.0.0", "versionArray": [7, 0, 0, 0] }),
         _ => {}
     }
     if !shared.users.is_empty() && !peer.login.done() {
@@ -74,9 +73,6 @@ fn dispatch(
         "mapReduce" => read::map_reduce(&command),
         "aggregate" => pipeline::aggregate(&command),
         "insert" => write::insert(&command),
-        "delete" => write::delete(&command),
-        "drop" => write::drop_collection(&command),
-        "commitTransaction" | "abortTransaction" => Ok(doc! {}),
         _ => Err(CommandError::new(59, format!("no such command: '{name}'"))),
     }
 }
@@ -84,7 +80,7 @@ fn dispatch(
 /// Refuses a command that the node's role does not allow.
 fn permit(command: &Command<'_>, name: &str) -> Result<(), CommandError> {
     let writes = match name {
-        "insert" | "delete" | "drop" | "commitTransaction" => true,
+        "insert" => true,
         "aggregate" => pipeline::writes(command.document),
         "mapReduce" => read::map_reduce_writes(command.document),
         "find" | "count" | "distinct" | "listDatabases" | "listCollections" | "listIndexes" => {

@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 use reattempt_clients::mongodb::wire::number;
 
 use super::command::Command;
-use super::read::{filtered, length, sort};
+use super::read::filtered;
 use crate::mongodb::node::codes::CommandError;
 use crate::mongodb::node::matching::lookup;
 
@@ -42,34 +42,13 @@ pub(super) fn aggregate(command: &Command<'_>) -> Result<Document, CommandError>
     for (place, (name, value)) in stages.into_iter().enumerate() {
         documents = match name {
             "$match" => filtered(documents, Some(wants_document(name, value)?))?,
-            "$skip" => documents
-                .into_iter()
-                .skip(wants_count(name, value)?)
-                .collect(),
-            "$limit" => documents
-                .into_iter()
-                .take(wants_count(name, value)?)
-                .collect(),
-            "$sort" => {
-                sort(&mut documents, wants_document(name, value)?);
-                documents
-            }
-            "$count" => {
-                let field = value
-                    .as_str()
-                    .ok_or_else(|| CommandError::bad_value("$count: must be a field name"))?;
-                match documents.len() {
-                    0 => Vec::new(),
-                    count => vec![doc! { field: length(count) }],
-                }
-            }
             "$group" => group(&documents, wants_document(name, value)?)?,
             "$out" | "$merge" if place == last => {
-                let (database, target) = target(command, value)?;
+                let (store, target) = (&command.shared.store, target(value)?);
                 if name == "$out" {
-                    command.shared.store.replace(database, target, documents);
+                    store.replace(command.database, target, documents);
                 } else {
-                    command.shared.store.merge(database, target, documents);
+                    store.merge(command.database, target, documents);
                 }
                 Vec::new()
             }
@@ -96,33 +75,13 @@ fn wants_document<'a>(stage: &str, value: &'a Bson) -> Result<&'a Document, Comm
         .ok_or_else(|| CommandError::bad_value(format!("{stage}: must be a document")))
 }
 
-fn wants_count(stage: &str, value: &Bson) -> Result<usize, CommandError> {
-    number(Some(value))
-        .filter(|n| *n >= 0.0)
-        .map(|n| n as usize)
-        .ok_or_else(|| CommandError::bad_value(format!("{stage}: must be a number of at least 0")))
-}
-
-/// The target of `$out` or `$merge`: a name, or a database and a name.
-fn target<'a>(
-    command: &'a Command<'_>,
-    value: &'a Bson,
-) -> Result<(&'a str, &'a str), CommandError> {
-    match value {
-        Bson::String(name) => Ok((command.database, name)),
-        Bson::Document(at) => match (at.get("into"), at.get_str("db"), at.get_str("coll")) {
-            (Some(Bson::Document(into)), _, _) => {
-                match (into.get_str("db"), into.get_str("coll")) {
-                    (Ok(database), Ok(name)) => Ok((database, name)),
-                    _ => Err(CommandError::bad_value("into: wants db and coll")),
-                }
-            }
-            (Some(Bson::String(name)), _, _) => Ok((command.database, name)),
-            (_, Ok(database), Ok(name)) => Ok((database, name)),
-            _ => Err(CommandError::bad_value("a write stage wants a collection")),
-        },
-        _ => Err(CommandError::bad_value("a write stage wants a collection")),
-    }
+/// The collection that `$out` or `$merge` writes to.
+fn target(value: &Bson) -> Result<&str, CommandError> {
+    let name = match value {
+        Bson::Document(at) => at.get_str("into").ok(),
+        value => value.as_str(),
+    };
+    name.ok_or_else(|| CommandError::bad_value("a write stage wants a collection"))
 }
 
 /// `$group` by a field or a constant, with sums.
@@ -143,12 +102,9 @@ fn group(documents: &[Document], stage: &Document) -> Result<Vec<Document>, Comm
                 .as_document()
                 .and_then(|accumulator| match accumulator.iter().next() {
                     Some((name, operand)) if name == "$sum" => Some(evaluate(operand, document)),
-                    Some((name, _)) if name == "$count" => Some(Bson::Int32(1)),
                     _ => None,
                 })
-                .ok_or_else(|| {
-                    CommandError::bad_value(format!("$group: {field}: only $sum and $count"))
-                })?;
+                .ok_or_else(|| CommandError::bad_value(format!("$group: {field}: only $sum")))?;
             let before = number(groups[place].get(field)).unwrap_or(0.0);
             let sum = before + number(Some(&added)).unwrap_or(0.0);
             let whole = sum.fract() == 0.0 && sum.abs() < f64::from(i32::MAX);

@@ -1,6 +1,5 @@
 //! Commands that only read.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
@@ -9,7 +8,7 @@ use reattempt_clients::mongodb::wire::number;
 use super::command::Command;
 use crate::lock::lock;
 use crate::mongodb::node::codes::CommandError;
-use crate::mongodb::node::matching::{compare, lookup, matches};
+use crate::mongodb::node::matching::{lookup, matches};
 
 /// The documents of a list that match a filter.
 pub(super) fn filtered(
@@ -28,26 +27,6 @@ pub(super) fn filtered(
     Ok(kept)
 }
 
-/// Sorts by the fields of `order`, each 1 or -1. The sort is stable.
-pub(super) fn sort(documents: &mut [Document], order: &Document) {
-    documents.sort_by(|a, b| {
-        for (path, direction) in order {
-            let ordering = match (lookup(a, path), lookup(b, path)) {
-                (Some(a), Some(b)) => compare(a, b).unwrap_or(Ordering::Equal),
-                (None, Some(_)) => Ordering::Less,
-                (Some(_), None) => Ordering::Greater,
-                (None, None) => Ordering::Equal,
-            };
-            let down = number(Some(direction)).is_some_and(|n| n < 0.0);
-            let ordering = if down { ordering.reverse() } else { ordering };
-            if ordering.is_ne() {
-                return ordering;
-            }
-        }
-        Ordering::Equal
-    });
-}
-
 fn slice(command: &Command<'_>, documents: Vec<Document>) -> Vec<Document> {
     let skip = command.count_of(command.document, "skip").unwrap_or(0);
     let limit = command
@@ -62,10 +41,7 @@ fn slice(command: &Command<'_>, documents: Vec<Document>) -> Vec<Document> {
 
 pub(super) fn find(command: &Command<'_>) -> Result<Document, CommandError> {
     let filter = command.document.get_document("filter").ok();
-    let mut documents = filtered(command.documents()?, filter)?;
-    if let Ok(order) = command.document.get_document("sort") {
-        sort(&mut documents, order);
-    }
+    let documents = filtered(command.documents()?, filter)?;
     let namespace = command.namespace(command.collection()?);
     Ok(command.cursor(namespace, slice(command, documents), false))
 }
