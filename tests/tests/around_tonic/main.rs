@@ -16,6 +16,8 @@ mod stack;
 mod streams;
 mod types;
 
+use std::time::Duration;
+
 use reattempt::backoff::Randomness;
 use reattempt::{CallContext, RetryInfo, RetryInfoHandle, RetryThrottle};
 use reattempt_grpc::service_config::{Options, ServiceConfig};

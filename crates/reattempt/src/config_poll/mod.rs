@@ -63,8 +63,8 @@ pub trait StaleConfig<Req, Res, Err> {
     /// future that fetches a newer one, or waits for a fetch that was started here.
     ///
     /// The recovery layer drops the waiter when the back-off ends first, and with it a fetch that
-    /// runs inside of it. One fetch for all calls that notice at once, in a task of its own, is the
-    /// implementation's to start: Couchbase's `StaleKvConfig` does so.
+    /// runs inside of it. Couchbase's `StaleKvConfig` therefore waits for a poller in a task of its
+    /// own, which also makes one fetch for all calls that notice at once.
     fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter>;
 }
 

@@ -285,7 +285,7 @@ impl Observer for Metrics {
     fn response_failed(&self, _: &CallContext, stopped: StopReason, failure: Option<&Failure>) {
         let reason = failure.map_or(stopped.name(), |failure| failure.reason.name());
         let make = |reason: &&'static str| {
-            let reason = LabelValue::Static(*reason);
+            let reason = LabelValue::Static(reason);
             self.0.meter.counter(&RESPONSES, &[("reason", reason)])
         };
         let responses = &self.0.calls.responses;
