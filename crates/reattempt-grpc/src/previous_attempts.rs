@@ -2,10 +2,11 @@
 //! Exposed Retry Metadata).
 //!
 //! Place it directly below the recovery layer and
-//! [`WaitForReadyLayer`](crate::WaitForReadyLayer). On each attempt it sets `grpc-previous-rpc-attempts`
-//! to the number of earlier attempts, not counting transparent ones, and omits it on the first. A
-//! value set by the user is removed. If the call has a timeout, `grpc-timeout` becomes the time
-//! left, unless the caller's own is shorter. The response head gets the count too.
+//! [`WaitForReadyLayer`](crate::WaitForReadyLayer). On each attempt it sets
+//! `grpc-previous-rpc-attempts` to the number of earlier attempts, not counting transparent ones,
+//! and omits it on the first. A value set by the user is removed. If the call has a timeout,
+//! `grpc-timeout` becomes the time left, unless the caller's own is shorter. The response head gets
+//! the count too.
 //!
 //! ```
 //! use http::{Request, Response};

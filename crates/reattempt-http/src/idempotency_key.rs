@@ -39,8 +39,8 @@
 //! gives a POST or PATCH without a key one of its own: a random UUID (RFC 9562, version 4) as a
 //! string in quotation marks, as the draft recommends. Use it only for servers that honour the
 //! header: any other processes the request once more with each retry. A call of one's own after a
-//! timeout has another key, so that timeout is ambiguous: where calls are repeated, the caller makes
-//! the key.
+//! timeout has another key, so that timeout is ambiguous: where calls are repeated, the caller
+//! makes the key.
 //!
 //! ```
 //! use http::{Request, Response, StatusCode};

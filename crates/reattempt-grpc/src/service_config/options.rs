@@ -158,8 +158,8 @@ impl Options {
 
     /// Sets the throttle of all methods, instead of the config's `retryThrottling`, which is then
     /// reported as a warning and makes no bucket
-    /// ([`ServiceConfig::throttle`](super::ServiceConfig::throttle)). It is also that of all configs
-    /// that are parsed with these options, so use other options for another server name.
+    /// ([`ServiceConfig::throttle`](super::ServiceConfig::throttle)). It is also that of all
+    /// configs that are parsed with these options, so use other options for another server name.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -179,8 +179,8 @@ impl Options {
 
     /// With `false` no method has a retry or hedging policy (A6, Disabling Retries), for a program
     /// that retries by itself; true by default. A config is validated all the same, and the rest of
-    /// it stays: timeouts, `waitForReady`, message limits, and the throttle, in which calls count as
-    /// before. Transparent retries need no policy: to disable them too, use
+    /// it stays: timeouts, `waitForReady`, message limits, and the throttle, in which calls count
+    /// as before. Transparent retries need no policy: to disable them too, use
     /// `GrpcClientLayer::transparent`, or `transparent` of the recovery layers.
     #[must_use]
     pub const fn retries(mut self, on: bool) -> Self {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer};
 use super::{FORM, HttpPolicies, Parsed};
 
 /// With feature `serde`, policies can stand in a program's own settings: TOML, YAML, or any other
-/// format. All faults are in the message of one error. Warnings of what has no effect are logged; to
-/// have them, deserialize [`Parsed`].
+/// format. All faults are in the message of one error. Warnings of what has no effect are logged;
+/// to have them, deserialize [`Parsed`].
 ///
 /// ```
 /// use std::time::Duration;

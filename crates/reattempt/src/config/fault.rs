@@ -81,8 +81,9 @@ impl Faults {
     }
 }
 
-/// Logs, at WARN with the target `reattempt`, what has no effect in a document that `subject` names:
-/// for readers whose callers seldom ask for its warnings. Advice is left to `reattempt check`.
+/// Logs, at WARN with the target `reattempt`, what has no effect in a document that `subject`
+/// names: for readers whose callers seldom ask for its warnings. Advice is left to `reattempt
+/// check`.
 pub fn log_warnings(subject: &'static str, warnings: &[Fault]) {
     let without_effect: Vec<_> = warnings
         .iter()

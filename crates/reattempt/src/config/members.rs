@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry;
 
 use super::{Json, Place};
 
-/// Whether a name is this known one in another case, or with other separators, but not so many that
-/// a text with the name could be of any length.
+/// Whether a name is this known one in another case, or with other separators: a limited number of
+/// them, because the name stands in a message.
 fn is_like(name: &str, known: &str) -> bool {
     fn letters(name: &str) -> impl Iterator<Item = u8> {
         let letters = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));

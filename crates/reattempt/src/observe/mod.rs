@@ -77,8 +77,8 @@ pub trait Observer: Debug + Send + Sync {
         let _ = (context, info);
     }
 
-    /// Whether the observer wants [`response_failed`](Self::response_failed). `true` costs each call
-    /// a handle whose response is followed after its head. Asked when it is added to a layer.
+    /// Whether the observer wants [`response_failed`](Self::response_failed). `true` costs each
+    /// call a handle whose response is followed after its head. Asked when it is added to a layer.
     fn sees_response(&self) -> bool {
         false
     }

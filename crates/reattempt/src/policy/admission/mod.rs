@@ -42,9 +42,9 @@ pub enum InvalidAdmission {
 /// A call is refused with the chance `max(0, (requests - K × accepts) / (requests + 1))` over the
 /// calls of the last seconds: while the server accepts at least one in `K` (2 by default), nothing
 /// is refused; a server that is overloaded receives about `K` times what it can accept, and one
-/// that is down at most one call in fifty, by which it is found when it is back. Up to three calls that were not accepted refuse nothing: they say
-/// too little of a server that has few calls. What has to be refused is taken from the lowest
-/// [`Criticality`] first.
+/// that is down at most one call in fifty, by which it is found when it is back. Up to three calls
+/// that were not accepted refuse nothing: they say too little of a server that has few calls. What
+/// has to be refused is taken from the lowest [`Criticality`] first.
 ///
 /// A call counts once, when its response began, it failed or it was refused. It was accepted if the
 /// server answered it and did not say that it is overloaded ([`was_accepted`]), also not at the end
@@ -89,7 +89,8 @@ impl Default for Admission {
 /// Calls of the window that were not accepted, and refuse nothing.
 const SPARED: u64 = 3;
 
-/// The most that are refused by chance, of many calls: a server that accepts none gets one in fifty.
+/// The most that are refused by chance, of many calls: a server that accepts none gets one in
+/// fifty.
 const MOST_REFUSED: f64 = 0.98;
 
 /// While calls are refused, one is admitted after this many milliseconds without any: less than a
