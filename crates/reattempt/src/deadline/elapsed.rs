@@ -70,13 +70,15 @@ impl<F, M> DeadlineFuture<F, M> {
     {
         let mut this = self.project();
         this.inner.set(None);
+        let now = clock::now();
         let at = match &*this.ends {
             Ends::Never => None,
-            Ends::At(at) | Ends::Passed(at) => Some(*at),
+            Ends::At(at) => Some(*at),
             Ends::Fires(timer) => timer.instant(),
+            Ends::Passed => Some(now),
         };
         match at.zip(this.armed.take()) {
-            Some((at, armed)) if clock::now() >= at => {
+            Some((at, armed)) if now >= at => {
                 let not_sent = match armed.scope {
                     // Its record is written later.
                     DeadlineScope::Attempt => !armed.handle.in_flight(),

@@ -178,7 +178,7 @@ enum Ends {
     Fires(Timer),
     /// With this poll, if the inner future is still pending. The instant had passed at the last
     /// one, but the task had used up tokio's budget by then: a response may have been there.
-    Passed(Instant),
+    Passed,
 }
 
 /// A deadline that this layer enforces.
@@ -264,14 +264,13 @@ impl<F, M> DeadlineFuture<F, M> {
             }
             match this.ends {
                 Ends::Fires(timer) => {
-                    let at = timer.instant();
                     ready!(timer.poll_of(timer::address(&*this.inner), cx));
-                    if let Some(at) = at.filter(|_| timer::budget_is_used_up(cx)) {
-                        *this.ends = Ends::Passed(at);
+                    if timer::budget_is_used_up(cx) {
+                        *this.ends = Ends::Passed;
                         return Poll::Pending;
                     }
                 }
-                Ends::Passed(_) => {}
+                Ends::Passed => {}
                 Ends::Never | Ends::At(_) => return Poll::Pending,
             }
         }

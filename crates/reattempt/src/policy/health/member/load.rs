@@ -98,12 +98,14 @@ impl Member {
         // Of the usual time a few slow calls among fast ones are no measure: a time that is far
         // above it counts as twice of it. A real slowdown is learned in some 20 answers.
         let usual = self.answers.load(Relaxed) & !ANSWERED;
-        let counted = if usual <= UNKNOWN {
-            nanos
-        } else {
-            nanos.min(usual.saturating_mul(2))
-        };
-        let answers = smoothed(usual, counted);
+        let answers = smoothed(
+            usual,
+            if usual <= UNKNOWN {
+                nanos
+            } else {
+                nanos.min(usual * 2)
+            },
+        );
         self.answers.store(answers | ANSWERED, Relaxed);
         old != UNKNOWN
     }
