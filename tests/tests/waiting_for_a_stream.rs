@@ -24,7 +24,6 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-/// The time after which a test fails instead of hanging.
 /// The server's next step, set by the test.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Stand {

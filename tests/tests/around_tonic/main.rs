@@ -54,8 +54,6 @@ mod shop {
     include!(concat!(env!("OUT_DIR"), "/shop.Cart.rs"));
 }
 
-/// The time after which a test fails instead of hanging. Also the delay that no test waits out:
-/// what happens earlier did not happen because of that delay.
 /// A config for every method, with a bucket of ten tokens; each delay is exactly half of its upper
 /// bound.
 fn config(members: &str) -> ServiceConfig {

@@ -14,8 +14,8 @@ use super::{KvAnswer, KvTransportError, Opcode, Status};
 /// By default exactly RFC 0049's list: 0x07, 0x88, 0x09, 0x86, 0xa2 and 0xa4, with its exceptions,
 /// and the server's error map for statuses that are not [known](Status::is_known). A status that is
 /// not known there either is the node's failure, unless its attributes are those of an answer
-/// (`success`, `item-only`, `invalid-input`, `auth`, `support`). An attempt that a circuit breaker
-/// refused is retryable: best effort waits for the circuit to close.
+/// about the document, the caller or a limit (`item-only`, `auth` or `rate-limit`, for example). An
+/// attempt that a circuit breaker refused is retryable: best effort waits for the circuit to close.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvClassifier {
     current_server_codes: bool,

@@ -189,7 +189,8 @@ impl Options {
     }
 
     /// Sets whether what has no effect in a config is logged, at WARN with the target `reattempt`;
-    /// true by default. False is for a program that shows the warnings itself.
+    /// true by default. False is for a program that shows the warnings itself. The log of a
+    /// file that is [followed](super::LiveServiceConfig::follow) has those of later texts anyway.
     #[must_use]
     pub const fn log_warnings(mut self, on: bool) -> Self {
         self.log_warnings = on;

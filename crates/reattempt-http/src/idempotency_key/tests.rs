@@ -108,7 +108,6 @@ async fn what_the_caller_said_of_its_request_is_kept() {
     assert!(key.is_some() && !counts);
 }
 
-/// The draft, Error Handling: a concurrent request.
 /// The caller's next call has another key.
 #[tokio::test(start_paused = true)]
 async fn with_a_generated_key_a_timeout_stays_ambiguous() {
@@ -127,6 +126,7 @@ async fn with_a_generated_key_a_timeout_stays_ambiguous() {
     }
 }
 
+/// The draft, Error Handling: a concurrent request.
 #[tokio::test(start_paused = true)]
 async fn a_conflict_with_another_attempt_of_the_call_is_retried() {
     let at_once = || MaxAttempts::new(3, Backoff::constant(Duration::ZERO));

@@ -81,6 +81,9 @@ impl Faults {
     }
 }
 
+/// The warnings in one line of the log.
+const MOST_LOGGED: usize = 20;
+
 /// Logs, at WARN with the target `reattempt`, what has no effect in a document that `subject`
 /// names: for readers whose callers seldom ask for its warnings. Advice is left to `reattempt
 /// check`.
@@ -88,10 +91,14 @@ pub fn log_warnings(subject: &'static str, warnings: &[Fault]) {
     let without_effect: Vec<_> = warnings
         .iter()
         .filter(|warning| !warning.is_advice())
+        .take(MOST_LOGGED)
         .map(ToString::to_string)
         .collect();
     if !without_effect.is_empty() {
-        let warned = without_effect.join("; ");
+        let mut warned = without_effect.join("; ");
+        if without_effect.len() == MOST_LOGGED {
+            warned.push_str("; perhaps more");
+        }
         tracing::warn!(target: "reattempt", "{subject} has warnings: {warned}");
     }
 }

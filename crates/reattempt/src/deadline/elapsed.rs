@@ -75,7 +75,7 @@ impl<F, M> DeadlineFuture<F, M> {
             Ends::Never => None,
             Ends::At(at) => Some(*at),
             Ends::Fires(timer) => timer.instant(),
-            Ends::Passed => Some(now),
+            Ends::Passed(_) => Some(now),
         };
         match at.zip(this.armed.take()) {
             Some((at, armed)) if now >= at => {

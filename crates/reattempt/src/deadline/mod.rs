@@ -176,10 +176,14 @@ enum Ends {
     At(Instant),
     /// When this fires.
     Fires(Timer),
-    /// With this poll, if the inner future is still pending. The instant had passed at the last
-    /// one, but the task had used up tokio's budget by then: a response may have been there.
-    Passed,
+    /// With this poll, if the inner future is still pending. The instant had passed at this many
+    /// polls before, but the task had used up tokio's budget: a response may have been there.
+    Passed(u8),
 }
+
+/// Polls of a call whose deadline has passed, while the task has no budget: a set of futures may
+/// poll it twice before it yields, and others first.
+const MOST_LATE_POLLS: u8 = 8;
 
 /// A deadline that this layer enforces.
 #[derive(Debug)]
@@ -266,11 +270,15 @@ impl<F, M> DeadlineFuture<F, M> {
                 Ends::Fires(timer) => {
                     ready!(timer.poll_of(timer::address(&*this.inner), cx));
                     if timer::budget_is_used_up(cx) {
-                        *this.ends = Ends::Passed;
+                        *this.ends = Ends::Passed(1);
                         return Poll::Pending;
                     }
                 }
-                Ends::Passed => {}
+                Ends::Passed(polls) if *polls < MOST_LATE_POLLS && timer::budget_is_used_up(cx) => {
+                    *polls += 1;
+                    return Poll::Pending;
+                }
+                Ends::Passed(_) => {}
                 Ends::Never | Ends::At(_) => return Poll::Pending,
             }
         }

@@ -31,7 +31,8 @@ pub trait Begin {
     fn begin(self) -> Self::Running;
 }
 
-/// Each call has a layer of its own, but what is wrong with the classifier is wrong in each.
+/// Each call has a layer of its own, and would warn on its own. The first kind of call that is
+/// wrong is the one that is warned of.
 static WARNINGS: LazyLock<Warnings> = LazyLock::new(|| Warnings::of("retry"));
 
 impl<F, C, L> RetryFn<F, C, L> {

@@ -28,6 +28,9 @@ use crate::instant::after;
 /// Requests are taken from the queue until this many bytes wait to be written.
 const WRITE_AHEAD: usize = 64 * 1024;
 
+/// Reads of what a peer had answered before it closed.
+const READS_AT_CLOSE: u32 = 64;
+
 /// Runs a connection until its end, then fails waiting requests. Also when the task is dropped.
 pub(super) async fn run(
     shared: Arc<Shared>,
@@ -100,7 +103,15 @@ async fn drive(
                         silence.as_mut().reset(after(Instant::now(), read_timeout));
                     }
                 }
-                Err(error) => return CloseReason::Io(Arc::new(error)),
+                Err(error) => {
+                    // The peer may have answered before it closed.
+                    for _ in 0..READS_AT_CLOSE {
+                        if !matches!(arrived(shared, &read, &mut input, max_body), Ok(true)) {
+                            break;
+                        }
+                    }
+                    return CloseReason::Io(Arc::new(error));
+                }
             },
             () = shared.wake.notified() => {}
             () = silence.as_mut(), if armed => {
@@ -109,7 +120,8 @@ async fn drive(
                     Ok(_) => return CloseReason::Silent { limit: read_timeout },
                     Err(reason) => return reason,
                 }
-                (armed, heard) = (shared.outstanding() > 0, false);
+                // A caller may have dropped what is half written.
+                (armed, heard) = (shared.outstanding() > 0 || !output.is_empty(), false);
                 if armed {
                     silence.as_mut().reset(after(Instant::now(), read_timeout));
                 }

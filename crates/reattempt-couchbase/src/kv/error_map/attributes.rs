@@ -100,14 +100,19 @@ impl Attributes {
     }
 
     /// True if the request was answered, and the node did not fail: the fault is the document's or
-    /// the caller's, or there is none.
+    /// the caller's, or one of its limits was reached, or there is none.
     pub(crate) const fn is_answer(self) -> bool {
         self.any(Self(
             Self::SUCCESS.0
                 | Self::ITEM_ONLY.0
                 | Self::INVALID_INPUT.0
                 | Self::AUTH.0
-                | Self::SUPPORT.0,
+                | Self::SUPPORT.0
+                | Self::SUBDOC.0
+                | Self::ITEM_LOCKED.0
+                | Self::ITEM_DELETED.0
+                | Self::RATE_LIMIT.0
+                | Self::GUARD_RAIL.0,
         ))
     }
 

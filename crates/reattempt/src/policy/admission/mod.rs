@@ -42,7 +42,8 @@ pub enum InvalidAdmission {
 /// A call is refused with the chance `max(0, (requests - K × accepts) / (requests + 1))` over the
 /// calls of the last seconds: while the server accepts at least one in `K` (2 by default), nothing
 /// is refused; a server that is overloaded receives about `K` times what it can accept, and one
-/// that is down at most one call in fifty, by which it is found when it is back. Up to three calls
+/// that is down about one call in fifty of many, because the chance is at most 0.98: so it is found
+/// when it is back. Up to three calls
 /// that were not accepted refuse nothing: they say too little of a server that has few calls. What
 /// has to be refused is taken from the lowest [`Criticality`] first.
 ///

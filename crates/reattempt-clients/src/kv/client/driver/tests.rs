@@ -68,6 +68,20 @@ impl Driven {
         self.shared.enqueue(&KvRequest::get("k")).unwrap()
     }
 
+    /// Callers that give up sooner than the limit, one after another, until the connection is
+    /// closed.
+    async fn until_closed(&self) -> ClientError {
+        let began = Instant::now();
+        loop {
+            let (opaque, outcome) = self.ask();
+            match tokio::time::timeout(Duration::from_secs(4), outcome).await {
+                Ok(outcome) => return outcome.unwrap().unwrap_err(),
+                Err(_) => self.shared.forget(opaque),
+            }
+            assert!(began.elapsed() < 3 * LIMIT, "it is not noticed");
+        }
+    }
+
     /// Yields and does not wait: the clock would advance while the sockets are busy.
     async fn answer(&mut self, (opaque, mut outcome): (u32, oneshot::Receiver<Outcome>)) {
         while self.shared.in_flight() == 0 {
@@ -89,16 +103,8 @@ async fn a_connection_whose_peer_went_silent_is_closed() {
     let mut driven = Driven::start().await;
     let asked = driven.ask();
     driven.answer(asked).await;
-    // Calls give up sooner than the limit, and the next one is made.
     let began = Instant::now();
-    let error = loop {
-        let (opaque, outcome) = driven.ask();
-        match tokio::time::timeout(Duration::from_secs(4), outcome).await {
-            Ok(outcome) => break outcome.unwrap().unwrap_err(),
-            Err(_) => driven.shared.forget(opaque),
-        }
-        assert!(began.elapsed() < 3 * LIMIT, "it is not noticed");
-    };
+    let error = driven.until_closed().await;
     let ClientError::ClosedInFlight { reason, .. } = &error else {
         panic!("{error}");
     };
@@ -123,4 +129,21 @@ async fn a_peer_that_answers_late_or_has_nothing_to_answer_is_kept() {
     assert!(!driven.shared.is_closed());
     let asked = driven.ask();
     driven.answer(asked).await;
+}
+
+/// The peer is alive, and its buffers are full.
+#[tokio::test(start_paused = true)]
+async fn half_a_request_that_its_caller_dropped_is_silence_too() {
+    let mut driven = Driven::start().await;
+    let asked = driven.ask();
+    driven.answer(asked).await;
+    let large = KvRequest::set("k", vec![0; 64 * 1024 * 1024], 0, 0);
+    let (opaque, _outcome) = driven.shared.enqueue(&large).unwrap();
+    for _ in 0..10_000 {
+        yield_now().await;
+    }
+    assert_eq!(driven.shared.in_flight(), 1, "a part of it was written");
+    driven.shared.forget(opaque);
+    sleep(LIMIT * 3 / 2).await;
+    driven.until_closed().await;
 }

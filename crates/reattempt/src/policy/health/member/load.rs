@@ -9,6 +9,9 @@ use Ordering::Relaxed;
 pub(super) const UNKNOWN: u64 = 1;
 /// It answered since the last tick.
 const ANSWERED: u64 = 1;
+/// Nanoseconds, one millisecond: times up to it are never far above the usual one, which may have
+/// been learned from an error that was answered at once.
+const SHORT: u64 = 1 << 20;
 /// Nanoseconds: 68 seconds. Twice it is no overflow.
 const LONGEST: u64 = 1 << 36;
 
@@ -96,16 +99,9 @@ impl Member {
         // A lost update of two at one time is one sample less.
         self.latency.store(smoothed(old, nanos), Relaxed);
         // Of the usual time a few slow calls among fast ones are no measure: a time that is far
-        // above it counts as twice of it. A real slowdown is learned in some 20 answers.
+        // above it counts as twice of it. A tenfold slowdown is learned in some 20 answers.
         let usual = self.answers.load(Relaxed) & !ANSWERED;
-        let answers = smoothed(
-            usual,
-            if usual <= UNKNOWN {
-                nanos
-            } else {
-                nanos.min(usual * 2)
-            },
-        );
+        let answers = smoothed(usual, nanos.min((usual * 2).max(SHORT)));
         self.answers.store(answers | ANSWERED, Relaxed);
         old != UNKNOWN
     }
