@@ -145,6 +145,7 @@ impl<'a> Simulation<'a> {
     pub(crate) fn cancelled(&mut self, flight: &Flight<'_>, stopped: Option<StopReason>) {
         let outcome = AttemptOutcome::Cancelled;
         let mut record = AttemptRecord::new(flight.number, flight.kind, outcome);
+        record.cut_off_in = flight.step.stage;
         record.stopped = stopped;
         self.log.records.push(record);
     }
