@@ -96,7 +96,7 @@ const PUSHBACK_PINS: [(&str, u64); 4] = [
 const BALANCE_PINS: [(&str, u64); 6] = [
     ("instant", 64),
     ("pick", 118),
-    ("pick+end", 241),
+    ("pick+end", 248),
     ("round-robin", 62),
     ("backends", 531),
     ("backends-streams", 1493),

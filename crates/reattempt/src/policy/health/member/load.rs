@@ -101,7 +101,11 @@ impl Member {
         // Of the usual time a few slow calls among fast ones are no measure: a time that is far
         // above it counts as twice of it. A tenfold slowdown is learned in some 20 answers.
         let usual = self.answers.load(Relaxed) & !ANSWERED;
-        let answers = smoothed(usual, nanos.min((usual * 2).max(SHORT)));
+        let answers = if usual <= UNKNOWN {
+            nanos
+        } else {
+            smoothed(usual, nanos.min((usual * 2).max(SHORT)))
+        };
         self.answers.store(answers | ANSWERED, Relaxed);
         old != UNKNOWN
     }

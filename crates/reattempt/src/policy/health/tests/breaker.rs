@@ -283,3 +283,20 @@ fn a_few_slow_answers_do_not_excuse_a_silent_server() {
     (0..5).for_each(|_| lasts(100 * MS, Outcome::TimedOut));
     assert_eq!(circuit.state(), CircuitState::Open(5 * SECOND));
 }
+
+/// Of the first answer nothing is known that it could be compared with.
+#[test]
+fn the_first_answer_says_what_is_usual() {
+    let mut circuit = Circuit::new();
+    let mut lasts = |time, outcome| {
+        let sent = circuit.breaker.admit(circuit.now).unwrap();
+        circuit.now += time;
+        circuit.breaker.ended(sent, circuit.now, outcome);
+    };
+    lasts(200 * MS, Outcome::Success);
+    // The sweep learns what is usual.
+    circuit.now += 20 * SECOND;
+    lasts(200 * MS, Outcome::Success);
+    (0..9).for_each(|_| lasts(100 * MS, Outcome::TimedOut));
+    assert_eq!(circuit.state(), CircuitState::Closed);
+}
