@@ -288,15 +288,15 @@ fn a_few_slow_answers_do_not_excuse_a_silent_server() {
 #[test]
 fn the_first_answer_says_what_is_usual() {
     let mut circuit = Circuit::new();
-    let mut lasts = |time, outcome| {
+    let mut lasts = |idle, time, outcome| {
+        circuit.now += idle;
         let sent = circuit.breaker.admit(circuit.now).unwrap();
         circuit.now += time;
         circuit.breaker.ended(sent, circuit.now, outcome);
     };
-    lasts(200 * MS, Outcome::Success);
-    // The sweep learns what is usual.
-    circuit.now += 20 * SECOND;
-    lasts(200 * MS, Outcome::Success);
-    (0..9).for_each(|_| lasts(100 * MS, Outcome::TimedOut));
+    lasts(MS, 200 * MS, Outcome::Success);
+    // What is usual is looked at after a while.
+    lasts(20 * SECOND, 200 * MS, Outcome::Success);
+    (0..9).for_each(|_| lasts(MS, 100 * MS, Outcome::TimedOut));
     assert_eq!(circuit.state(), CircuitState::Closed);
 }
