@@ -901,3 +901,30 @@ async fn a_future_without_budget_ends_at_its_deadline() {
     tokio::time::advance(ms(50)).await;
     assert_eq!(told(&call.await), Told::Elapsed);
 }
+
+/// A set of futures may poll a call again before its task yields.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_any_budget_ends_after_eight_more_polls() {
+    let probe = probe([attempt(1).hangs()]);
+    let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
+    let mut call = pin!(service.oneshot(probe.request()));
+    let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
+    assert!(polled.await);
+    tokio::time::advance(ms(50)).await;
+    let mut polls = 0;
+    let outcome = std::future::poll_fn(|cx| {
+        while pin!(tokio::task::coop::consume_budget())
+            .poll(cx)
+            .is_ready()
+        {}
+        loop {
+            polls += 1;
+            assert!(polls < 20, "it never ends");
+            if let Poll::Ready(outcome) = call.as_mut().poll(cx) {
+                return Poll::Ready(outcome);
+            }
+        }
+    });
+    assert_eq!(told(&outcome.await), Told::Elapsed);
+    assert_eq!(polls, 9);
+}
