@@ -121,8 +121,8 @@ impl Marks {
         match (self.0 & IDEMPOTENCY) >> IDEMPOTENCY_SHIFT {
             0 => Idempotency::Unknown,
             1 => Idempotency::Idempotent,
-            3 => Idempotency::WithinCall,
-            _ => Idempotency::NotIdempotent,
+            2 => Idempotency::NotIdempotent,
+            _ => Idempotency::WithinCall,
         }
     }
 

@@ -81,24 +81,22 @@ impl Faults {
     }
 }
 
-/// The warnings in one line of the log.
+/// How many warnings stand in one line of the log.
 const MOST_LOGGED: usize = 20;
 
 /// Logs, at WARN with the target `reattempt`, what has no effect in a document that `subject`
 /// names: for readers whose callers seldom ask for its warnings. Advice is left to `reattempt
 /// check`.
 pub fn log_warnings(subject: &'static str, warnings: &[Fault]) {
-    let without_effect: Vec<_> = warnings
-        .iter()
-        .filter(|warning| !warning.is_advice())
-        .take(MOST_LOGGED)
-        .map(ToString::to_string)
-        .collect();
-    if !without_effect.is_empty() {
-        let mut warned = without_effect.join("; ");
-        if without_effect.len() == MOST_LOGGED {
-            warned.push_str("; perhaps more");
-        }
+    let mut without_effect = warnings.iter().filter(|warning| !warning.is_advice());
+    let first = without_effect.by_ref().take(MOST_LOGGED);
+    let mut warned: Vec<_> = first.map(ToString::to_string).collect();
+    let others = without_effect.count();
+    if others > 0 {
+        warned.push(format!("and {others} more"));
+    }
+    if !warned.is_empty() {
+        let warned = warned.join("; ");
         tracing::warn!(target: "reattempt", "{subject} has warnings: {warned}");
     }
 }

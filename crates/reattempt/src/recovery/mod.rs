@@ -49,8 +49,8 @@ pub(crate) struct Settings<C> {
     pub(crate) sees_success: bool,
     /// The own observer wants events of first attempts that are sent.
     pub(crate) sees_sent: bool,
-    /// The own observer, if it wants responses that fail later.
-    sees_response: Option<ResponseFailed>,
+    /// Tells the own observer, if it wants responses that fail later.
+    response_failed: Option<ResponseFailed>,
     /// Names calls in the log whose requests name no host.
     pub(crate) service: Option<&'static str>,
     pub(crate) warnings: Warnings,
@@ -65,7 +65,7 @@ impl<C> Settings<C> {
             own_observer: None,
             sees_success: false,
             sees_sent: false,
-            sees_response: None,
+            response_failed: None,
             service: None,
             warnings: Warnings::of(layer),
         }
@@ -76,7 +76,7 @@ impl<C> Settings<C> {
         let own = with_observer(self.own_observer.take(), observer);
         (self.sees_success, self.sees_sent) = (own.sees_success(), own.sees_sent());
         self.observer = with_log(Some(Arc::clone(&own)));
-        self.sees_response = own.sees_response().then(|| {
+        self.response_failed = own.sees_response().then(|| {
             let own = Arc::clone(&own);
             let failed: ResponseFailed =
                 Arc::new(move |context, why, failure| own.response_failed(context, why, failure));
@@ -97,7 +97,7 @@ impl<C> Settings<C> {
     {
         let verdict = self.classifier.classify(outcome, context);
         self.warnings.if_unfollowed(&verdict, context);
-        if let (Verdict::Committed, Some(failed)) = (&verdict, &self.sees_response) {
+        if let (Verdict::Committed, Some(failed)) = (&verdict, &self.response_failed) {
             context.watch_response(failed);
         }
         verdict

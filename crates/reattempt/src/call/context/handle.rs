@@ -132,10 +132,7 @@ impl CallHandle {
     /// The call's context, for observers.
     #[cfg(feature = "tokio")]
     pub(crate) fn context(&self) -> CallContext {
-        CallContext {
-            attempt: self.0.share(),
-            deadline: None,
-        }
+        self.0.context()
     }
 
     /// What happened in the call so far.

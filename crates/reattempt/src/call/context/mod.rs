@@ -83,6 +83,15 @@ impl Attempt {
         }
     }
 
+    /// Its context, for observers.
+    #[cfg(feature = "tokio")]
+    fn context(&self) -> CallContext {
+        CallContext {
+            attempt: self.share(),
+            deadline: None,
+        }
+    }
+
     /// The state of the call, if it has one.
     #[inline]
     fn call(&self) -> Option<&CallState> {

@@ -136,7 +136,7 @@ impl CallContext {
     /// For recovery layers: what is called if the response, which is committed, fails later. Only
     /// if a layer below follows it.
     #[cfg(feature = "tokio")]
-    #[cold]
+    #[inline(never)]
     pub(crate) fn watch_response(&self, failed: &ResponseFailed) {
         if let Some(state) = self.shared().filter(|_| self.is_followed()) {
             state.watch_response(Arc::clone(failed));

@@ -33,10 +33,7 @@ impl AttemptReporter {
     /// The attempt's context, for observers.
     #[cfg(feature = "tokio")]
     pub(crate) fn context(&self) -> CallContext {
-        CallContext {
-            attempt: self.0.share(),
-            deadline: None,
-        }
+        self.0.context()
     }
 
     /// The reported attempt.

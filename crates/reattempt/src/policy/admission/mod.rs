@@ -43,9 +43,9 @@ pub enum InvalidAdmission {
 /// calls of the last seconds: while the server accepts at least one in `K` (2 by default), nothing
 /// is refused; a server that is overloaded receives about `K` times what it can accept, and one
 /// that is down about one call in fifty of many, because the chance is at most 0.98: so it is found
-/// when it is back. Up to three calls
-/// that were not accepted refuse nothing: they say too little of a server that has few calls. What
-/// has to be refused is taken from the lowest [`Criticality`] first.
+/// when it is back. Up to three calls that were not accepted refuse nothing: they say too little of
+/// a server that has few calls. What has to be refused is taken from the lowest [`Criticality`]
+/// first.
 ///
 /// A call counts once, when its response began, it failed or it was refused. It was accepted if the
 /// server answered it and did not say that it is overloaded ([`was_accepted`]), also not at the end

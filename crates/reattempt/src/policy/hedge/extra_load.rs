@@ -33,6 +33,7 @@ const MAKES_UP: f32 = 2500.0;
 const OUTLIERS: f32 = 0.5;
 /// More or fewer slow attempts than usual by this many standard deviations, squared.
 const UNUSUAL: f32 = 16.0;
+
 /// Hedges at a fixed cost: the share of extra attempts, in percent of the calls.
 ///
 /// The delay is the one that this share of the route's calls exceeds, learned from every attempt:
