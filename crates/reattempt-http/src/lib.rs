@@ -111,7 +111,7 @@ pub use transport::{AnyTransportError, RefusedStream, TransportError, TransportF
 
 #[cfg(feature = "tokio")]
 pub use {
-    client::{HttpClientLayer, HttpServiceBuilderExt},
+    client::{HttpClientLayer, HttpServiceBuilderExt, LimitsApart},
     convention::HttpConvention,
     idempotency_key::{IdempotencyKey, IdempotencyKeyLayer},
     info::{ExposeInfo, ExposeInfoFuture, ExposeInfoLayer},

@@ -5,10 +5,30 @@ use reattempt::{Failure, RetryThrottle, TokenBucket};
 
 use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 
-/// A token bucket that ignores rate limits: they neither cost nor need a token. A limit of the
-/// caller's own key, which also says when to come again, is no outage.
+/// A token bucket that ignores 429: it neither costs nor needs a token.
+///
+/// For a server that limits each key: its limit, which mostly says when to come again, is no
+/// outage. With a plain bucket a client that often runs into its limit soon repeats nothing, and
+/// `Retry-After` is not followed either. Other failures count as in the bucket.
+/// [`github`](super::HttpClientLayer::github) and [`llm`](super::HttpClientLayer::llm) have it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use reattempt_http::{HttpClientLayer, LimitsApart};
+///
+/// # let _: HttpClientLayer =
+/// HttpClientLayer::standard().throttle_per_origin(|| Arc::new(LimitsApart::default()));
+/// ```
 #[derive(Debug, Default)]
-pub(super) struct LimitsApart(TokenBucket);
+pub struct LimitsApart(TokenBucket);
+
+impl LimitsApart {
+    /// Around this bucket; by default one of 100 tokens, a tenth for each success.
+    #[must_use]
+    pub const fn new(bucket: TokenBucket) -> Self {
+        Self(bucket)
+    }
+}
 
 fn is_limit(failure: &Failure) -> bool {
     failure.reason == HTTP_TOO_MANY_REQUESTS

@@ -64,6 +64,7 @@ use crate::{HttpClassifier, IdempotencyKey, TransportError, TransportFault};
 pub use breakers::{NoBreakers, OriginBreakers};
 use defaults::{CallDefaults, OriginAdmissions};
 pub use layer::{HttpClientLayer, NoRoutes};
+pub use limits_apart::LimitsApart;
 pub use origin::MOST_ORIGINS;
 use pushback::SharedPushback;
 pub use service_builder::HttpServiceBuilderExt;
