@@ -73,6 +73,12 @@ async fn a_write_that_waits_for_its_node_was_never_sent() {
 /// Its own limit is used up by requests to it that may never be answered.
 #[tokio::test]
 async fn a_request_waits_for_no_permit_of_a_node_that_left() {
+    for left_is_seed in [false, true] {
+        waits_for_no_permit_of_a_node_that_left(left_is_seed).await;
+    }
+}
+
+async fn waits_for_no_permit_of_a_node_that_left(left_is_seed: bool) {
     let nodes = [Node::start().await, Node::start().await].map(|node| node.expect("a node"));
     nodes[0].script().push(Step::hang().only(opcode::GET));
     let map = |rev: i64, node: &Node| {
@@ -86,7 +92,10 @@ async fn a_request_waits_for_no_permit_of_a_node_that_left() {
     let current = Arc::new(Mutex::new(map(1, &nodes[0])));
     let source = Arc::clone(&current);
     let options = couchbase().max_in_flight(1);
-    let seeds = ["127.0.0.1:1"];
+    let seeds = match left_is_seed {
+        true => vec![nodes[0].addr().to_string()],
+        false => vec!["127.0.0.1:1".to_owned()],
+    };
     let mut client = RoutedClient::new(seeds, options, move || source.lock().unwrap().clone());
     let get = || KvRequest::get("k");
     let sent = client.ready().await.expect("ready").call(get());

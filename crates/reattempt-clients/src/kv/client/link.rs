@@ -27,7 +27,8 @@ pub(super) struct Link {
     options: Arc<ClientOptions>,
     state: Mutex<State>,
     last: Mutex<Last>,
-    left: watch::Sender<()>,
+    /// Whether the node left its cluster for good. A change ends the waits for a permit.
+    left: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -115,18 +116,26 @@ impl Link {
     /// The node left its cluster: no request waits for a permit or a connection to it any more.
     /// What was sent to it may still be answered.
     pub(super) fn leave(&self) {
-        self.left.send_replace(());
+        self.left.send_replace(true);
         if let State::Dialling { task, .. } = &*self.state() {
             task.abort();
         }
     }
 
-    /// Resolves when the node leaves its cluster, from this call on.
+    /// As [`leave`](Self::leave), of a seed, which may be needed again: its dial goes on.
+    pub(super) fn leave_for_now(&self) {
+        self.left.send_replace(false);
+    }
+
+    /// Resolves when the node leaves its cluster, or if it left for good before.
     pub(super) fn left(&self) -> impl Future<Output = ()> + Send + Sync + use<> {
         let mut left = self.left.subscribe();
         async move {
-            // An error means that the link was dropped, after which no request waits for it.
-            let _ = left.changed().await;
+            let for_good = *left.borrow();
+            if !for_good {
+                // An error means that the link was dropped, after which no request waits for it.
+                let _ = left.changed().await;
+            }
         }
     }
 

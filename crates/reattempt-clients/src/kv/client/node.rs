@@ -80,6 +80,11 @@ impl NodeClient {
         self.link.leave();
     }
 
+    /// As [`leave`](Self::leave), of a seed, which may be needed again.
+    pub(super) fn leave_for_now(&self) {
+        self.link.leave_for_now();
+    }
+
     /// Starts a request for a client that is always ready: the future waits for the permit.
     pub(super) fn start(&self, request: KvRequest) -> NodeFuture {
         let Some(permit) = self.limit.free() else {

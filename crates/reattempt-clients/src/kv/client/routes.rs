@@ -70,11 +70,13 @@ impl Nodes {
         self.compared = revision;
         let names: HashSet<&str> = map.nodes.iter().map(|node| &**node).collect();
         self.clients.retain(|known, node| {
-            let stays = seeds.contains(known) || names.contains(&**known);
-            if !stays {
-                node.leave();
+            let (is_node, is_seed) = (names.contains(&**known), seeds.contains(known));
+            match is_seed {
+                _ if is_node => {}
+                true => node.leave_for_now(),
+                false => node.leave(),
             }
-            stays
+            is_node || is_seed
         });
     }
 }
@@ -164,6 +166,8 @@ pub(super) fn no_node(vbucket: Option<u16>, why: &'static str) -> ClientError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn map(rev: i64, nodes: &[&str]) -> VbucketMap {
@@ -195,6 +199,20 @@ mod tests {
             let sending = routes.route(&mut request).expect("a map");
             assert_eq!(sending.expect("a node").asked.is_some(), asks, "{opcode:?}");
         }
+    }
+
+    /// It may have found its node just before another request read a newer map.
+    #[tokio::test]
+    async fn a_request_that_begins_late_waits_for_no_node_that_left() {
+        let options = Arc::new(ClientOptions::memcached().max_in_flight(1));
+        let routes = Routes::new(options, Vec::new(), Arc::new(|| None));
+        let node = routes.node("127.0.0.1:1", Some(&map(1, &["127.0.0.1:1"])));
+        let has_the_permit = node.start(KvRequest::get("k"));
+        drop(routes.node("b:1", Some(&map(2, &["b:1"]))));
+        let late = tokio::time::timeout(Duration::from_secs(10), node.start(KvRequest::get("k")));
+        let error = late.await.expect("no wait").expect_err("not sent");
+        assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+        drop(has_the_permit);
     }
 
     /// A request may have read the map just before it was replaced.
