@@ -35,8 +35,7 @@ use std::time::{Duration, Instant};
 
 use crate::poll::polled_after_completion;
 use crate::{
-    CallContext, CallDeadline, CallHandle, DeadlineScope, HasCallContext, Idempotency, RoutePolicy,
-    StackCheck,
+    CallContext, CallDeadline, CallHandle, DeadlineScope, HasCallContext, Idempotency, StackCheck,
 };
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -111,14 +110,15 @@ impl<S, M> Deadline<S, M> {
             }
             DeadlineScope::Call
         };
-        let timeout = if context.has_policy() {
-            if scope == DeadlineScope::Attempt {
-                context.note_attempt_timeout();
-            }
-            self.with_policy(context.policy().map(|policy| &**policy), scope)
-        } else {
-            self.timeout
-        };
+        let policy = context.policy().map(|policy| &**policy);
+        let of_policy = policy.and_then(|policy| match scope {
+            DeadlineScope::Call => policy.timeout(),
+            DeadlineScope::Attempt => policy.attempt_timeout(),
+        });
+        if of_policy.is_some() && scope == DeadlineScope::Attempt {
+            context.note_attempt_timeout();
+        }
+        let timeout = self.with_policy(of_policy);
         let own = timeout.map(|timeout| clock::after(clock::now(), timeout));
         let (at, is_own, late) = match (own, context.deadline()) {
             (Some(own), None) => (own, true, false),
@@ -136,11 +136,7 @@ impl<S, M> Deadline<S, M> {
     }
 
     #[inline]
-    fn with_policy(&self, policy: Option<&RoutePolicy>, scope: DeadlineScope) -> Option<Duration> {
-        let of_policy = policy.and_then(|policy| match scope {
-            DeadlineScope::Call => policy.timeout(),
-            DeadlineScope::Attempt => policy.attempt_timeout(),
-        });
+    fn with_policy(&self, of_policy: Option<Duration>) -> Option<Duration> {
         match (self.timeout, of_policy) {
             (own, None) => own,
             (Some(own), Some(policy)) if !self.unless_policy => Some(own.min(policy)),

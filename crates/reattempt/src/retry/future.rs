@@ -273,7 +273,11 @@ where
                         settings.passed(outcome.as_ref(), context);
                         return Poll::Ready(outcome);
                     }
-                    let verdict = settings.verdict(outcome.as_ref(), context);
+                    // The limit of each attempt is the same for all of them.
+                    let verdict = match sent {
+                        Sent::Limited => settings.verdict(outcome.as_ref(), context),
+                        _ => settings.classify(outcome.as_ref(), context),
+                    };
                     if verdict.failure().is_none() {
                         let committed = verdict == Verdict::Committed;
                         settings.effects(context).succeeded(committed);
