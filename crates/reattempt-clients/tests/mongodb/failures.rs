@@ -133,6 +133,7 @@ async fn with_overload_labels_a_lost_handshake_keeps_the_pool() {
     let node = node().await;
     let mut options = options(&node);
     options.overload_labels = true;
+    options.heartbeat_frequency = Duration::from_secs(3600);
     let client = Client::new(options);
     let hello = node.until_seen("hello", 1).await;
     assert_eq!(hello[0].document.get_str("backpressure"), Ok("2"));
@@ -145,6 +146,10 @@ async fn with_overload_labels_a_lost_handshake_keeps_the_pool() {
     );
     let known = client.topology().description();
     assert_eq!(known.servers[node.address()].kind, ServerKind::Standalone);
+    // A check tells an overloaded server from one that is gone.
+    let checked = node.until_seen("hello", hello.len() + 2);
+    let checked = tokio::time::timeout(Duration::from_secs(30), checked).await;
+    assert!(checked.is_ok(), "no check");
 }
 
 #[tokio::test]

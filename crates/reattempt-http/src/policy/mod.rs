@@ -111,7 +111,8 @@
 //!
 //! Only the status is read, and AWS has its codes in the body: 503 `SlowDown` of S3 costs and waits
 //! as a transient error, and the throttling of DynamoDB, a 400, is final. A POST, as every request
-//! to DynamoDB, is sent again after a 5xx only with `safeStatuses`.
+//! to DynamoDB, is sent again after a 5xx only with `safeStatuses`, which replaces the default:
+//! list 429 too.
 //!
 //! With 2.0 the usual headers are read as without a preset: a `Retry-After` beyond the layer's cap
 //! ends the call. `"retryAfter": {"honour": false}` reads none, as those SDKs do.
@@ -129,7 +130,7 @@
 //!     { "name": "tables", "match": {"host": "dynamo.example"},
 //!       "retry": {"preset": "aws-standard-2.1", "maxAttempts": 4,
 //!                 "backoff": {"initial": "0.025s"},
-//!                 "safeStatuses": [500, 502, 503, 504]} }
+//!                 "safeStatuses": [429, 500, 502, 503, 504]} }
 //!   ],
 //!   "throttles": {"s3": {"preset": "aws-standard-2.1"}}
 //! }"#,

@@ -220,7 +220,10 @@ impl Topology {
         }
         let (unknown, clear) = match error {
             // An overloaded server is available: its connections stay (client backpressure, 2025).
-            _ if error.in_handshake() && error.has_label(SYSTEM_OVERLOADED_ERROR) => (false, false),
+            // One that is gone fails in the same way, and only a check tells the two apart.
+            _ if error.in_handshake() && error.has_label(SYSTEM_OVERLOADED_ERROR) => {
+                return self.request_check(address);
+            }
             _ if error.in_handshake() => (true, true),
             MongoError::Network { .. } => (true, true),
             // A slow reply does not mean that the server is down.

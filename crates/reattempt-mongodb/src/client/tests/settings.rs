@@ -150,6 +150,14 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
         assert!(seen.is_err(), "{command:?}");
         assert_eq!(took, ms(70), "{command:?}: its timeout stays");
     }
+    let current = MongoClientLayer::current();
+    for command in [FIND, INSERT, IN_TRANSACTION] {
+        let mut call = Call::new(command);
+        let off = RoutePolicy::new("off").no_recovery();
+        call.context_mut().stamp_policy(Arc::new(off));
+        let (_, info, _) = send(current.layer(client(&[Step::Busy])), call).await;
+        assert_eq!(info.attempts(), 1, "{command:?}: a route without recovery");
+    }
     let hedged = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
     let (seen, info, took) = by(hedged, FIND, &[Step::Hangs]).await;
     assert_eq!((seen, info.attempts(), took), (Ok(2), 2, ms(20)));
