@@ -99,6 +99,7 @@ pub mod driver;
 #[cfg(any(test, feature = "tokio"))]
 mod effects;
 pub mod failure;
+mod in_drop;
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 mod info;
 pub mod machine;

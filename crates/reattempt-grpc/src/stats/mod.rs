@@ -106,6 +106,7 @@ mod retry_statistics;
 mod sent_body;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use reattempt::{Observer, StackCheck};
@@ -153,12 +154,22 @@ impl Inner {
 
     fn add(&self, instrument: Instrument, value: u64, method: &Method) {
         let labels = self.labels(method, None);
-        self.meter.add(instrument, value, &labels);
+        metered(|| self.meter.add(instrument, value, &labels));
     }
 
     fn record(&self, instrument: Instrument, value: f64, method: &Method, status: Option<Code>) {
         let labels = self.labels(method, status);
-        self.meter.record(instrument, value, &labels);
+        metered(|| self.meter.record(instrument, value, &labels));
+    }
+}
+
+/// Runs code of a meter, maybe in the drop of a call. A panic of it during another one would abort
+/// the process: it is lost.
+fn metered(code: impl FnOnce()) {
+    if std::thread::panicking() {
+        let _lost = catch_unwind(AssertUnwindSafe(code));
+    } else {
+        code();
     }
 }
 

@@ -93,6 +93,22 @@ async fn a_call_counts_once_by_what_became_of_it() {
     );
 }
 
+/// A layer between is not done with the response.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_worked_is_accepted_at_its_deadline_too() {
+    let admission = strict();
+    let probe = probe([attempt(1)]);
+    let service = ServiceBuilder::new()
+        .layer(AdmissionLayer::new(admission.clone()))
+        .layer(DeadlineLayer::new(Duration::from_millis(500)))
+        .and_then(|_| std::future::pending::<Result<Answer, ClientError<Fault>>>())
+        .layer(retry())
+        .layer(ClientErrorLayer)
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_err());
+    assert_eq!(admission.seen(), (1, 1));
+}
+
 /// What a response adds that begins and is followed to this end; `None` if it is dropped.
 async fn adds_at_end(end: Option<Result<(), (&Failure, bool)>>) -> [(u64, u64); 2] {
     let admission = strict();

@@ -60,6 +60,9 @@ const STOPPED: u64 = 0xff << STOPPED_SHIFT;
 const ATTEMPT_TIMEOUT: u64 = 1 << 61;
 /// The call wrote when it began.
 const TIMED: u64 = 1 << 60;
+/// An attempt succeeded, or its response is committed: what a layer above does later is no part of
+/// the call.
+const WON: u64 = 1 << 59;
 /// The recovery layer has said that the call is over.
 const OVER: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
@@ -156,7 +159,7 @@ impl CallState {
     #[inline]
     pub(crate) fn sent(&self, attempt: u32, transparent: bool) -> AttemptKey {
         let key = self.slots.begin(attempt);
-        let rest = self.progress() & !(SENT_MASK | STOPPED | OVER);
+        let rest = self.progress() & !(SENT_MASK | STOPPED | OVER | WON);
         self.progress
             .store(rest | u64::from(attempt), Ordering::Relaxed);
         if transparent {
@@ -198,7 +201,7 @@ impl CallState {
     pub(crate) fn won_plainly(&self, stopped: StopReason) {
         let rest = self.progress() & !STOPPED;
         self.progress
-            .store(rest | OVER | stopped_bits(stopped), Ordering::Relaxed);
+            .store(rest | OVER | WON | stopped_bits(stopped), Ordering::Relaxed);
     }
 
     /// The first attempt of a call that is not plain succeeded: the throttle counts it if the
@@ -256,6 +259,12 @@ impl CallState {
             .progress
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
         ended.is_ok()
+    }
+
+    /// True once an attempt succeeded by what the server answered, or its response is committed.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_won(&self) -> bool {
+        self.progress() & WON != 0 && !self.is_answered_by_layer()
     }
 
     /// True once the recovery layer has said that the call is over.

@@ -285,7 +285,9 @@ impl<F, M> DeadlineFuture<F, M> {
         if !sent {
             handle.unsent();
         }
-        let ambiguous = sent && !armed.is_repeatable() && (handle.in_flight() || handle.has_lost());
+        // After a success a layer between still waits, for example for the body.
+        let may_have_acted = || handle.in_flight() || handle.has_lost() || handle.has_won();
+        let ambiguous = sent && !armed.is_repeatable() && may_have_acted();
         // Dropped before the history is read, so that it includes the cancelled attempts.
         this.inner.set(None);
         Poll::Ready(armed.end(&*this.on_elapsed, ambiguous))

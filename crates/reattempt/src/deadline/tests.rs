@@ -15,7 +15,8 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 use super::*;
 use crate::Elapsed;
 use crate::test_util::{
-    Answer, Fault, Payload, Probe, Told, attempt, elapsed, ms, probe, readiness, told, verdict,
+    Answer, Fault, Payload, Probe, Step, Told, attempt, elapsed, ms, probe, readiness, told,
+    verdict,
 };
 use crate::{HedgeLayer, HedgePolicy, RetryLayer};
 
@@ -71,6 +72,29 @@ async fn past_the_deadline_the_call_is_dropped_and_the_error_returned() {
     );
     assert!(story.ambiguous, "it is not marked as idempotent");
     assert_eq!(probe.log().future_dropped(1), Some((50, false)));
+}
+
+/// Law 4: the server has answered a write, and a layer between reads the body.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_ambiguous_after_a_success_below() {
+    async fn stalls<L>(recovery: L, step: Step)
+    where
+        L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault>>,
+    {
+        let probe = probe([step.after(ms(10))]);
+        let service = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(ms(50)))
+            .and_then(|_| std::future::pending::<Outcome>())
+            .layer(recovery)
+            .service(probe.inner());
+        let (outcome, info) = send(service, probe.request()).await;
+        assert!(elapsed(outcome).ambiguous);
+        assert_eq!(info.stopped(), Some(StopReason::Deadline));
+    }
+    stalls(retry(every(10)), attempt(1)).await;
+    stalls(retry(every(10)), attempt(1).commits()).await;
+    let hedge = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(2, ms(40)));
+    stalls(hedge, attempt(1)).await;
 }
 
 /// Treats any error as caused by another timer for the same deadline.
@@ -694,7 +718,9 @@ const _: fn() = || {
 /// A retry of another crate between the layers: its copy is a call of its own.
 #[tokio::test(start_paused = true)]
 async fn a_copy_sent_above_the_recovery_layer_is_ambiguous() {
-    let any = |_: Result<&(), &tower::BoxError>, _: &CallContext| Verdict::Success;
+    let any = |_: Result<&(), &tower::BoxError>, _: &CallContext| {
+        Verdict::Fatal(Failure::new(UNKNOWN, Stage::Response))
+    };
     for copied in [true, false] {
         let layer = RetryLayer::new(classify_fn(any), every(1));
         let inner = layer.layer(tower::service_fn(move |call: Call<bool>| async move {

@@ -10,8 +10,8 @@ use tower_service::Service;
 use super::future::{HedgeFuture, State, StateProj};
 use super::settle::fed;
 use crate::clock;
+use crate::in_drop::InDrop;
 use crate::policy::AttemptEnd;
-use crate::recovery::InDrop;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where

@@ -231,10 +231,11 @@ pub(crate) fn stream_failed(context: &CallContext, failure: &Failure) {
     end.log(level, said, context, &context.info());
 }
 
-/// A deadline ended a call on which no recovery layer acted, which would have logged it.
+/// A deadline ended a call on which no recovery layer acted, or had acted with success: otherwise
+/// it would have logged it.
 #[cold]
 pub(crate) fn deadline_alone(call: &CallHandle, elapsed: &Elapsed) {
-    if !call.is_claimed() && !call.is_copied() {
+    if (!call.is_claimed() || call.has_won()) && !call.is_copied() {
         tracing::warn!(
             target: "reattempt::call",
             took = elapsed.timeout.map(debug),

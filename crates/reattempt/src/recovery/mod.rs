@@ -1,7 +1,6 @@
 //! What both recovery layers share: their settings, and the request that is kept for another
 //! attempt.
 
-mod in_drop;
 mod passed;
 #[cfg(test)]
 mod tests;
@@ -19,7 +18,6 @@ use crate::{
     AttemptKind, CallContext, CallDeadline, Classify, Failure, HasCallContext, NextAttempt,
     Observer, Replay, Verdict,
 };
-pub(crate) use in_drop::InDrop;
 pub(crate) use warnings::Warnings;
 
 /// The first attempt of a call.

@@ -8,7 +8,7 @@ use tower_service::Service;
 
 use super::failing::Next;
 use super::future::{RetryFuture, Sent, State, StateProj};
-use crate::recovery::InDrop;
+use crate::in_drop::InDrop;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where

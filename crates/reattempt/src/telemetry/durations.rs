@@ -8,6 +8,7 @@ use super::convention::{Operation, System};
 use super::meter::{Histogram, Label, LabelValue, Meter};
 use super::table::Table;
 use crate::failure::reason::UNKNOWN;
+use crate::in_drop::may_be_in_drop;
 use crate::{Failure, RetryReason, Stage};
 
 /// At most this many hosts by name; all others are [`OTHER`].
@@ -152,7 +153,7 @@ impl Durations {
             ..ended.clone()
         };
         let make = |of: &Labelled| meter.histogram(of.system.duration(), &of.labels());
-        self.all.get(ended, other, make).record(took.as_secs_f64());
+        may_be_in_drop(|| self.all.get(ended, other, make).record(took.as_secs_f64()));
     }
 }
 

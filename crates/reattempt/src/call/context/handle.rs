@@ -49,6 +49,13 @@ impl CallHandle {
         self.0.call().is_some_and(CallState::has_lost)
     }
 
+    /// True once the server has answered the call with a success: an attempt that worked is neither
+    /// in flight nor lost.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_won(&self) -> bool {
+        self.0.call().is_some_and(CallState::has_won)
+    }
+
     /// The name of the policy that applied above this handle's layer.
     #[cfg(feature = "tokio")]
     pub(crate) fn route(&self) -> Option<&str> {
@@ -113,6 +120,8 @@ impl CallHandle {
         match state.stopped()? {
             StopReason::Success | StopReason::Committed if state.is_answered_by_layer() => None,
             StopReason::Committed => Some(state.accepted_at_end(learns())),
+            // A layer between was not done with the response.
+            StopReason::Deadline if state.has_won() => Some(true),
             StopReason::Deadline => was_accepted(StopReason::Deadline, state.sent_any(), || {
                 state.failure_at_deadline()
             }),

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tracing::field::debug;
 use tracing::{info, warn};
 
+use crate::in_drop::may_be_in_drop;
+
 const TARGET: &str = "reattempt::health";
 
 /// A backend was ejected or returned, or a circuit opened or closed.
@@ -147,7 +149,9 @@ impl Listeners {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         for event in events {
-            all.iter().for_each(|listener| listener(event));
+            for listener in &all {
+                may_be_in_drop(|| listener(event));
+            }
         }
     }
 }

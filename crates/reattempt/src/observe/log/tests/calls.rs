@@ -186,7 +186,7 @@ async fn the_time_of_a_call_is_what_its_caller_waited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_without_a_recovery_layer_is_one_warning() {
+async fn a_deadline_that_ends_a_call_alone_is_one_warning() {
     // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::test_util::listen());
     let heard = All::default();
@@ -195,12 +195,20 @@ async fn a_deadline_without_a_recovery_layer_is_one_warning() {
         .layer(DeadlineLayer::new(ms(40)))
         .service_fn(|_: Call<()>| std::future::pending::<Result<(), Fault>>());
     assert!(service.oneshot(Call::new(())).await.is_err());
-    let heard = heard.0.lock().unwrap().clone();
-    is_one(
-        &heard,
-        Level::WARN,
-        &["took=40ms ", "stopped=\"deadline\" "],
-    );
+    let lines = std::mem::take(&mut *heard.0.lock().unwrap());
+    let said = ["took=40ms ", "stopped=\"deadline\" "];
+    is_one(&lines, Level::WARN, &said);
+
+    // The retry layer was done with it.
+    let worked = probe([attempt(1)]);
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(ms(40)))
+        .and_then(|_| std::future::pending::<Result<Answer, Fault>>())
+        .layer(retry())
+        .service(worked.inner());
+    assert!(service.oneshot(worked.request()).await.is_err());
+    let lines = heard.0.lock().unwrap().clone();
+    is_one(&lines, Level::WARN, &said);
 }
 
 /// C10
