@@ -31,6 +31,11 @@ impl BufferBudget {
         }
     }
 
+    /// Of all calls together.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Bytes in use.
     #[must_use]
     pub fn used(&self) -> usize {

@@ -68,7 +68,8 @@ impl<B> Buffer<B> {
     {
         // A body known to be too large is not buffered at all.
         let hint = source.size_hint();
-        let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
+        let in_all = budget.as_ref().map_or(limit, BufferBudget::bytes);
+        let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit.min(in_all));
         Self {
             source: Some(source),
             end: End::Open,

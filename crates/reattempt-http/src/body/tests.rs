@@ -387,8 +387,11 @@ fn a_known_length_stays_known_and_an_empty_body_costs_nothing() {
 /// no bytes is a complete one.
 #[tokio::test]
 async fn a_copy_that_was_cut_off_has_no_length() {
-    let budget = BufferBudget::new(0);
-    let template = ReplayBody::with_limits(Full::<Bytes>::from("value"), 1024, Some(budget));
+    let budget = BufferBudget::new(5);
+    let full = || ReplayBody::with_limits(Full::<Bytes>::from("value"), 1024, Some(budget.clone()));
+    let other = full();
+    assert_eq!(text(&mut copy_of(&other, 1)).await, "value");
+    let template = full();
     let (mut first, mut second) = (copy_of(&template, 1), copy_of(&template, 2));
     assert_eq!(second.size_hint().exact(), Some(5));
     assert_eq!(text(&mut first).await, "value");
@@ -446,8 +449,13 @@ async fn the_end_is_seen_without_another_poll() {
 
 #[test]
 fn a_body_known_to_be_too_large_is_not_kept_at_all() {
-    let body = ReplayBody::with_limits(Full::new(Bytes::from("12345")), 4, None);
-    assert!(body.replay(&NEXT).is_none());
+    let five =
+        |limit, budget| ReplayBody::with_limits(Full::new(Bytes::from("12345")), limit, budget);
+    let budget = |bytes| Some(BufferBudget::new(bytes));
+    assert!(five(5, None).replay(&NEXT).is_some());
+    assert!(five(4, None).replay(&NEXT).is_none());
+    assert!(five(5, budget(5)).replay(&NEXT).is_some());
+    assert!(five(9, budget(4)).replay(&NEXT).is_none(), "of all calls");
 }
 
 /// Frames, of which `None` panics, under a length.

@@ -47,7 +47,14 @@ impl Entry {
             }
             Some(name)
         });
-        let matching = members.optional(place, "match", Matching::read);
+        let mut matching = members.optional(place, "match", Matching::read);
+        if members.get("match").is_none() {
+            // A route whose match was misspelt would match everything.
+            if let Some(like) = members.like("match") {
+                place.warn(format!("has {like:?} and no match: no request matches"));
+                matching = Some(Matching::none());
+            }
+        }
         let is_unnamed = name.is_none();
         let name = name.unwrap_or_else(|| format!("routes[{at}]"));
         let matching = matching.unwrap_or_default();

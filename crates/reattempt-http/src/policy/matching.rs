@@ -58,6 +58,14 @@ impl fmt::Debug for Pattern {
 }
 
 impl Matching {
+    /// No request matches.
+    pub(super) fn none() -> Self {
+        Self {
+            methods: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
         let members = Members::of(place, json, members::MATCH)?;
         let mut methods = members.optional(place, "methods", methods);

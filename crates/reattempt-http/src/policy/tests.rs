@@ -183,13 +183,16 @@ fn what_is_not_known_has_no_effect_and_is_said() {
 fn a_condition_that_is_not_known_is_never_met() {
     let text = r#"{"routes": [
         {"name": "orders", "match": {"paths": ["/orders"], "methods": ["GET"]}, "retry": {}},
+        {"name": "all", "Match": {"path": "/orders"}, "retry": {}},
         {"name": "rest", "match": {"prefix": "/", "query2": null}, "retry": {}}]}"#;
     assert_eq!(
         warnings(text),
         [
             "$.routes[0].match.paths: is not known and has no effect",
             "$.routes[0].match: has a condition that is not known: no request matches",
-            "$.routes[1].match.query2: is not known and has no effect",
+            "$.routes[1].Match: is not known and has no effect: write match",
+            "$.routes[1]: has \"Match\" and no match: no request matches",
+            "$.routes[2].match.query2: is not known and has no effect",
         ]
     );
     let table = table(text);

@@ -107,6 +107,13 @@ impl<'t> Members<'t> {
         Some(*json).filter(|json| !(self.null_is_absent && json.is_null()))
     }
 
+    /// Another member whose name differs from this one only in its case or separators.
+    #[must_use]
+    pub fn like(&self, name: &str) -> Option<&str> {
+        let mut names = self.members.iter().map(|(other, _)| other.as_str());
+        names.find(|other| is_like(other, name))
+    }
+
     /// The member, parsed by `read` at its own path.
     pub fn optional<T>(
         &self,
@@ -127,8 +134,7 @@ impl<'t> Members<'t> {
         read: impl FnOnce(&mut Place<'_>, Json<'t>) -> Option<T>,
     ) -> Option<T> {
         if self.get(name).is_none() {
-            let mut names = self.members.iter().map(|(other, _)| other);
-            let like = names.find(|other| is_like(other, name));
+            let like = self.like(name);
             let like = like.map(|like| format!(" (there is {like:?}: names must match exactly)"));
             let like = like.unwrap_or_default();
             place

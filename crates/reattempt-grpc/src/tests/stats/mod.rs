@@ -2,6 +2,7 @@
 
 mod attempts;
 mod instruments;
+mod panics;
 mod retry_metrics;
 mod retry_statistics;
 
