@@ -55,6 +55,8 @@ struct Shared {
     /// config is put in force.
     bucket: Mutex<Option<Arc<TokenBucket>>>,
     current: Routes<ServiceConfig>,
+    /// The warnings of the last update. A resolver sends the same config again and again.
+    warned: Mutex<Vec<Fault>>,
 }
 
 impl LiveServiceConfig {
@@ -78,15 +80,22 @@ impl LiveServiceConfig {
             current: Routes::new(default.config(bucket.clone(), None)),
             default,
             bucket: Mutex::new(bucket),
+            warned: Mutex::default(),
         }))
     }
 
     /// Parses a config and puts it in force for calls that start from now on. Returns the warnings,
-    /// and logs those of what has no effect ([`Options::log_warnings`]). An invalid text changes
-    /// nothing, and the error lists all its faults.
+    /// and logs those of what has no effect ([`Options::log_warnings`]), unless the last update had
+    /// the same ones. An invalid text changes nothing, and the error lists all its faults.
     pub fn update(&self, text: &str) -> Result<Vec<Fault>, Faults> {
         let warnings = self.replace(text)?;
-        self.0.options.log(&warnings);
+        let warned = self.0.warned.lock();
+        let mut warned = warned.unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *warned, warnings.clone());
+        drop(warned);
+        if before != warnings {
+            self.0.options.log(&warnings);
+        }
         Ok(warnings)
     }
 

@@ -40,6 +40,16 @@ fn what_has_no_effect_is_logged_and_advice_is_not() {
     }
 }
 
+#[test]
+fn warnings_of_the_same_config_are_logged_once() {
+    let (said, _guard) = Said::follow();
+    let live = LiveServiceConfig::default();
+    for (text, lines) in [(WARNED, 1), (WARNED, 1), ("{}", 1), (WARNED, 2)] {
+        live.update(text).unwrap();
+        assert_eq!(said.events().len(), lines, "{text}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn warnings_of_a_followed_file_are_logged_once() {
     let name = format!("reattempt-grpc-warned-{}.json", std::process::id());
