@@ -82,9 +82,8 @@ impl From<ClientError<Error>> for NoAnswer {
         let status = match error {
             ClientError::Elapsed(_) => StatusCode::GATEWAY_TIMEOUT,
             ClientError::Transport(_) => StatusCode::BAD_GATEWAY,
-            ClientError::Refused(_) | ClientError::CircuitOpen(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            // Refused: nothing was sent.
+            _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self(status, format!("{error}\n"))
     }

@@ -14,12 +14,6 @@ pub const fn gives_up(stopped: StopReason, retries: u32) -> bool {
     match stopped {
         StopReason::Success | StopReason::Committed => false,
         StopReason::Throttled | StopReason::Pushback | StopReason::Admission => true,
-        StopReason::Deadline
-        | StopReason::Cancelled
-        | StopReason::Fatal
-        | StopReason::Attempts
-        | StopReason::Strategy
-        | StopReason::NotIdempotent
-        | StopReason::NotReplayable => retries > 0,
+        _ => retries > 0,
     }
 }

@@ -98,6 +98,7 @@ pub enum DeadlineScope {
 /// Carries the history of the call: attempts, reasons, and whether the request may have taken
 /// effect.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Elapsed {
     /// What the deadline bounds.
     pub scope: DeadlineScope,
@@ -108,6 +109,24 @@ pub struct Elapsed {
     pub ambiguous: bool,
     /// Attempts and reasons up to the deadline.
     pub info: Box<RetryInfo>,
+}
+
+impl Elapsed {
+    /// For layers that end a call themselves, and for tests.
+    #[must_use]
+    pub fn new(
+        scope: DeadlineScope,
+        timeout: Option<Duration>,
+        ambiguous: bool,
+        info: RetryInfo,
+    ) -> Self {
+        Self {
+            scope,
+            timeout,
+            ambiguous,
+            info: Box::new(info),
+        }
+    }
 }
 
 impl fmt::Display for Elapsed {

@@ -46,6 +46,7 @@ use crate::policy::admission::Refused;
 /// (of tower's `Buffer`, for example) is not: for HTTP put `.map_err(AnyTransportError::new)` of
 /// reattempt-http directly above such a transport.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError<E> {
     /// The transport's own error, unchanged. It is the source too, so that code that searches the
     /// chain finds it.

@@ -330,9 +330,7 @@ impl Caller for MongoCaller {
                         failed = Some(error);
                         (Ending::Failure, Some(text))
                     }
-                    Ok(ClientError::Refused(_) | ClientError::CircuitOpen(_)) | Err(_) => {
-                        (Ending::Failure, Some(text))
-                    }
+                    _ => (Ending::Failure, Some(text)),
                 }
             }
         };

@@ -200,7 +200,7 @@ pub(crate) fn of_preset<Res, E>(
         Ok(answer) => seen(Ok(answer)),
         Err(ClientError::Transport(error)) => seen(Err(error)),
         Err(ClientError::Elapsed(_)) => Err("timeout".into()),
-        Err(ClientError::Refused(_) | ClientError::CircuitOpen(_)) => Err("not sent".into()),
+        Err(_) => Err("not sent".into()),
     }
 }
 

@@ -45,21 +45,16 @@ impl<T> ServiceClassifier<T> {
 
 /// Maps a verdict on a lost attempt to RFC 0049's reasons.
 fn lost(verdict: Verdict) -> Verdict {
-    let put = |failure: Failure| {
-        let reason = if failure.safe {
-            SOCKET_NOT_AVAILABLE
-        } else {
-            SOCKET_CLOSED_WHILE_IN_FLIGHT
-        };
-        Failure { reason, ..failure }
+    let Verdict::Retry(mut failure) = verdict else {
+        return verdict;
     };
-    match verdict {
-        Verdict::Retry(failure) => Verdict::Retry(put(Failure {
-            safe: failure.safe || failure.stage == Stage::Dispatch,
-            ..failure
-        })),
-        other => other,
-    }
+    failure.safe |= failure.stage == Stage::Dispatch;
+    failure.reason = if failure.safe {
+        SOCKET_NOT_AVAILABLE
+    } else {
+        SOCKET_CLOSED_WHILE_IN_FLIGHT
+    };
+    Verdict::Retry(failure)
 }
 
 impl<B, E, T> Classify<http::Response<B>, E> for ServiceClassifier<T>

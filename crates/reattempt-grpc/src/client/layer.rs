@@ -1,5 +1,6 @@
 //! The settings of a gRPC client, and the defaults with their sources.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +64,7 @@ pub struct GrpcClientLayer<R, C = Identity, A = Identity> {
     replay: ReplayCallBodyLayer,
     pub(super) classifier: GrpcClassifier,
     transparent: bool,
-    service: Option<&'static str>,
+    service: Option<Cow<'static, str>>,
     pub(super) observer: Option<Arc<dyn Observer>>,
     wait: WaitForReadyLayer,
     of_call: C,
@@ -117,8 +118,8 @@ impl<R, C, A> GrpcClientLayer<R, C, A> {
     /// requests name no host; none by default. Those of tonic's generated clients name none, except
     /// with an origin.
     #[must_use]
-    pub const fn named(mut self, service: &'static str) -> Self {
-        self.service = Some(service);
+    pub fn named(mut self, service: impl Into<Cow<'static, str>>) -> Self {
+        self.service = Some(service.into());
         self
     }
 
@@ -212,9 +213,9 @@ where
     fn layer(&self, inner: S) -> Self::Service {
         let mut retry = RetryLayer::by_policy(self.classifier).transparent(self.transparent);
         let mut hedge = HedgeLayer::by_policy(self.classifier).transparent(self.transparent);
-        if let Some(service) = self.service {
-            retry = retry.named(service);
-            hedge = hedge.named(service);
+        if let Some(service) = &self.service {
+            retry = retry.named(service.clone());
+            hedge = hedge.named(service.clone());
         }
         if let Some(observer) = &self.observer {
             retry = retry.observer(Arc::clone(observer));

@@ -144,6 +144,7 @@ impl<E: TransportError> TransportError for ClientError<E> {
             Self::Elapsed(error) => TransportFault::of(error),
             Self::Refused(error) => TransportFault::of(error),
             Self::CircuitOpen(error) => TransportFault::of(error),
+            _ => TransportFault::Unknown,
         }
     }
 

@@ -39,16 +39,11 @@ fn what_nothing_is_known_of_is_fatal() {
 #[cfg(feature = "tokio")]
 #[test]
 fn a_response_body_that_met_its_deadline_is_a_timeout() {
-    use reattempt::DeadlineScope;
+    use reattempt::{DeadlineScope, RetryInfo};
 
     use crate::body::DeadlineBodyError;
 
-    let elapsed = Elapsed {
-        scope: DeadlineScope::Call,
-        timeout: None,
-        ambiguous: false,
-        info: Box::default(),
-    };
+    let elapsed = Elapsed::new(DeadlineScope::Call, None, false, RetryInfo::default());
     let error: DeadlineBodyError<io::Error> = DeadlineBodyError::Elapsed(elapsed);
     let error: Box<dyn Error + Send + Sync> = Box::new(error);
     assert_eq!(error.fault(), TransportFault::Timeout);

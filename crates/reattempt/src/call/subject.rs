@@ -27,8 +27,8 @@ impl CallSubject {
 
     /// The name of a service, if no host is known.
     #[cfg(feature = "tokio")]
-    pub(crate) fn of_service(mut self, service: Option<&'static str>) -> Self {
-        self.host = self.host.or(service.map(Cow::Borrowed));
+    pub(crate) fn of_service(mut self, service: Option<&Cow<'static, str>>) -> Self {
+        self.host = self.host.or_else(|| service.cloned());
         self
     }
 

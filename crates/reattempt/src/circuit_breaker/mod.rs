@@ -70,9 +70,18 @@ use trial::Trial;
 /// A circuit breaker refused the request: it was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the circuit breaker {}: the request was not sent", said(self.state))]
+#[non_exhaustive]
 pub struct CircuitOpen {
     /// The circuit's state: open or half-open.
     pub state: CircuitState,
+}
+
+impl CircuitOpen {
+    /// For tests of an [`OnOpen`].
+    #[must_use]
+    pub const fn new(state: CircuitState) -> Self {
+        Self { state }
+    }
 }
 
 /// Without a time, so that equal refusals have equal texts.

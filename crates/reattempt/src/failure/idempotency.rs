@@ -2,6 +2,7 @@
 
 /// Whether sending a request twice does the same as sending it once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Idempotency {
     /// Not specified; treated as not idempotent.
     #[default]

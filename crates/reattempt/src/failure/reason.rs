@@ -17,6 +17,7 @@ pub struct ReasonDef {
 /// What a reason says about the server: the price of a further attempt depends on it
 /// ([`Governor`](crate::Governor)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ReasonClass {
     /// The server says that it has too much to do (HTTP 429 and 503, gRPC RESOURCE_EXHAUSTED, KV
     /// TMPFAIL), or there was no answer in time: the usual sign of a server that has too much to

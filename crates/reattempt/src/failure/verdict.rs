@@ -5,6 +5,7 @@ use crate::{RetryReason, Stage};
 
 /// Whether a failure may be retried without counting as a retry (A6, Transparent Retries).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Transparent {
     /// The server's application may have seen the request: the policy decides.
     #[default]
@@ -26,6 +27,7 @@ pub enum Transparent {
 
 /// Why and where an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Failure {
     /// The reason, from the vocabulary that all protocols share.
     pub reason: RetryReason,

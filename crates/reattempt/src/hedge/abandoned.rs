@@ -31,7 +31,7 @@ where
         let effects = settings.effects(&context);
         let stopped = effects.why_dropped(clock::now());
         let mut dropping = InDrop::default();
-        dropping.run(|| self.source.describe(settings.service));
+        dropping.run(|| self.source.describe(settings.service.as_ref()));
         let state = self.as_mut().project().state.project();
         if let StateProj::First { policy, beside, .. } = &state {
             dropping.run(|| fed(policy, &context, beside.began(), AttemptEnd::Dropped));

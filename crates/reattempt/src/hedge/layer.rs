@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -45,8 +46,8 @@ impl<C> HedgeLayer<C> {
 
     /// Names the service that the calls are for, in the log of calls whose requests name no host.
     #[must_use]
-    pub fn named(mut self, service: &'static str) -> Self {
-        self.settings.service = Some(service);
+    pub fn named(mut self, service: impl Into<Cow<'static, str>>) -> Self {
+        self.settings.service = Some(service.into());
         self
     }
 

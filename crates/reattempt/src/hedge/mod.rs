@@ -172,7 +172,11 @@ where
             }
             None => {
                 let context = request.context_mut().clone();
-                context.describe(|| request.subject().of_service(self.config.settings.service));
+                context.describe(|| {
+                    request
+                        .subject()
+                        .of_service(self.config.settings.service.as_ref())
+                });
                 let source = Source::Last(context);
                 (self.inner.call(request), source)
             }

@@ -74,7 +74,7 @@ where
                 (Due::HeldBack { first }, source) => {
                     if first {
                         // The log of a refusal has the call's number.
-                        source.describe(self.config.settings.service);
+                        source.describe(self.config.settings.service.as_ref());
                         let effects = self.config.settings.effects(source.context_mut());
                         effects.hedge_refused(StopReason::Throttled);
                     }
@@ -127,7 +127,7 @@ where
             _ => None,
         };
         // The log of a refusal has the call's number.
-        source.describe(config.settings.service);
+        source.describe(config.settings.service.as_ref());
         let context = source.context_mut();
         let effects = config.settings.effects(context);
         let driver = &mut hedging.driver;

@@ -87,7 +87,7 @@ where
         let Some(call) = self.as_mut().call() else {
             return ControlFlow::Break(outcome);
         };
-        call.source.describe(call.config.settings.service);
+        call.source.describe(call.config.settings.service.as_ref());
         let hedging = call.hedging;
         let effects = call.config.settings.effects(context);
         let mut facts = effects.facts(clock::now());

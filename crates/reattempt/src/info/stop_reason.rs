@@ -2,6 +2,7 @@
 
 /// Why no further attempt was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StopReason {
     /// It succeeded.
     Success,
@@ -33,7 +34,7 @@ pub enum StopReason {
 
 impl StopReason {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: &'static [Self] = &[
         Self::Success,
         Self::Fatal,
         Self::Attempts,

@@ -1,12 +1,12 @@
 //! `LogObserver`: logs every decision and every call that did not go well with `tracing` (requested
 //! by RFC 0049, Retry Orchestration).
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use tracing::Level;
 
 use crate::clock;
-use crate::policy::throttle::Refusal;
 use crate::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, CallHandle, Elapsed, Failure,
     Observer, RetryInfo, Stage, StopReason,
@@ -62,7 +62,7 @@ fn refusal(
     context: &CallContext,
     stopped: Option<StopReason>,
     failure: Option<&Failure>,
-) -> Option<Refusal> {
+) -> Option<Cow<'static, str>> {
     if stopped != Some(StopReason::Throttled) {
         return None;
     }

@@ -37,7 +37,8 @@ pub struct RoutePolicy {
     throttle: Option<Arc<dyn RetryThrottle>>,
     timeout: Option<Duration>,
     attempt_timeout: Option<Duration>,
-    data: Option<Arc<dyn Any + Send + Sync>>,
+    /// At most one of each type.
+    data: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl fmt::Debug for RoutePolicy {
@@ -108,10 +109,12 @@ impl RoutePolicy {
         self
     }
 
-    /// Attaches protocol data for the classifier (retryable codes and the like).
+    /// Attaches protocol data for the classifier (retryable codes and the like), or one's own: one
+    /// value of each type.
     #[must_use]
     pub fn with_data<T: Any + Send + Sync>(mut self, data: T) -> Self {
-        self.data = Some(Arc::new(data));
+        self.data.retain(|other| !other.is::<T>());
+        self.data.push(Arc::new(data));
         self
     }
 
@@ -145,10 +148,10 @@ impl RoutePolicy {
         self.attempt_timeout
     }
 
-    /// The protocol data, if it has this type.
+    /// The data of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.data.as_ref()?.downcast_ref()
+        self.data.iter().find_map(|data| data.downcast_ref())
     }
 }
 

@@ -6,6 +6,7 @@ mod passed;
 mod tests;
 mod warnings;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ pub(crate) struct Settings<C> {
     /// Tells the own observer, if it wants responses that fail later.
     response_failed: Option<ResponseFailed>,
     /// Names calls in the log whose requests name no host.
-    pub(crate) service: Option<&'static str>,
+    pub(crate) service: Option<Cow<'static, str>>,
     pub(crate) warnings: Warnings,
 }
 
@@ -151,7 +152,7 @@ impl<S, Req: HasCallContext> Source<S, Req> {
     }
 
     /// Keeps what the call is about, if the log is on.
-    pub(crate) fn describe(&self, service: Option<&'static str>) {
+    pub(crate) fn describe(&self, service: Option<&Cow<'static, str>>) {
         if let Self::Template { request, .. } = self {
             if let Some(context) = request.context() {
                 context.describe(|| request.subject().of_service(service));

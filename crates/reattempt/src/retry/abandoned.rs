@@ -34,7 +34,7 @@ where
             return;
         }
         let mut dropping = InDrop::default();
-        dropping.run(|| this.source.describe(settings.service));
+        dropping.run(|| this.source.describe(settings.service.as_ref()));
         let effects = settings.effects(this.source.context_mut());
         let stopped = effects.why_dropped(crate::clock::now());
         dropping.run(|| match &mut state {

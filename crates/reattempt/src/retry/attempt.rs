@@ -57,7 +57,7 @@ where
         let failure = verdict.failure();
         failing.failure = failure.copied();
         let settings = &this.config.settings;
-        this.source.describe(settings.service);
+        this.source.describe(settings.service.as_ref());
         let effects = settings.effects(this.source.context_mut());
         let mut facts = effects.facts(clock::now());
         this.source

@@ -215,7 +215,11 @@ impl<S, C> Retry<S, C> {
         }
         let context = context.share();
         if matches!(first, First::Sent { .. }) {
-            context.describe(|| request.subject().of_service(self.config.settings.service));
+            context.describe(|| {
+                request
+                    .subject()
+                    .of_service(self.config.settings.service.as_ref())
+            });
         }
         (self.inner.call(request), context)
     }

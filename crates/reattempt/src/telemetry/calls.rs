@@ -76,8 +76,10 @@ impl Calls {
             first: [AttemptOutcome::Success, AttemptOutcome::Committed]
                 .map(|outcome| meter.counter(&ATTEMPTS, &first(outcome).labels())),
             attempts: Table::new(MOST_ATTEMPT_LABELS),
-            stopped: StopReason::ALL
-                .map(|stopped| meter.counter(&STOPPED, &labelled("reason", stopped.name()))),
+            stopped: std::array::from_fn(|at| {
+                let name = StopReason::ALL[at].name();
+                meter.counter(&STOPPED, &labelled("reason", name))
+            }),
             hedges: ["won", "lost", "refused"]
                 .map(|result| meter.counter(&HEDGES, &labelled("result", result))),
             responses: Table::new(MOST_RESPONSE_LABELS),

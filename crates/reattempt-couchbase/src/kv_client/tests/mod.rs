@@ -121,8 +121,7 @@ where
     let seen = seen.map_err(|error| match error {
         ClientError::Transport(lost) => format!("{lost:?}"),
         ClientError::Elapsed(elapsed) => format!("{elapsed}; ambiguous: {}", elapsed.ambiguous),
-        ClientError::Refused(refused) => refused.to_string(),
-        ClientError::CircuitOpen(open) => open.to_string(),
+        other => format!("{other:?}"),
     });
     (seen, handle.info(), began.elapsed())
 }

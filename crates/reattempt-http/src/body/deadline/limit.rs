@@ -88,11 +88,6 @@ impl Armed {
         if self.scope == DeadlineScope::Call {
             self.handle.response_elapsed();
         }
-        Elapsed {
-            scope: self.scope,
-            timeout: self.timeout,
-            ambiguous: self.ambiguous,
-            info: Box::new(self.handle.info()),
-        }
+        Elapsed::new(self.scope, self.timeout, self.ambiguous, self.handle.info())
     }
 }

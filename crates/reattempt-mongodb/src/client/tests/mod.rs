@@ -119,8 +119,7 @@ where
     let seen = service.oneshot(call).await.map_err(|error| match error {
         ClientError::Transport(error) => format!("{error:?}"),
         ClientError::Elapsed(elapsed) => format!("{elapsed}; ambiguous: {}", elapsed.ambiguous),
-        ClientError::Refused(refused) => refused.to_string(),
-        ClientError::CircuitOpen(open) => open.to_string(),
+        other => format!("{other:?}"),
     });
     (seen, handle.info(), began.elapsed())
 }

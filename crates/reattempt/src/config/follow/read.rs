@@ -21,6 +21,8 @@ pub enum FollowError {
     Unreadable {
         /// The file.
         path: PathBuf,
+        /// Whether it is missing, or must not be read.
+        kind: io::ErrorKind,
         /// The system's message.
         error: String,
     },
@@ -60,7 +62,7 @@ pub enum FollowError {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Text(String),
-    Unreadable(String),
+    Unreadable(io::ErrorKind, String),
     TooLong,
     NotUtf8(usize, Vec<u8>),
 }
@@ -69,7 +71,7 @@ impl Content {
     /// Reads the file. Blocks.
     pub(super) fn read(path: &Path) -> Self {
         match Self::bytes(path) {
-            Err(error) => Self::Unreadable(error.to_string()),
+            Err(error) => Self::Unreadable(error.kind(), error.to_string()),
             Ok(bytes) if bytes.len() > MOST_BYTES => Self::TooLong,
             Ok(bytes) => String::from_utf8(bytes).map_or_else(Self::not_utf8, Self::Text),
         }
@@ -99,7 +101,7 @@ impl Content {
 
     /// The read itself failed.
     pub(super) fn interrupted(error: JoinError) -> Self {
-        Self::Unreadable(error.to_string())
+        Self::Unreadable(io::ErrorKind::Other, error.to_string())
     }
 
     /// Passes a text on to `apply`, and makes an error of everything else.
@@ -114,8 +116,9 @@ impl Content {
                 path: path(),
                 faults,
             }),
-            Self::Unreadable(error) => Err(FollowError::Unreadable {
+            Self::Unreadable(kind, error) => Err(FollowError::Unreadable {
                 path: path(),
+                kind: *kind,
                 error: error.clone(),
             }),
             Self::TooLong => Err(FollowError::TooLong { path: path() }),

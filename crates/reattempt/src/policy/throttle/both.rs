@@ -1,7 +1,8 @@
 //! Two throttles for one route.
 
-use super::{Refusal, RetryThrottle, Settled};
+use super::{RetryThrottle, Settled};
 use crate::Failure;
+use std::borrow::Cow;
 
 /// Allows an attempt if both throttles do; both count every settled attempt.
 ///
@@ -63,7 +64,7 @@ impl<A: RetryThrottle, B: RetryThrottle> RetryThrottle for Both<A, B> {
         self.1.first_answered();
     }
 
-    fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
+    fn refusal(&self, failure: Option<&Failure>) -> Option<Cow<'static, str>> {
         self.0.refusal(failure).or_else(|| self.1.refusal(failure))
     }
 

@@ -9,6 +9,7 @@ mod settings;
 mod tests;
 mod word;
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use super::{RetryThrottle, Settled};
@@ -245,8 +246,8 @@ impl RetryThrottle for Governor {
         paid
     }
 
-    fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
-        Self::refusal(self, failure)
+    fn refusal(&self, failure: Option<&Failure>) -> Option<Cow<'static, str>> {
+        Some(Self::refusal(self, failure)?.to_string().into())
     }
 
     /// Adds nothing: a call may earn only by its first attempt.

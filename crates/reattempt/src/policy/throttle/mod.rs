@@ -7,6 +7,7 @@ mod hedge_budget;
 mod ratio_budget;
 mod token_bucket;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -90,7 +91,7 @@ pub trait RetryThrottle: Debug + Send + Sync {
 
     /// Why one more attempt after this failure would be refused now, for the log; `None` if it
     /// would not be, or if the throttle has no reason but its fill.
-    fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
+    fn refusal(&self, failure: Option<&Failure>) -> Option<Cow<'static, str>> {
         let _ = failure;
         None
     }
@@ -137,7 +138,7 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
         (**self).first_answered();
     }
 
-    fn refusal(&self, failure: Option<&Failure>) -> Option<Refusal> {
+    fn refusal(&self, failure: Option<&Failure>) -> Option<Cow<'static, str>> {
         (**self).refusal(failure)
     }
 
