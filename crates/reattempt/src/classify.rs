@@ -1,6 +1,5 @@
 //! Classifiers: turn one response or error into one [`Verdict`].
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::failure::reason::UNKNOWN;
@@ -91,45 +90,12 @@ where
     }
 }
 
-/// Turns a closure into a classifier, with argument types inferred from its use.
-pub fn classify_fn<F, Res, Err>(f: F) -> ClassifyFn<F, Res, Err>
+/// Returns the closure unchanged; the compiler infers its argument types as those of a classifier.
+pub const fn classify_fn<F, Res, Err>(f: F) -> F
 where
     F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,
 {
-    ClassifyFn {
-        f,
-        outcome: PhantomData,
-    }
-}
-
-/// Returned by [`classify_fn`].
-pub struct ClassifyFn<F, Res, Err> {
-    f: F,
-    outcome: PhantomData<fn(Res, Err)>,
-}
-
-impl<F: Clone, Res, Err> Clone for ClassifyFn<F, Res, Err> {
-    fn clone(&self) -> Self {
-        Self {
-            f: self.f.clone(),
-            outcome: PhantomData,
-        }
-    }
-}
-
-impl<F, Res, Err> std::fmt::Debug for ClassifyFn<F, Res, Err> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ClassifyFn")
-    }
-}
-
-impl<F, Res, Err> Classify<Res, Err> for ClassifyFn<F, Res, Err>
-where
-    F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,
-{
-    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
-        (self.f)(outcome, context)
-    }
+    f
 }
 
 /// Returned by [`Classify::or_else`].
