@@ -10,7 +10,6 @@ use tower_layer::Layer;
 
 use super::HttpClient;
 use super::defaults::{CallDefaultsLayer, OriginAdmissions};
-use super::pushback::SharedPushback;
 use super::recovery::RecoveryLayers;
 use crate::body::DeadlineBodyLayer;
 use crate::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
@@ -31,6 +30,7 @@ pub(super) struct Settings {
     pub(super) replay: ReplayCallBodyLayer,
     pub(super) recovery: RecoveryLayers,
     pub(super) attempt: AttemptDeadlineLayer,
+    /// One pointer: each call keeps one in its template, and one in its attempt.
     pub(super) pushback: Arc<HttpPushback>,
 }
 
@@ -59,7 +59,7 @@ impl Settings {
         routes: &InlineContextLayer<R>,
         innermost: I,
     ) -> HttpClient<S, R, I> {
-        let attempt = PushbackLayer::new(SharedPushback(Arc::clone(&self.pushback)))
+        let attempt = PushbackLayer::new(Arc::clone(&self.pushback))
             .layer(ExtendContextLayer.layer(innermost));
         let recovery = self.recovery.layer(self.attempt.layer(attempt));
         let call = self
