@@ -48,7 +48,7 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::admission::{Admit, OfContext};
+use reattempt::admission::Admit;
 use reattempt::circuit_breaker::Circuit;
 use reattempt::client_error::WithClientError;
 use reattempt::deadline::{AsError, Deadline};
@@ -69,7 +69,7 @@ pub use origin::MOST_ORIGINS;
 pub use service_builder::HttpServiceBuilderExt;
 
 /// The single layers of a client, from the outside in.
-type Stack<I, R> = Admit<Routes<I, R>, AsError, OfContext, OriginAdmissions>;
+type Stack<I, R> = Admit<Routes<I, R>, AsError, OriginAdmissions>;
 /// From the policy of a request on, with the context inline.
 type Routes<I, R> = InlineContext<IdempotencyKey<CallDefaults<Deadline<PerCall<I>>>>, R>;
 /// From the body's limit to the recovery layers, which send [`PerAttempt`]s.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::admission::OfContext;
 use reattempt::deadline::AsError;
 use reattempt::{AdmissionLayer, AttemptDeadlineLayer, DeadlineLayer, PushbackLayer};
 use tower_layer::Layer;
@@ -22,7 +21,7 @@ const RETRY_AFTER_SPREAD: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    pub(super) admission: AdmissionLayer<AsError, OfContext, OriginAdmissions>,
+    pub(super) admission: AdmissionLayer<AsError, OriginAdmissions>,
     pub(super) deadline: DeadlineLayer,
     pub(super) body: DeadlineBodyLayer,
     pub(super) keys: IdempotencyKeyLayer,
