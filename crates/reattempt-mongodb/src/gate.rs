@@ -118,13 +118,7 @@ impl RetryReads {
                     .with_data(ReadGate::Once(why)),
             )
         };
-        let retried = |name| {
-            let policy = RoutePolicy::new(name).retry(strategy.clone());
-            match strategy.tokens() {
-                Some(tokens) => policy.with_throttle(Arc::new(tokens.clone())),
-                None => policy,
-            }
-        };
+        let retried = |name| RoutePolicy::new(name).retry(strategy.clone());
         let overload = |name, why| Arc::new(retried(name).with_data(ReadGate::Overload(why)));
         Self {
             retry_reads,
@@ -245,8 +239,7 @@ impl RetryReads {
     /// Stamps a call with its policy, its command's name for the log and, if it only reads, as
     /// idempotent. What the caller or a route layer above has set before is kept. But if this
     /// operation must not be retried, a policy without a [`ReadGate`], or that hedges, is copied,
-    /// with the gate's recovery, data and, if the strategy has tokens, throttle. One without any
-    /// recovery stays as it is.
+    /// with the gate's recovery and data. One without any recovery stays as it is.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
         context.stamp_policy(Arc::clone(policy));
@@ -259,9 +252,6 @@ impl RetryReads {
                 let mut gated = RoutePolicy::clone(own).with_recovery(policy.recovery().clone());
                 if ungated {
                     gated = gated.with_data(gate);
-                }
-                if let Some(tokens) = policy.throttle() {
-                    gated = gated.with_throttle(Arc::clone(tokens));
                 }
                 context.set_policy(Arc::new(gated));
             }

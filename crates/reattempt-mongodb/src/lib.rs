@@ -82,7 +82,6 @@
 //! server's wire version with [`report_wire_version`]. For every attempt it publishes one started
 //! event and one succeeded or failed event, also when the call is dropped midway.
 
-mod adaptive_tokens;
 mod classify;
 #[cfg(feature = "tokio")]
 pub mod client;
@@ -101,7 +100,6 @@ pub mod reasons;
 mod retryable_reads;
 mod written_for;
 
-pub use adaptive_tokens::AdaptiveTokens;
 pub use classify::{FailureKind, MongoClassifier, MongoFailure};
 #[cfg(feature = "tokio")]
 pub use client::{MongoClient, MongoClientLayer};

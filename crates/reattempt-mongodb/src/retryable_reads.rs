@@ -5,8 +5,8 @@ use std::time::Duration;
 use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Stage, Surface};
 
+use crate::FailureDetail;
 use crate::reasons::MONGODB_SYSTEM_OVERLOADED;
-use crate::{AdaptiveTokens, FailureDetail};
 
 /// The default of `maxAdaptiveRetries` (client backpressure, MAX_RETRIES).
 pub const MAX_ADAPTIVE_RETRIES: u32 = 2;
@@ -37,7 +37,6 @@ pub struct RetryableReads {
     until_deadline: bool,
     /// The maximum of retries of a call that met an overload error; `None` ignores overload errors.
     max_adaptive_retries: Option<u32>,
-    tokens: Option<AdaptiveTokens>,
     randomness: Randomness,
 }
 
@@ -48,7 +47,6 @@ impl RetryableReads {
         Self {
             until_deadline: false,
             max_adaptive_retries: None,
-            tokens: None,
             randomness: Randomness::Thread,
         }
     }
@@ -84,20 +82,6 @@ impl RetryableReads {
     pub const fn overload_backoff(mut self, max_retries: u32) -> Self {
         self.max_adaptive_retries = Some(max_retries);
         self
-    }
-
-    /// A retry after an overload error also needs a token of the client's bucket; without one the
-    /// error is raised (`adaptiveRetries`, removed from the specification in 2026-03).
-    /// [`RetryReads::with_strategy`](crate::RetryReads::with_strategy) reports successful calls to
-    /// the bucket; a stack without it adds the bucket as a throttle layer.
-    #[must_use]
-    pub fn adaptive_tokens(mut self, tokens: AdaptiveTokens) -> Self {
-        self.tokens = Some(tokens);
-        self
-    }
-
-    pub(crate) const fn tokens(&self) -> Option<&AdaptiveTokens> {
-        self.tokens.as_ref()
     }
 
     /// The source of the random shares; the thread's generator by default.
@@ -145,28 +129,14 @@ fn is_overload(failure: &Failure) -> bool {
 
 impl RetryStrategy for RetryableReads {
     fn decide(&self, view: &RetryView<'_>) -> Decision {
-        let tokens = self
-            .tokens
-            .as_ref()
-            .filter(|_| self.backs_off() && is_overload(view.failure));
-        if let Some(tokens) = tokens {
-            // The records end with the previous attempt.
-            let info = view.info();
-            let before = info.records().next_back().and_then(|r| r.failure);
-            if before.is_some_and(|before| is_overload(&before)) {
-                tokens.take_one();
-            }
-        }
         match self.most_retries(view) {
             Some(max) if view.retries >= max => Decision::Exhausted,
-            _ if tokens.is_some_and(|tokens| !tokens.has_one()) => Decision::Stop,
             _ => Decision::After(self.delay(view)),
         }
     }
 
     fn max_attempts(&self) -> Option<u32> {
-        // The bucket also counts the failure of the last attempt.
-        if self.until_deadline || self.tokens.is_some() {
+        if self.until_deadline {
             return None;
         }
         let retries = self.max_adaptive_retries.unwrap_or(1).max(1);

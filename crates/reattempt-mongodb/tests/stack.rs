@@ -4,22 +4,18 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use reattempt::{
-    AttemptRecord, Call, CallContext, HasCallContext, Observer, RetryInfo, RetryLayer,
-    RetryThrottle, RouteLayer, RoutePolicy, Stage, StopReason,
+    AttemptRecord, Call, CallContext, HasCallContext, Observer, RetryInfo, RetryLayer, RouteLayer,
+    RoutePolicy, Stage,
 };
-use reattempt_mongodb::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use reattempt_mongodb::{
-    AdaptiveTokens, ErrorLabels, FailureKind, MongoClassifier, MongoFailure, ReadCall,
-    ReadOperation, RetryReads, RetryableReads,
+    FailureKind, MongoClassifier, MongoFailure, ReadCall, ReadOperation, RetryReads, RetryableReads,
 };
 use tower::{ServiceBuilder, ServiceExt};
 
-/// What a client's error contains: the kind of failure, whether the server is overloaded, and the
-/// attempt.
+/// What a client's error contains: the kind of failure, and the attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct DriverError {
     kind: FailureKind,
-    overload: bool,
     attempt: u32,
 }
 
@@ -27,30 +23,13 @@ impl MongoFailure for DriverError {
     fn kind(&self) -> FailureKind {
         self.kind
     }
-
-    fn labels(&self) -> ErrorLabels {
-        let labels = [SYSTEM_OVERLOADED_ERROR, RETRYABLE_ERROR];
-        if self.overload {
-            ErrorLabels::read(labels)
-        } else {
-            ErrorLabels::NONE
-        }
-    }
 }
 
 const fn fails(kind: FailureKind) -> DriverError {
-    DriverError {
-        kind,
-        overload: false,
-        attempt: 0,
-    }
+    DriverError { kind, attempt: 0 }
 }
 
 const STEPPED_DOWN: DriverError = fails(FailureKind::command(Some(189)));
-const BUSY: DriverError = DriverError {
-    overload: true,
-    ..fails(FailureKind::command(Some(462)))
-};
 
 #[derive(Clone, Copy, Debug)]
 struct Find;
@@ -210,39 +189,6 @@ async fn every_pair_of_failures_ends_as_in_the_pseudocode() {
             assert_eq!(answer, Err(raised), "{first:?}, then {second:?}");
         }
     }
-}
-
-/// The bucket that the specification defined until March 2026: an overload retry that fails with
-/// overload costs a token, a successful call returns a tenth, other errors are free, and without a
-/// token the error is raised.
-#[tokio::test(start_paused = true)]
-async fn adaptive_tokens_bound_what_is_sent_to_overloaded_servers() {
-    let tokens = AdaptiveTokens::with_capacity(2);
-    let strategy = RetryableReads::seed_2022()
-        .overload_backoff(2)
-        .adaptive_tokens(tokens.clone());
-    let gate = RetryReads::with_strategy(true, strategy.clone());
-    let retry = RetryLayer::new(MongoClassifier::current(), strategy);
-    let read = async |failures: &[DriverError]| read(retry.clone(), gate.clone(), failures).await;
-    let left = || tokens.milli_tokens().unwrap_or_default();
-
-    let (_, info) = read(&[BUSY; 3]).await;
-    assert_eq!(
-        (info.attempts(), left()),
-        (3, 0),
-        "two of three were overload retries"
-    );
-    let (answer, info) = read(&[BUSY]).await;
-    assert_eq!(answer.unwrap_err().attempt, 1);
-    assert_eq!(info.stopped(), Some(StopReason::Strategy));
-    let (answer, _) = read(&[STEPPED_DOWN]).await;
-    assert_eq!((answer, left()), (Ok(()), 100), "another error needs none");
-    for _ in 0..9 {
-        assert_eq!(read(&[]).await.0, Ok(()));
-    }
-    assert_eq!((read(&[BUSY]).await.0, left()), (Ok(()), 1100));
-    let (answer, _) = read(&[BUSY, STEPPED_DOWN]).await;
-    assert_eq!((answer, left()), (Ok(()), 1200), "not overloaded again");
 }
 
 /// The numbers of attempts, and the codes that they failed with.

@@ -1,16 +1,13 @@
 //! Classifiers: turn one response or error into one [`Verdict`].
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::failure::reason::UNKNOWN;
 use crate::{CallContext, Failure, OnDeadline, Verdict};
 
 /// Classifies the result of one attempt. The recovery layer calls it exactly once per attempt.
 ///
 /// Closures over `(Result<&Res, &Err>, &CallContext)` implement it; [`classify_fn`] names their
-/// types where these cannot be inferred. Classifiers compose: [`Classify::or_else`] asks a second
-/// one if the first returns `UNKNOWN`.
+/// types where these cannot be inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot classify `Result<&{Res}, &{Err}>`",
     label = "not a classifier of this service's response and error",
@@ -48,16 +45,6 @@ pub trait Classify<Res, Err> {
         let _ = (error, failure);
         None
     }
-
-    /// Asks `next` when this classifier's reason is `UNKNOWN`. A closure that fails with it for all
-    /// that it leaves to `next` overrides the rest.
-    fn or_else<B>(self, next: B) -> OrElse<Self, B>
-    where
-        Self: Sized,
-        B: Classify<Res, Err>,
-    {
-        OrElse { first: self, next }
-    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -91,111 +78,10 @@ where
     }
 }
 
-/// Turns a closure into a classifier, with argument types inferred from its use.
-pub fn classify_fn<F, Res, Err>(f: F) -> ClassifyFn<F, Res, Err>
+/// Returns the closure unchanged; the compiler infers its argument types as those of a classifier.
+pub const fn classify_fn<F, Res, Err>(f: F) -> F
 where
     F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,
 {
-    ClassifyFn {
-        f,
-        outcome: PhantomData,
-    }
-}
-
-/// Returned by [`classify_fn`].
-pub struct ClassifyFn<F, Res, Err> {
-    f: F,
-    outcome: PhantomData<fn(Res, Err)>,
-}
-
-impl<F: Clone, Res, Err> Clone for ClassifyFn<F, Res, Err> {
-    fn clone(&self) -> Self {
-        Self {
-            f: self.f.clone(),
-            outcome: PhantomData,
-        }
-    }
-}
-
-impl<F, Res, Err> std::fmt::Debug for ClassifyFn<F, Res, Err> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ClassifyFn")
-    }
-}
-
-impl<F, Res, Err> Classify<Res, Err> for ClassifyFn<F, Res, Err>
-where
-    F: Fn(Result<&Res, &Err>, &CallContext) -> Verdict,
-{
-    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
-        (self.f)(outcome, context)
-    }
-}
-
-/// Returned by [`Classify::or_else`].
-#[derive(Clone, Debug)]
-pub struct OrElse<A, B> {
-    first: A,
-    next: B,
-}
-
-impl<A, B, Res, Err> Classify<Res, Err> for OrElse<A, B>
-where
-    A: Classify<Res, Err>,
-    B: Classify<Res, Err>,
-{
-    fn classify(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> Verdict {
-        let verdict = self.first.classify(outcome, context);
-        match verdict.failure() {
-            Some(failure) if failure.reason == UNKNOWN => self.next.classify(outcome, context),
-            _ => verdict,
-        }
-    }
-
-    fn may_force(&self) -> bool {
-        self.first.may_force() || self.next.may_force()
-    }
-
-    fn on_deadline(&self) -> OnDeadline {
-        match self.first.on_deadline() {
-            OnDeadline::Cap => OnDeadline::Cap,
-            OnDeadline::GiveUp => self.next.on_deadline(),
-        }
-    }
-
-    fn unknown_error(&self, error: &Err, failure: &Failure) -> Option<String> {
-        let of_next = self.next.unknown_error(error, failure);
-        of_next.or_else(|| self.first.unknown_error(error, failure))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Stage;
-    use crate::failure::reason::{KV_LOCKED, KV_TEMPORARY_FAILURE};
-
-    fn by_code(outcome: Result<&u16, &()>, _: &CallContext) -> Verdict {
-        match outcome {
-            Ok(0) => Verdict::Success,
-            Ok(9) => Verdict::Retry(Failure::new(KV_LOCKED, Stage::Response)),
-            _ => Verdict::Fatal(Failure::new(UNKNOWN, Stage::Response)),
-        }
-    }
-
-    #[test]
-    fn the_second_classifier_decides_only_if_the_first_is_unknown() {
-        let both = by_code.or_else(classify_fn(|_: Result<&u16, &()>, _| {
-            Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response))
-        }));
-        let context = CallContext::default();
-        assert_eq!(both.classify(Ok(&0), &context), Verdict::Success);
-        let reason = |code: u16| {
-            both.classify(Ok(&code), &context)
-                .failure()
-                .map(|f| f.reason)
-        };
-        assert_eq!(reason(9), Some(KV_LOCKED));
-        assert_eq!(reason(1), Some(KV_TEMPORARY_FAILURE));
-    }
+    f
 }

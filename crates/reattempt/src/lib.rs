@@ -158,7 +158,7 @@ pub use call::{
     MethodName, NextAttempt, Replay, RetryInfoHandle,
 };
 pub use call_deadline::{CallDeadline, DeadlineScope, Elapsed, OnDeadline};
-pub use classify::{Classify, ClassifyFn, OrElse, classify_fn};
+pub use classify::{Classify, classify_fn};
 pub use failure::{
     Failure, Idempotency, ReasonDef, RetryReason, ServerPushback, Stage, Transparent, Verdict,
     reason,

@@ -1,5 +1,7 @@
 //! Readers of server pushback, by protocol.
 
+use std::sync::Arc;
+
 use crate::{CallContext, ServerPushback};
 
 /// What one outcome says about the next attempt.
@@ -27,7 +29,8 @@ impl FoundPushback {
 
 /// Reads the server's pushback from one outcome.
 ///
-/// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it.
+/// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it, and an `Arc` of a
+/// reader does.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot read pushback from `Result<&{Res}, &{Err}>`",
     note = "use a protocol crate's reader, or a closure with its argument type written out"
@@ -53,5 +56,19 @@ where
 {
     fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback> {
         self(outcome)
+    }
+}
+
+impl<R, Res, Err> ReadPushback<Res, Err> for Arc<R>
+where
+    R: ReadPushback<Res, Err> + ?Sized,
+{
+    fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback> {
+        (**self).read(outcome)
+    }
+
+    #[inline]
+    fn read_in(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> FoundPushback {
+        (**self).read_in(outcome, context)
     }
 }

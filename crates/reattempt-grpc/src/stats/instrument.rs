@@ -142,17 +142,4 @@ impl Instrument {
             Self::CallTransparentRetries => UP_TO_TEN,
         }
     }
-
-    /// Returns true for the instruments that
-    /// [`Options::retry_metrics`](super::Options::retry_metrics) enables (A96, experimental).
-    #[must_use]
-    pub const fn is_opt_in(self) -> bool {
-        matches!(
-            self,
-            Self::CallRetries
-                | Self::CallTransparentRetries
-                | Self::CallHedges
-                | Self::CallRetryDelay
-        )
-    }
 }

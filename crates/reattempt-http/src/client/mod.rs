@@ -35,7 +35,6 @@ mod limits_apart;
 mod origin;
 mod overload;
 mod presets;
-mod pushback;
 mod recovery;
 mod service_builder;
 mod settings;
@@ -44,11 +43,12 @@ mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use reattempt::admission::{Admit, OfContext};
+use reattempt::admission::Admit;
 use reattempt::circuit_breaker::Circuit;
 use reattempt::client_error::WithClientError;
 use reattempt::deadline::{AsError, Deadline};
@@ -60,23 +60,22 @@ use tower_service::Service;
 
 use crate::body::{DeadlineBody, DeadlineBodyService, ReplayBody};
 use crate::call::{ExtendContext, InlineContext, ReplayCallBody};
-use crate::{HttpClassifier, IdempotencyKey, TransportError, TransportFault};
+use crate::{HttpClassifier, HttpPushback, IdempotencyKey, TransportError, TransportFault};
 pub use breakers::{NoBreakers, OriginBreakers};
 use defaults::{CallDefaults, OriginAdmissions};
 pub use layer::{HttpClientLayer, NoRoutes};
 pub use limits_apart::LimitsApart;
 pub use origin::MOST_ORIGINS;
-use pushback::SharedPushback;
 pub use service_builder::HttpServiceBuilderExt;
 
 /// The single layers of a client, from the outside in.
-type Stack<I, R> = Admit<Routes<I, R>, AsError, OfContext, OriginAdmissions>;
+type Stack<I, R> = Admit<Routes<I, R>, AsError, OriginAdmissions>;
 /// From the policy of a request on, with the context inline.
 type Routes<I, R> = InlineContext<IdempotencyKey<CallDefaults<Deadline<PerCall<I>>>>, R>;
 /// From the body's limit to the recovery layers, which send [`PerAttempt`]s.
 type PerCall<I> = DeadlineBodyService<ReplayCallBody<Recovery<PerAttempt<I>>>>;
 type Recovery<S> = Retry<HedgeUnclaimed<S, HttpClassifier>, HttpClassifier>;
-type PerAttempt<I> = Deadline<Pushback<ExtendContext<I>, SharedPushback>>;
+type PerAttempt<I> = Deadline<Pushback<ExtendContext<I>, Arc<HttpPushback>>>;
 /// What a client with circuit breakers has around its transport.
 pub type WithBreakers<S> = Circuit<WithClientError<S>, HttpClassifier, AsError, OriginBreakers>;
 

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reattempt::admission::OfContext;
 use reattempt::deadline::AsError;
 use reattempt::{AdmissionLayer, AttemptDeadlineLayer, DeadlineLayer, PushbackLayer};
 use tower_layer::Layer;
 
 use super::HttpClient;
 use super::defaults::{CallDefaultsLayer, OriginAdmissions};
-use super::pushback::SharedPushback;
 use super::recovery::RecoveryLayers;
 use crate::body::DeadlineBodyLayer;
 use crate::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
@@ -23,7 +21,7 @@ const RETRY_AFTER_SPREAD: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    pub(super) admission: AdmissionLayer<AsError, OfContext, OriginAdmissions>,
+    pub(super) admission: AdmissionLayer<AsError, OriginAdmissions>,
     pub(super) deadline: DeadlineLayer,
     pub(super) body: DeadlineBodyLayer,
     pub(super) keys: IdempotencyKeyLayer,
@@ -31,6 +29,7 @@ pub(super) struct Settings {
     pub(super) replay: ReplayCallBodyLayer,
     pub(super) recovery: RecoveryLayers,
     pub(super) attempt: AttemptDeadlineLayer,
+    /// One pointer: each call keeps one in its template, and one in its attempt.
     pub(super) pushback: Arc<HttpPushback>,
 }
 
@@ -59,7 +58,7 @@ impl Settings {
         routes: &InlineContextLayer<R>,
         innermost: I,
     ) -> HttpClient<S, R, I> {
-        let attempt = PushbackLayer::new(SharedPushback(Arc::clone(&self.pushback)))
+        let attempt = PushbackLayer::new(Arc::clone(&self.pushback))
             .layer(ExtendContextLayer.layer(innermost));
         let recovery = self.recovery.layer(self.attempt.layer(attempt));
         let call = self

@@ -147,8 +147,7 @@ impl MongoClientLayer {
         self
     }
 
-    /// Uses this throttle; none by default. The strategy's
-    /// [tokens](RetryableReads::adaptive_tokens) take precedence.
+    /// Uses this throttle; none by default.
     #[must_use]
     pub fn throttle(mut self, throttle: Arc<dyn RetryThrottle>) -> Self {
         self.throttle = ThrottleLayer::new(throttle);
@@ -184,15 +183,9 @@ impl<S> Layer<S> for MongoClientLayer {
         let call = self
             .deadline
             .layer(retry.layer(hedge.unclaimed().layer(attempt)));
-        // Also for calls whose route has a policy without a throttle.
-        let tokens = self.strategy.tokens();
-        let throttle = match tokens {
-            Some(tokens) => ThrottleLayer::new(Arc::new(tokens.clone())),
-            None => self.throttle.clone(),
-        };
         MongoClient {
             gate: Arc::new(self.gate.clone()),
-            stack: throttle.layer(call),
+            stack: self.throttle.layer(call),
         }
     }
 }

@@ -4,15 +4,14 @@ use std::time::Instant;
 
 use reattempt::machine::{Action, Keep, Wait};
 use reattempt::test_util::FailingCall;
-use reattempt::throttle::Settled;
 use reattempt::{AttemptKind, CallContext, CallDeadline, StopReason};
 
 use super::*;
 use crate::FailureKind as Kind;
 use crate::labels::{NO_WRITES_PERFORMED, RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use crate::{
-    AdaptiveTokens, ErrorLabels, MongoClassifier, MongoFailure, NotEligible, ReadGate,
-    ReadOperation, RetryReads, report_wire_version,
+    ErrorLabels, MongoClassifier, MongoFailure, NotEligible, ReadGate, ReadOperation, RetryReads,
+    report_wire_version,
 };
 
 /// An error of this kind with these labels and this `baseBackoffMS`.
@@ -481,44 +480,6 @@ fn an_error_that_wrote_nothing_yields_to_one_that_may_have() {
         2,
         "a read"
     );
-}
-
-/// A retry needs a token, and consumes it if the server is overloaded again; other errors need
-/// none.
-#[test]
-fn a_retry_under_overload_needs_a_token() {
-    let tokens = AdaptiveTokens::with_capacity(1);
-    let strategy = RetryableReads::seed_2022()
-        .overload_backoff(2)
-        .adaptive_tokens(tokens.clone())
-        .randomness(Randomness::Fixed(1.0));
-    assert_eq!(strategy.max_attempts(), None, "the last failure counts too");
-    let read = || Read {
-        classifier: MongoClassifier::current(),
-        ..Read::begin(strategy.clone())
-    };
-    let mut first = read();
-    assert_eq!(first.waits_after(&BUSY), Some(ms(200)));
-    assert!(
-        tokens.has_one(),
-        "consumed only by a retry that fails with overload"
-    );
-    assert_eq!(first.waits_after(&BUSY), None);
-    assert_eq!(first.stopped(), Some(StopReason::Strategy));
-    assert!(!tokens.has_one());
-    assert_eq!(
-        read().waits_after(&BUSY),
-        None,
-        "none is left for this call"
-    );
-    let stepped_down = Broken(STEPPED_DOWN, &[], None);
-    assert_eq!(read().waits_after(&stepped_down), Some(ms(0)));
-
-    let reads = RetryReads::with_strategy(true, strategy);
-    let policy = reads.policy_for(ReadOperation::Find, false);
-    let throttle = policy.throttle().expect("counts successful calls");
-    (0..10).for_each(|_| throttle.settled(Settled::Success));
-    assert!(tokens.has_one());
 }
 
 /// M1: what a recovery layer may know before the first failure.

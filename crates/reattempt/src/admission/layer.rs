@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tower_layer::Layer;
 
-use super::{Admission, Admit, OfContext};
+use super::{Admission, Admit};
 use crate::deadline::AsError;
 use crate::observe::with_observer;
 use crate::{Observer, StackCheck};
@@ -10,10 +10,9 @@ use crate::{Observer, StackCheck};
 /// Refuses calls while the server accepts too few of them. By default with [`Admission::default`]:
 /// `K` is 2, over five seconds.
 #[derive(Clone, Debug)]
-pub struct AdmissionLayer<M = AsError, C = OfContext, A = Arc<Admission>> {
+pub struct AdmissionLayer<M = AsError, A = Arc<Admission>> {
     admission: A,
     on_refused: M,
-    criticality: C,
     /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     order: StackCheck,
@@ -26,7 +25,7 @@ impl Default for AdmissionLayer {
     }
 }
 
-impl<A> AdmissionLayer<AsError, OfContext, A> {
+impl<A> AdmissionLayer<AsError, A> {
     /// Asks this admission, which belongs to one server, or the one that
     /// [`PickAdmission`](super::PickAdmission) finds for each request.
     #[must_use]
@@ -34,14 +33,13 @@ impl<A> AdmissionLayer<AsError, OfContext, A> {
         Self {
             admission,
             on_refused: AsError,
-            criticality: OfContext,
             observer: None,
             order: StackCheck::default(),
         }
     }
 }
 
-impl<M, C, A> AdmissionLayer<M, C, A> {
+impl<M, A> AdmissionLayer<M, A> {
     /// Asks this admission instead.
     #[must_use]
     pub fn asks(mut self, admission: A) -> Self {
@@ -61,49 +59,24 @@ impl<M, C, A> AdmissionLayer<M, C, A> {
 
     /// Sets the outcome of a refused call; by default an error ([`AsError`]).
     #[must_use]
-    pub fn on_refused<N>(self, on_refused: N) -> AdmissionLayer<N, C, A> {
+    pub fn on_refused<N>(self, on_refused: N) -> AdmissionLayer<N, A> {
         AdmissionLayer {
             admission: self.admission,
             on_refused,
-            criticality: self.criticality,
-            observer: self.observer,
-            order: self.order,
-        }
-    }
-
-    /// Reads the criticality of each request by this function, and sets it on its context; by
-    /// default only what is set there counts.
-    ///
-    /// ```
-    /// use reattempt::admission::Criticality;
-    /// use reattempt::{AdmissionLayer, Call};
-    ///
-    /// let layer = AdmissionLayer::default().criticality(|call: &Call<&str>| {
-    ///     call.request.starts_with("report").then_some(Criticality::SHEDDABLE)
-    /// });
-    /// # let _ = layer;
-    /// ```
-    #[must_use]
-    pub fn criticality<D>(self, criticality: D) -> AdmissionLayer<M, D, A> {
-        AdmissionLayer {
-            admission: self.admission,
-            on_refused: self.on_refused,
-            criticality,
             observer: self.observer,
             order: self.order,
         }
     }
 }
 
-impl<S, M: Clone, C: Clone, A: Clone> Layer<S> for AdmissionLayer<M, C, A> {
-    type Service = Admit<S, M, C, A>;
+impl<S, M: Clone, A: Clone> Layer<S> for AdmissionLayer<M, A> {
+    type Service = Admit<S, M, A>;
 
     fn layer(&self, inner: S) -> Self::Service {
         Admit {
             inner,
             admission: self.admission.clone(),
             on_refused: self.on_refused.clone(),
-            criticality: self.criticality.clone(),
             observer: self.observer.clone(),
             order: self.order.clone(),
         }

@@ -78,29 +78,6 @@ impl<Res, Err: From<Refused>> OnRefused<Res, Err> for AsError {
     }
 }
 
-/// Reads the criticality of a request, from a header for example; `None` leaves what is set on its
-/// context.
-pub trait ReadCriticality<Req> {
-    /// The criticality that the request states.
-    fn read(&self, request: &Req) -> Option<Criticality>;
-}
-
-/// Reads nothing of the request: its context says what holds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OfContext;
-
-impl<Req> ReadCriticality<Req> for OfContext {
-    fn read(&self, _: &Req) -> Option<Criticality> {
-        None
-    }
-}
-
-impl<Req, F: Fn(&Req) -> Option<Criticality>> ReadCriticality<Req> for F {
-    fn read(&self, request: &Req) -> Option<Criticality> {
-        self(request)
-    }
-}
-
 /// Finds the admission of a request: that of its server. An `Arc<Admission>` is that of all.
 pub trait PickAdmission<Req> {
     /// The admission; `None`, or one that is [off](Admission::is_off), if nothing is refused.
@@ -116,17 +93,16 @@ impl<Req> PickAdmission<Req> for Arc<Admission> {
 
 /// Refuses calls while the server accepts too few of them. Made by [`AdmissionLayer`].
 #[derive(Clone, Debug)]
-pub struct Admit<S, M = AsError, C = OfContext, A = Arc<Admission>> {
+pub struct Admit<S, M = AsError, A = Arc<Admission>> {
     inner: S,
     admission: A,
     on_refused: M,
-    criticality: C,
     /// Beside the log.
     observer: Option<Arc<dyn Observer>>,
     order: StackCheck,
 }
 
-impl<S, M, C, A> Admit<S, M, C, A> {
+impl<S, M, A> Admit<S, M, A> {
     /// No recovery layer sees a refused call, which would report its end.
     #[cold]
     #[inline(never)]
@@ -145,11 +121,10 @@ impl<S, M, C, A> Admit<S, M, C, A> {
     }
 }
 
-impl<S, M, C, A, Req> Service<Req> for Admit<S, M, C, A>
+impl<S, M, A, Req> Service<Req> for Admit<S, M, A>
 where
     S: Service<Req> + Clone,
     M: OnRefused<S::Response, S::Error> + Clone,
-    C: ReadCriticality<Req>,
     A: PickAdmission<Req>,
     Req: HasCallContext,
 {
@@ -167,15 +142,11 @@ where
         let Some(admission) = admission.filter(|admission| !admission.is_off()) else {
             return AdmitFuture::sent(self.inner.call(request), None);
         };
-        let stated = self.criticality.read(&request);
         let context = request.context_mut();
         self.order.outside_recovery("AdmissionLayer", context);
         // Only first attempts are refused.
         if context.is_claimed() {
             return AdmitFuture::sent(self.inner.call(request), None);
-        }
-        if let Some(stated) = stated {
-            context.set_criticality(stated);
         }
         let criticality = context.criticality();
         let admitted = admission.admit(criticality);

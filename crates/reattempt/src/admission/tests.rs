@@ -45,8 +45,8 @@ fn retry() -> RetryLayer<Verdicts> {
     )
 }
 
-async fn run<C: ReadCriticality<Call<Payload>> + Clone>(
-    layer: AdmissionLayer<AsError, C>,
+async fn run(
+    layer: AdmissionLayer,
     probe: &Probe,
     request: Call<Payload>,
 ) -> Result<Answer, ClientError<Fault>> {
@@ -242,33 +242,15 @@ impl OnRefused<Answer, Fault> for Unused {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_criticality_is_the_requests_or_its_contexts() {
-    let number = |_: &Call<Payload>| Some(Criticality::SHEDDABLE);
-    for (layer_reads, on_context, refused) in [
-        (false, None, Criticality::CRITICAL),
-        (
-            false,
-            Some(Criticality::SHEDDABLE_PLUS),
-            Criticality::SHEDDABLE_PLUS,
-        ),
-        (
-            true,
-            Some(Criticality::SHEDDABLE_PLUS),
-            Criticality::SHEDDABLE,
-        ),
-    ] {
+async fn the_criticality_is_that_of_the_calls_context() {
+    let stated = Criticality::SHEDDABLE_PLUS;
+    for (on_context, refused) in [(None, Criticality::CRITICAL), (Some(stated), stated)] {
         let probe = probe([]);
         let mut request = probe.request();
         if let Some(criticality) = on_context {
             request.context_mut().set_criticality(criticality);
         }
-        let layer = AdmissionLayer::new(closed());
-        let outcome = if layer_reads {
-            run(layer.criticality(number), &probe, request).await
-        } else {
-            run(layer, &probe, request).await
-        };
-        let seen = match outcome {
+        let seen = match run(AdmissionLayer::new(closed()), &probe, request).await {
             Err(ClientError::Refused(seen)) => seen.criticality,
             other => panic!("{other:?}"),
         };

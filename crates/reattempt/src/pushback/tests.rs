@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
 use crate::policy::backoff::{Backoff, Jitter};
 use crate::policy::strategy::MaxAttempts;
@@ -188,9 +190,14 @@ impl ReadPushback<Answer, Fault> for Baffled {
     }
 }
 
-/// Law 8: ignored pushback is recorded.
+/// Law 8: ignored pushback is recorded, whether the attempts share the reader or not.
 #[tokio::test(start_paused = true)]
 async fn unreadable_pushback_counts_as_none_and_is_recorded() {
+    ignores(Baffled).await;
+    ignores(Arc::new(Baffled)).await;
+}
+
+async fn ignores(reader: impl ReadPushback<Answer, Fault> + Clone) {
     let probe = probe([fails(1), attempt(2)]);
     let strategy = MaxAttempts::new(
         4,
@@ -198,7 +205,7 @@ async fn unreadable_pushback_counts_as_none_and_is_recorded() {
     );
     let service = ServiceBuilder::new()
         .layer(RetryLayer::new(verdict as Verdicts, strategy))
-        .layer(PushbackLayer::new(Baffled))
+        .layer(PushbackLayer::new(reader))
         .service(probe.inner());
     let mut request = probe.request();
     let watch = RetryInfo::track(&mut request);

@@ -76,7 +76,6 @@ impl Network {
 pub struct Node {
     pub(super) hostname: Box<str>,
     pub(super) ports: Ports,
-    pub(super) this_node: bool,
     pub(super) uuid: Option<Box<str>>,
     pub(super) alternates: Vec<Alternate>,
 }
@@ -95,12 +94,6 @@ impl Node {
     #[must_use]
     pub fn hostname(&self) -> &str {
         &self.hostname
-    }
-
-    /// True for the node that the configuration came from.
-    #[must_use]
-    pub const fn is_this_node(&self) -> bool {
-        self.this_node
     }
 
     /// The node's identifier, which does not change with its address (`nodeUUID`).

@@ -151,12 +151,11 @@ fn node(
 }
 
 /// The members of a node, in both formats.
-const NODE: [&str; 6] = [
+const NODE: [&str; 5] = [
     "hostname",
     "services",
     "ports",
     "alternateAddresses",
-    "thisNode",
     "nodeUUID",
 ];
 
@@ -165,7 +164,6 @@ fn named(node: &Members<'_>) -> Node {
     Node {
         hostname: Box::default(),
         ports: Ports::default(),
-        this_node: node.get("thisNode").and_then(Json::as_bool) == Some(true),
         uuid: node.get("nodeUUID").and_then(Json::as_str).map(Box::from),
         alternates: Vec::new(),
     }

@@ -100,7 +100,6 @@ fn kv_only(address: &Address) -> Node {
     Node {
         hostname: address.host().into(),
         ports,
-        this_node: false,
         uuid: None,
         alternates: Vec::new(),
     }

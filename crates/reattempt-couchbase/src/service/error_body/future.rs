@@ -16,7 +16,7 @@ use reattempt::{AttemptReporter, Stage};
 
 use super::body::{OpenAnswer, ServiceBody};
 use super::held::Held;
-use super::{Bounds, ServiceErrorLayer};
+use super::{Bounds, FAILED, GOOD, ServiceErrorLayer};
 use crate::service::reader::Reader;
 use crate::service_answer::BodyEnd;
 
@@ -111,9 +111,9 @@ where
             Reader::of_status()
         };
         let bounds = if parts.status.is_success() {
-            layer.good
+            GOOD
         } else {
-            layer.failed
+            FAILED
         };
         Self {
             parts,

@@ -40,53 +40,37 @@ pub use future::ServiceErrorFuture;
 use super::HttpService;
 
 /// How much of a response is read before it is classified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Bounds {
     bytes: usize,
     time: Duration,
 }
+
+/// Of a failed response: its first bytes, or what arrived within the time.
+const FAILED: Bounds = Bounds {
+    bytes: 64 * 1024,
+    time: Duration::from_secs(5),
+};
+
+/// Of a successful one: the time runs from its first row; for search, views and management from its
+/// head. Until then an error in it causes another attempt, and the caller waits.
+const GOOD: Bounds = Bounds {
+    bytes: 16 * 1024,
+    time: Duration::from_secs(1),
+};
 
 /// Reads errors from bodies. The result is a [`ServiceAnswer`](super::ServiceAnswer) in the
 /// response's extensions.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceErrorLayer {
     service: HttpService,
-    failed: Bounds,
-    good: Bounds,
 }
 
 impl ServiceErrorLayer {
     /// For responses of this service.
     #[must_use]
     pub const fn new(service: HttpService) -> Self {
-        Self {
-            service,
-            failed: Bounds {
-                bytes: 64 * 1024,
-                time: Duration::from_secs(5),
-            },
-            good: Bounds {
-                bytes: 16 * 1024,
-                time: Duration::from_secs(1),
-            },
-        }
-    }
-
-    /// Classifies a failed response by at most this many bytes of its body (64 KiB), or what
-    /// arrived within `time` (5 s).
-    #[must_use]
-    pub const fn failed_answers(mut self, bytes: usize, time: Duration) -> Self {
-        self.failed = Bounds { bytes, time };
-        self
-    }
-
-    /// Releases a successful response after this many bytes of its body (16 KiB), or `time` after
-    /// its first row (1 s; for search, views and management after its head). Until then an error in
-    /// it causes another attempt, and the caller waits. With zero bytes it is released immediately.
-    #[must_use]
-    pub const fn good_answers(mut self, bytes: usize, time: Duration) -> Self {
-        self.good = Bounds { bytes, time };
-        self
+        Self { service }
     }
 }
 

@@ -123,9 +123,8 @@ async fn a_slow_failed_body_is_waited_for_up_to_the_limit() {
     );
 
     let body = Pieces::of([data(r#"{"errors": [{"code": 40"#), Piece::Hangs]);
-    let layer = LAYER.failed_answers(1000, ms(70));
-    let (answer, took) = through(layer, 400, body).await;
-    assert_eq!(took, ms(70));
+    let (answer, took) = through(LAYER, 400, body).await;
+    assert_eq!(took, ms(5000));
     assert!(is_final(verdict(QUERY, &answer)), "a partial code");
 }
 
@@ -268,13 +267,6 @@ async fn a_large_success_is_delivered_whole() {
         let (came, broke) = rest(answer).await;
         assert!(came == text && !broke, "{size}");
     }
-    let layer = LAYER.good_answers(0, Duration::ZERO);
-    let (answer, _) = through(layer, 200, Pieces::text("{}")).await;
-    assert_eq!(
-        verdict(QUERY, &answer),
-        Verdict::Committed,
-        "by option it is not held at all"
-    );
 }
 
 /// C12: a response whose body fails is incomplete.

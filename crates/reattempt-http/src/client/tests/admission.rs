@@ -1,8 +1,8 @@
 //! The preset below an `AdmissionLayer`, and what the hop being served reports of a refused call.
 
-use reattempt::admission::{Admission, OnRefused, Refused};
+use reattempt::admission::{Admission, Criticality, OnRefused, Refused};
 use reattempt::backoff::Randomness;
-use reattempt::{RetryThrottle, Route};
+use reattempt::{HasCallContext, RetryThrottle, Route};
 
 use super::*;
 use crate::hop::{self, GaveUpLayer, Hop, ServerHopLayer};
@@ -60,6 +60,35 @@ async fn refused(
         }
     }
     refused
+}
+
+/// As the guide says: `map_request` above the preset.
+#[tokio::test(start_paused = true)]
+async fn a_layer_above_can_read_the_criticality_from_a_header() {
+    let preset = HttpClientLayer::standard().strategy(reattempt::strategy::NeverRetry);
+    let mut client = ServiceBuilder::new()
+        .map_request(|mut request: Request<Full<Bytes>>| {
+            let stated = request.headers().get("x-criticality");
+            if let Some(number) = stated.and_then(|value| value.to_str().ok()?.parse().ok()) {
+                request
+                    .context_mut()
+                    .set_criticality(Criticality::new(number));
+            }
+            request
+        })
+        .layer(preset.admission(strict()))
+        .service(transport(&[Step::Status(503); 20]));
+    let mut refused = Vec::new();
+    for number in [2, 2, 2, 2, 2, 2, 0, 0, 1, 1] {
+        let request = Request::get("http://shop.example/").header("x-criticality", number);
+        let request = request.body(Full::<Bytes>::default()).unwrap();
+        let client = client.ready().await.unwrap();
+        if let Err(ClientError::Refused(seen)) = client.call(request).await {
+            refused.push(seen.criticality);
+        }
+    }
+    // The first one of each in a second is sent.
+    assert_eq!(refused, [2, 0, 1].map(Criticality::new));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,11 @@
 //! Each default, and each setting.
 
 use reattempt::strategy::MaxAttempts;
-use reattempt::{HedgePolicy, RetryThrottle, RoutePolicy, TokenBucket, backoff::Backoff};
+use reattempt::{HedgePolicy, RoutePolicy, TokenBucket, backoff::Backoff};
 use tower::util::BoxCloneService;
 
 use super::*;
-use crate::{AdaptiveTokens, OuterAttempt, ReadGate};
+use crate::{OuterAttempt, ReadGate};
 
 /// The preset around a client that meets these steps.
 async fn run(
@@ -161,27 +161,6 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
     let hedged = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
     let (seen, info, took) = by(hedged, FIND, &[Step::Hangs]).await;
     assert_eq!((seen, info.attempts(), took), (Ok(2), 2, ms(20)));
-}
-
-/// Whatever policy the call has, of a route or its own.
-#[tokio::test(start_paused = true)]
-async fn a_successful_call_returns_a_tenth_of_a_token() {
-    for command in [FIND, INSERT] {
-        for of_route in [true, false] {
-            let tokens = AdaptiveTokens::with_capacity(2);
-            let strategy = RetryableReads::current().adaptive_tokens(tokens.clone());
-            let layer = MongoClientLayer::current().strategy(strategy);
-            let mut call = Call::new(command);
-            if of_route {
-                let policy = Arc::new(RoutePolicy::new("own").with_timeout(ms(5_000)));
-                call.context_mut().stamp_policy(policy);
-            }
-            let (seen, info, _) = send(layer.layer(client(&[Step::Busy; 2])), call).await;
-            assert_eq!((seen, info.attempts()), (Ok(3), 3), "{command:?}");
-            let left = tokens.milli_tokens();
-            assert_eq!(left, Some(1100), "{command:?}, of a route: {of_route}");
-        }
-    }
 }
 
 /// M10 M14 M19: a hedge is sent before the classifier is asked.

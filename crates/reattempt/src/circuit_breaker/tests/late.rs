@@ -24,10 +24,7 @@ async fn call(breaker: &Arc<CircuitBreaker>, is_followed: bool) -> Streams {
     );
     let at_once = Backoff::constant(Duration::ZERO);
     tower::ServiceBuilder::new()
-        .layer(RetryLayer::new(
-            begins.clone(),
-            MaxAttempts::new(3, at_once),
-        ))
+        .layer(RetryLayer::new(begins, MaxAttempts::new(3, at_once)))
         .layer(CircuitBreakerLayer::new(Arc::clone(breaker), begins))
         .service(streams)
         .oneshot(Call::new(()))

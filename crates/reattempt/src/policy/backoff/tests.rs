@@ -17,14 +17,6 @@ fn controlled_goes_by_the_retries_already_made() {
     assert_eq!(delays, [1, 10, 50, 100, 500, 1000, 1000, 1000].map(ms));
 }
 
-/// C4
-#[test]
-fn best_effort_doubles_from_1_to_500_ms() {
-    let backoff = Backoff::exponential(ms(1), ms(500)).jitter(Jitter::None);
-    let delays: Vec<_> = (0..11).map(|n| backoff.delay(n, None)).collect();
-    assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500].map(ms));
-}
-
 /// R11
 #[test]
 fn the_maximum_caps_the_first_delay_too() {

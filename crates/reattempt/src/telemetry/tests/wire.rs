@@ -68,8 +68,8 @@ async fn counts_on_the_wire_equal_counts_in_metrics() {
     let three = MaxAttempts::new(3, Backoff::constant(ms(5)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(60)))
-        .layer(RetryLayer::new(classifier.clone(), three).observer(Arc::new(metrics.clone())))
-        .layer(HedgeLayer::by_policy(classifier.clone()).observer(Arc::new(metrics.clone())))
+        .layer(RetryLayer::new(classifier, three).observer(Arc::new(metrics.clone())))
+        .layer(HedgeLayer::by_policy(classifier).observer(Arc::new(metrics.clone())))
         .layer(metrics.attempts(Any, classifier))
         .service_fn(move |call: Call<u64>| {
             on_wire.fetch_add(1, Ordering::Relaxed);
