@@ -137,15 +137,12 @@ impl PolicyText {
         Ok((parsed, warnings))
     }
 
-    /// The timeouts of the routes with these names, in nanoseconds.
-    pub(crate) fn timeouts_of(&self, routes: &[String]) -> Vec<Option<u64>> {
-        let parsed = self.parse(&Simulated::fixed(0.5)).ok();
-        let by_name = parsed.as_ref().map(Routes::of);
-        let timeout = |name: &String| {
-            let policy = by_name.as_ref()?.policy(&CallKind::of_route(name))?;
-            u64::try_from(policy.timeout()?.as_nanos()).ok()
-        };
-        routes.iter().map(timeout).collect()
+    /// The classes of the routes with these names.
+    pub(crate) fn classes_of(&self, routes: &[String]) -> Option<Vec<Classes>> {
+        let parsed = self.parse(&Simulated::fixed(0.5)).ok()?;
+        let by_name = Routes::of(&parsed);
+        let classes = |name| Classes::new(self, &by_name, &CallKind::of_route(name));
+        Some(routes.iter().map(|name| classes(name)).collect())
     }
 
     /// Reads a document as it stands in a scenario: `{"http_policy": …}` and its likes.
