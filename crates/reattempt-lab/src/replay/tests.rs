@@ -258,3 +258,24 @@ fn a_recorded_pushback_is_neither_spread_nor_capped_again() {
     assert_eq!(waits, (1.0, 1, 6_002.0));
     assert!(under(4, r#""honour": false"#).2 < 1_000.0);
 }
+
+#[test]
+fn a_recorded_method_takes_the_entry_of_its_service() {
+    let routes = |names: &str, recorded: &str| {
+        let config = format!(
+            r#"{{"methodConfig": [{{"name": [{names}], "timeout": "3s"}}, {{"name": [{{}}], "timeout": "9s"}}]}}"#
+        );
+        let classes = PolicyText::ServiceConfig(config).classes_of(&[recorded.to_owned()]);
+        classes.unwrap()[0].timeout().unwrap() / 1_000_000_000
+    };
+    let (service, method) = (
+        r#"{"service": "a.B"}"#,
+        r#"{"service": "a.B", "method": "Get"}"#,
+    );
+    assert_eq!(routes(service, "a.B/Get"), 3);
+    assert_eq!(routes(method, "a.B/Get"), 3);
+    assert_eq!(routes(service, "a.B"), 3);
+    for (names, recorded) in [(method, "a.B"), (service, "c.D/Get"), (service, "default")] {
+        assert_eq!(routes(names, recorded), 9, "{recorded}");
+    }
+}
