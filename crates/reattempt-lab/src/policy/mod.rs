@@ -128,13 +128,7 @@ impl PolicyText {
         // One warning of a member is enough: what it does outside of the lab does not matter there.
         warnings.retain(|warning| unsimulated.iter().all(|of| of.path != warning.path));
         warnings.extend(unsimulated);
-        let more = warnings.len().saturating_sub(MOST_WARNINGS);
-        if more > 0 {
-            warnings.truncate(MOST_WARNINGS);
-            let what = format!("has {more} more warnings than are listed");
-            warnings.push(Fault::new("$", what));
-        }
-        Ok((parsed, warnings))
+        Ok((parsed, first_of(warnings)))
     }
 
     /// The classes of the routes with these names.
@@ -240,6 +234,17 @@ impl PolicyText {
             Self::Kv(_) => Protocol::Kv,
         }
     }
+}
+
+/// As many as are listed.
+pub(crate) fn first_of(mut warnings: Vec<Fault>) -> Vec<Fault> {
+    let more = warnings.len().saturating_sub(MOST_WARNINGS);
+    if more > 0 {
+        warnings.truncate(MOST_WARNINGS);
+        let what = format!("has {more} more warnings than are listed");
+        warnings.push(Fault::new("$", what));
+    }
+    warnings
 }
 
 /// A warning of a member that a replay does not look at.

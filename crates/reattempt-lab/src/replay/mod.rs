@@ -16,6 +16,7 @@ mod sending;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod unbound;
 
 use serde::Serialize;
 

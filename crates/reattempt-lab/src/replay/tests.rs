@@ -279,3 +279,44 @@ fn a_recorded_method_takes_the_entry_of_its_service() {
         assert_eq!(routes(names, recorded), 9, "{recorded}");
     }
 }
+
+#[test]
+fn recorded_routes_that_a_policy_does_not_have_are_warned_of() {
+    let route =
+        |method: &str, rest: &str| format!(r#"{{"match": {{"methods": ["{method}"]}}{rest}}}"#);
+    let policy = |routes: &[String]| format!(r#"{{"routes": [{}]}}"#, routes.join(","));
+    let named = |method, name| route(method, &format!(r#", "name": "{name}""#));
+    let (get, put) = (route("GET", ""), route("PUT", ""));
+    let own = [get.clone(), named("POST", "writes"), put.clone()];
+    let names = ["", "default", "routes[0]", "writes", "routes[2]"];
+    let recording = Recording {
+        policy: Some((Form::HttpPolicy, policy(&own))),
+        routes: names.map(str::to_owned).to_vec(),
+        ..Recording::default()
+    };
+    let replay = Replay {
+        traffic: Traffic::of(&recording),
+        recording,
+        from_s: 0,
+    };
+    let of = |routes: &[String]| {
+        let warnings = replay.warnings(&PolicyText::HttpPolicy(policy(routes)));
+        let texts = warnings.iter().map(ToString::to_string);
+        texts.collect::<Vec<_>>()
+    };
+    assert!(of(&own).is_empty());
+    let retried = route("GET", r#", "timeout": "1s""#);
+    let [_, writes, _] = own.clone();
+    assert!(of(&[retried, writes.clone(), put.clone()]).is_empty());
+    let other = |at| {
+        format!("$: routes[{at}] is another route than the recorded one: give the routes names")
+    };
+    let gone = "$: has no route \"writes\": the calls recorded under it take the default";
+    assert_eq!(
+        of(&[put.clone(), get.clone(), writes]),
+        [other(0), other(2)]
+    );
+    assert_eq!(of(&[get, named("POST", "posts"), put]), [gone]);
+    let config = PolicyText::ServiceConfig("{}".to_owned());
+    assert!(replay.warnings(&config).is_empty());
+}
