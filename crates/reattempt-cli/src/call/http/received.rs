@@ -16,7 +16,8 @@ use crate::call::transport::{TransportError, chain};
 /// Maximum bytes read of a response body.
 pub(super) const LONGEST_BODY: usize = 64 << 20;
 
-/// How long the end of a failed answer's body is waited for: no call hangs for it.
+/// How long the end of a failed answer's body is waited for if the call has no limit of its own: no
+/// call hangs for it.
 const FAILED_BODY: Duration = Duration::from_secs(5);
 
 /// The part of the answer received so far.
@@ -33,11 +34,20 @@ pub(super) struct Received {
 impl Received {
     /// Reads an answer whose head failed the call. Its body changes nothing of that: if it is too
     /// slow, the call has not timed out.
-    pub(super) async fn read_failed<B>(&mut self, response: Response<B>) -> Result<(), Broken>
+    pub(super) async fn read_failed<B>(
+        &mut self,
+        response: Response<B>,
+        has_limit: bool,
+    ) -> Result<(), Broken>
     where
         B: Body<Data = Bytes, Error = Broken> + Unpin,
     {
-        let within = match timeout(FAILED_BODY, self.read(response)).await {
+        let most = if has_limit {
+            Duration::MAX
+        } else {
+            FAILED_BODY
+        };
+        let within = match timeout(most, self.read(response)).await {
             Ok(Err(Broken::TooSlow(_))) => "its time limit".to_owned(),
             Ok(read) => return read,
             Err(_) => format!("{} s of its head", FAILED_BODY.as_secs()),
