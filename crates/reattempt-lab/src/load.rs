@@ -51,7 +51,20 @@ pub(crate) struct Answer {
 pub(crate) enum AnswerCode {
     Number(i64),
     Name(String),
-    /// An attempt of a recording, which has more than a code, and whether its server, or a layer on
-    /// its behalf, wanted no further one.
-    Recorded(Verdict, bool),
+    /// An attempt of a recording, which has more than a code.
+    Recorded(RecordedFailure),
+}
+
+/// How an attempt of a recording failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RecordedFailure {
+    /// Of the recorded policy and its layers.
+    pub(crate) verdict: Verdict,
+    /// Its server, or a layer on its behalf, wanted no further one.
+    pub(crate) stop: bool,
+    /// The most that the recorded policy added to the server's delay, in milliseconds.
+    pub(crate) spread_ms: u32,
+    /// Verdict and pushback are kept: the policy under test is the recorded one, and they are not
+    /// what its text says, but what its layers do beside it.
+    pub(crate) is_kept: bool,
 }

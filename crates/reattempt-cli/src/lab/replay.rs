@@ -86,6 +86,7 @@ fn policies(
                 faults(refused).into_iter().map(named).collect::<Vec<_>>()
             })?;
         warn(Some(&name), &warnings);
+        warn(Some(&name), &replay.warnings(&policy));
         policies.push((name, policy));
     }
     Ok(policies)

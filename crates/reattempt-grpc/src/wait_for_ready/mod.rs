@@ -58,7 +58,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Request;
-use reattempt::backoff::{Backoff, Jitter};
+use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::{AttemptKind, CallContext, HasCallContext, NextAttempt, Replay, StackCheck};
 use reattempt_http::TransportError;
 use tower_layer::Layer;
@@ -93,6 +93,14 @@ impl WaitForReadyLayer {
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
+        self
+    }
+
+    /// Sets the source of the delays' jitter; by default that of the backoff, which is the thread's
+    /// generator unless it was given another one.
+    #[must_use]
+    pub fn randomness(mut self, randomness: Randomness) -> Self {
+        self.backoff = self.backoff.randomness(randomness);
         self
     }
 }

@@ -1,9 +1,11 @@
 //! What a policy makes of recorded failures.
 
-use reattempt::{CallContext, Verdict};
+use std::time::Duration;
+
+use reattempt::{CallContext, ServerPushback, Verdict};
 
 use super::{Outcome, PolicyText, Protocol, Routes};
-use crate::load::CallKind;
+use crate::load::{CallKind, RecordedFailure};
 
 /// The classes of one route: which codes are retried depends on its policy.
 #[derive(Debug)]
@@ -26,11 +28,32 @@ impl Classes {
 
     /// The verdict on a failure that was recorded with this one.
     pub(crate) fn verdict(&self, recorded: Verdict) -> Verdict {
-        let outcome = Outcome::Recorded {
-            verdict: recorded,
-            stop: false,
-            pushback_ms: None,
+        self.protocol.anew(recorded, &self.context)
+    }
+
+    /// Whether the policy alone says of a failure what was recorded.
+    pub(crate) fn explains(&self, failure: RecordedFailure, pushback_ms: Option<u32>) -> bool {
+        let says = |verdict: &Verdict| {
+            let is_safe = verdict.failure().is_some_and(|failure| failure.safe);
+            (matches!(verdict, Verdict::Retry(_)), is_safe)
         };
-        self.protocol.verdict(outcome, &self.context)
+        let outcome = Outcome::Recorded {
+            failure,
+            pushback_ms,
+        };
+        let recorded =
+            pushback_ms.map(|ms| ServerPushback::After(Duration::from_millis(ms.into())));
+        says(&self.verdict(failure.verdict)) == says(&failure.verdict)
+            && (failure.stop || self.protocol.pushback(outcome, &self.context) == recorded)
+    }
+
+    /// The most that the policy adds to a server's delay, in milliseconds.
+    pub(crate) fn spread_ms(&self) -> u32 {
+        self.protocol.spread_ms(&self.context)
+    }
+
+    /// The policy's limit of a call, in nanoseconds.
+    pub(crate) fn timeout(&self) -> Option<u64> {
+        u64::try_from(self.context.policy()?.timeout()?.as_nanos()).ok()
     }
 }

@@ -128,24 +128,15 @@ impl PolicyText {
         // One warning of a member is enough: what it does outside of the lab does not matter there.
         warnings.retain(|warning| unsimulated.iter().all(|of| of.path != warning.path));
         warnings.extend(unsimulated);
-        let more = warnings.len().saturating_sub(MOST_WARNINGS);
-        if more > 0 {
-            warnings.truncate(MOST_WARNINGS);
-            let what = format!("has {more} more warnings than are listed");
-            warnings.push(Fault::new("$", what));
-        }
-        Ok((parsed, warnings))
+        Ok((parsed, first_of(warnings)))
     }
 
-    /// The timeouts of the routes with these names, in nanoseconds.
-    pub(crate) fn timeouts_of(&self, routes: &[String]) -> Vec<Option<u64>> {
-        let parsed = self.parse(&Simulated::fixed(0.5)).ok();
-        let by_name = parsed.as_ref().map(Routes::of);
-        let timeout = |name: &String| {
-            let policy = by_name.as_ref()?.policy(&CallKind::of_route(name))?;
-            u64::try_from(policy.timeout()?.as_nanos()).ok()
-        };
-        routes.iter().map(timeout).collect()
+    /// The classes of the routes with these names.
+    pub(crate) fn classes_of(&self, routes: &[String]) -> Option<Vec<Classes>> {
+        let parsed = self.parse(&Simulated::fixed(0.5)).ok()?;
+        let by_name = Routes::of(&parsed);
+        let classes = |name| Classes::new(self, &by_name, &CallKind::of_route(name));
+        Some(routes.iter().map(|name| classes(name)).collect())
     }
 
     /// Reads a document as it stands in a scenario: `{"http_policy": …}` and its likes.
@@ -243,6 +234,17 @@ impl PolicyText {
             Self::Kv(_) => Protocol::Kv,
         }
     }
+}
+
+/// As many as are listed.
+pub(crate) fn first_of(mut warnings: Vec<Fault>) -> Vec<Fault> {
+    let more = warnings.len().saturating_sub(MOST_WARNINGS);
+    if more > 0 {
+        warnings.truncate(MOST_WARNINGS);
+        let what = format!("has {more} more warnings than are listed");
+        warnings.push(Fault::new("$", what));
+    }
+    warnings
 }
 
 /// A warning of a member that a replay does not look at.

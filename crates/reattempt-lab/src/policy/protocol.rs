@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use http::{HeaderValue, Response};
+use reattempt::backoff::Randomness;
 use reattempt::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass};
 use reattempt::{
     CallContext, Classify, Failure, OnDeadline, ReadPushback, ServerPushback, Stage, Transparent,
@@ -12,9 +13,9 @@ use reattempt::{
 use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{KvAnswer, KvClassifier, KvPushback, KvTransportError};
 use reattempt_grpc::{Code, CodeSet, GRPC_STATUS, GrpcClassifier, GrpcPushback, RETRY_PUSHBACK_MS};
-use reattempt_http::{HttpClassifier, HttpPushback};
+use reattempt_http::{HttpClassifier, HttpPushback, HttpRoute};
 
-use crate::load::AnswerCode;
+use crate::load::{AnswerCode, RecordedFailure};
 
 /// The protocol of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,11 +37,9 @@ pub(crate) enum Outcome {
         code: i32,
         pushback_ms: Option<u32>,
     },
-    /// An attempt of a recording failed with this verdict.
+    /// An attempt of a recording failed.
     Recorded {
-        verdict: Verdict,
-        /// Its server, or a layer on its behalf, wanted no further one.
-        stop: bool,
+        failure: RecordedFailure,
         pushback_ms: Option<u32>,
     },
 }
@@ -90,7 +89,8 @@ impl Protocol {
             Outcome::Answer { code, pushback_ms } => Ok((code, pushback_ms)),
             Outcome::Refused => Err(Stage::Dispatch),
             Outcome::Timeout => Err(Stage::InFlight),
-            Outcome::Recorded { verdict, .. } => return self.anew(verdict, context),
+            Outcome::Recorded { failure, .. } if failure.is_kept => return failure.verdict,
+            Outcome::Recorded { failure, .. } => return self.anew(failure.verdict, context),
         };
         let error = |stage| match stage {
             Stage::Dispatch => io::Error::from(io::ErrorKind::ConnectionRefused),
@@ -116,7 +116,7 @@ impl Protocol {
 
     /// The verdict on a recorded failure: which codes are retried depends on the policy. How far
     /// the attempt came, and whether it is safe, the record knows better than the code.
-    fn anew(self, recorded: Verdict, context: &CallContext) -> Verdict {
+    pub(super) fn anew(self, recorded: Verdict, context: &CallContext) -> Verdict {
         let codes = match self {
             Self::Grpc => 1..=16,
             Self::Http => 400..=599,
@@ -148,6 +148,35 @@ impl Protocol {
         }
     }
 
+    /// The code of a recorded failure whose server asked for at least this delay, if the policy in
+    /// this context does not accept that much. What it accepts was read before: it has its spread,
+    /// and may be above a cap because of it.
+    fn refused(self, of: &RecordedFailure, least_ms: u32, context: &CallContext) -> Option<i32> {
+        let code = of.verdict.failure()?.code?;
+        if of.is_kept || self != Self::Http || !(300..=599).contains(&code) {
+            return None;
+        }
+        let reader = http_pushback(context).spread(Duration::ZERO);
+        let answer = of_http(code, Some(least_ms));
+        let least = Duration::from_millis(least_ms.into());
+        match ReadPushback::<_, ()>::read(&reader, Ok(&answer)) {
+            Some(ServerPushback::After(read)) if read >= least => None,
+            _ => Some(code),
+        }
+    }
+
+    /// The most that the policy in this context adds to a server's delay, in milliseconds.
+    pub(crate) fn spread_ms(self, context: &CallContext) -> u32 {
+        let reader = http_pushback(context).randomness(Randomness::Fixed(1.0));
+        let now = of_http(503, Some(0));
+        match ReadPushback::<_, ()>::read(&reader, Ok(&now)) {
+            Some(ServerPushback::After(most)) if self == Self::Http => {
+                u32::try_from(most.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
+            }
+            _ => 0,
+        }
+    }
+
     /// What the protocol's classifier says of delays that do not fit before the deadline.
     pub(crate) fn on_deadline(self) -> OnDeadline {
         fn of<Res, Err>(classifier: &impl Classify<Res, Err>) -> OnDeadline {
@@ -169,8 +198,17 @@ impl Protocol {
         let after = |ms: u32| ServerPushback::After(Duration::from_millis(ms.into()));
         let (code, pushback_ms) = match outcome {
             Outcome::Answer { code, pushback_ms } => (code, pushback_ms),
-            Outcome::Recorded { stop: true, .. } => return Some(ServerPushback::Stop),
-            Outcome::Recorded { pushback_ms, .. } => return pushback_ms.map(after),
+            Outcome::Recorded { failure, .. } if failure.stop => return Some(ServerPushback::Stop),
+            Outcome::Recorded {
+                failure,
+                pushback_ms,
+            } => {
+                let least = pushback_ms?.saturating_sub(failure.spread_ms);
+                match self.refused(&failure, least, context) {
+                    Some(code) => (code, Some(least)),
+                    None => return pushback_ms.map(after),
+                }
+            }
             Outcome::Success | Outcome::Refused | Outcome::Timeout => return None,
         };
         match self {
@@ -192,6 +230,13 @@ impl Protocol {
             }
         }
     }
+}
+
+/// The reader that the policy in this context sets.
+fn http_pushback(context: &CallContext) -> HttpPushback {
+    let route = context.policy().and_then(|policy| policy.data());
+    let pushback = route.and_then(HttpRoute::pushback);
+    pushback.cloned().unwrap_or_default()
 }
 
 fn grpc(code: i32, pushback_ms: Option<u32>) -> Response<()> {

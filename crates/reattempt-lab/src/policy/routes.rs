@@ -33,10 +33,11 @@ impl<'a> Routes<'a> {
             (Parsed::Http(policies), None) => policies.route(&request(kind)),
             (Parsed::Grpc(config), Some(name)) => {
                 // The name of an entry is that of a method, or of a service.
-                let method = config.method(name);
-                let is_it = method.policy.name() == name;
-                let service = || config.method(&format!("{name}/"));
-                let config = if is_it { method } else { service() };
+                let config = if name.contains('/') {
+                    config.method(name)
+                } else {
+                    config.method(&format!("{name}/"))
+                };
                 Some(Arc::clone(&config.policy))
             }
             (Parsed::Http(policies), Some(name)) => {

@@ -199,9 +199,8 @@ fn outcomes(answers: &[Answer], protocol: Protocol) -> Option<Vec<Outcome>> {
     for answer in answers {
         let pushback_ms = answer.pushback_ms;
         outcomes.push(match answer.code {
-            Some(AnswerCode::Recorded(verdict, stop)) => Outcome::Recorded {
-                verdict,
-                stop,
+            Some(AnswerCode::Recorded(failure)) => Outcome::Recorded {
+                failure,
                 pushback_ms,
             },
             ref code => Outcome::Answer {

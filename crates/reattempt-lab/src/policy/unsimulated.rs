@@ -67,6 +67,7 @@ fn service_config(json: &Value) -> Vec<Fault> {
 fn http_policy(json: &Value) -> Vec<Fault> {
     const KEYS: &str =
         "is not simulated: calls have no headers; say idempotent in the scenario's call instead";
+    const HOSTS: &str = "is not simulated: calls of a scenario have no host, and never match";
     let default = [("$.default".to_owned(), &json["default"])];
     let mut found = Vec::new();
     for (path, route) in items(json, "routes").chain(default) {
@@ -75,6 +76,8 @@ fn http_policy(json: &Value) -> Vec<Fault> {
             ("bodyLimit", BODIES),
             ("idempotencyKey", KEYS),
         ];
+        let matching = format!("{path}.match");
+        found.extend(member(&matching, &route["match"], "host", HOSTS));
         found.extend(
             of_route
                 .iter()

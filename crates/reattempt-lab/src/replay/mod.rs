@@ -9,16 +9,19 @@
 mod facts;
 mod fitting;
 mod follow;
+mod judge;
 mod learned;
 mod past;
 mod sending;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod unbound;
 
 use serde::Serialize;
 
 use follow::Follower;
+use judge::Judge;
 use reattempt::config::Faults;
 use reattempt::failure::reason::RFC_0049;
 use reattempt::record::{Damage, Form, Recording, Timed};
@@ -187,17 +190,9 @@ impl Replay {
         limits: &Limits,
     ) -> Result<Outcome, Faults> {
         let policy = Stack::of(policy.clone().checked()?);
-        let own = self.own_policy().and_then(Result::ok);
-        let routes = &self.recording.routes;
-        let timeouts = own.map(|own| own.timeouts_of(routes));
-        let timeouts = timeouts.unwrap_or_else(|| vec![None; routes.len()]);
-        let (past, scenario) = Past::new(
-            &self.recording,
-            &self.traffic,
-            policy.protocol(),
-            &timeouts,
-            seed,
-        );
+        let recorded = self.own_policy().and_then(Result::ok);
+        let judge = Judge::new(recorded.as_ref(), &policy, &self.recording.routes);
+        let (past, scenario) = Past::new(&self.recording, &self.traffic, &judge, seed);
         let world = World::new(&scenario, &policy, Some(&past)).ok_or(Stopped::Policy);
         let counts = world.and_then(|world| world.run(&mut limits.max_events.clone()));
         let counts = counts.map_err(|stopped| {

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use reattempt::record::{Entry, Recording, Timed, What};
-use reattempt::{AttemptOutcome, RetryReason, ServerPushback, Stage, StopReason, Transparent};
+use reattempt::{AttemptOutcome, RetryReason, StopReason};
 
-use super::facts::{is_forbidden, verdict};
+use super::judge::Judge;
 use super::traffic::{Recorded, Traffic, nanos};
-use crate::load::{Answer, AnswerCode, CallKind};
-use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT, Protocol, answer_outcome};
+use crate::load::{Answer, AnswerCode, CallKind, RecordedFailure};
+use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT, answer_outcome};
 use crate::report::{Counts, Gate, Outcome};
 use crate::scenario::{Backend, Latency, Pick, Scenario, Tier};
 use crate::world::past::{Attempt, Call, Past};
@@ -20,13 +20,11 @@ const MOST_KINDS: usize = 1000;
 const MOST_ANSWERS: usize = 10_000;
 
 impl Past {
-    /// The world of a recording, for policies of this protocol. `timeouts` are the limits that the
-    /// recorded policy had for its routes: the callers did not set them.
+    /// The world of a recording.
     pub(super) fn new(
         recording: &Recording,
         traffic: &Traffic,
-        protocol: Protocol,
-        timeouts: &[Option<u64>],
+        judge: &Judge,
         seed: u64,
     ) -> (Self, Scenario) {
         let mut scenario = scenario(seed);
@@ -56,18 +54,11 @@ impl Past {
                     });
                     (scenario.calls.len() - 1) as u16
                 });
-            let by_policy = timeouts[usize::from(recorded.route)];
             let entries = || traffic.entries(recording, recorded);
             for timed in entries().filter(|timed| timed.entry.what == What::Attempt) {
                 let took = nanos(timed.entry.took);
                 let (entry, reasons) = (&timed.entry, &recording.reasons);
-                let came = came(
-                    entry,
-                    reasons,
-                    protocol,
-                    &mut answers,
-                    &mut scenario.answers,
-                );
+                let came = came(entry, reasons, judge, &mut answers, &mut scenario.answers);
                 if let Some(came) = came {
                     let sent = timed.at.saturating_sub(took);
                     past.samples.push((sent, took, came));
@@ -90,7 +81,7 @@ impl Past {
             let call = Call {
                 arrived: recorded.arrived,
                 kind,
-                timeout: limit(recorded, by_policy),
+                timeout: limit(recorded, judge.timeout(recorded.route)),
                 leaves: left.map(|left| left.at.saturating_sub(recorded.arrived)),
                 attempts: from..past.attempts.len() as u32,
             };
@@ -121,8 +112,8 @@ fn limit(recorded: &Recorded, by_policy: Option<u64>) -> u64 {
 fn came(
     entry: &Entry,
     reasons: &[RetryReason],
-    protocol: Protocol,
-    known: &mut HashMap<(AnswerCode, Option<u32>), u16>,
+    judge: &Judge,
+    known: &mut HashMap<(RecordedFailure, Option<u32>), u16>,
     answers: &mut Vec<Answer>,
 ) -> Option<u16> {
     match entry.outcome {
@@ -130,17 +121,7 @@ fn came(
         AttemptOutcome::Cancelled => return None,
         AttemptOutcome::Fatal | AttemptOutcome::Retry => {}
     }
-    let stop = entry.pushback == Some(ServerPushback::Stop) || is_forbidden(entry);
-    let is_answer =
-        entry.stage == Some(Stage::Response) && entry.transparent == Transparent::No && !stop;
-    let number = entry.code.map(|code| AnswerCode::Number(code.into()));
-    let number = number.filter(|code| is_answer && protocol.code(Some(code)).is_ok());
-    let recorded = || AnswerCode::Recorded(verdict(entry, reasons), stop);
-    let pushback = match entry.pushback {
-        Some(ServerPushback::After(asked)) => u32::try_from(asked.as_millis()).ok(),
-        _ => None,
-    };
-    let mut key = (number.unwrap_or_else(recorded), pushback);
+    let mut key = judge.failure(entry, reasons);
     if let Some(came) = known.get(&key) {
         return Some(*came);
     }
@@ -148,16 +129,18 @@ fn came(
         return Some(OUTCOME_TIMEOUT);
     }
     // Of very many pushbacks the rest is left out.
-    key.1 = pushback.filter(|_| answers.len() < Scenario::MOST_ANSWERS);
+    key.1 = key.1.filter(|_| answers.len() < Scenario::MOST_ANSWERS);
     let place = answers.len();
-    let came = *known.entry(key).or_insert_with_key(|(code, pushback_ms)| {
-        answers.push(Answer {
-            code: Some(code.clone()),
-            pushback_ms: *pushback_ms,
-            paths: vec!["$".to_owned()],
+    let came = *known
+        .entry(key)
+        .or_insert_with_key(|(failure, pushback_ms)| {
+            answers.push(Answer {
+                code: Some(AnswerCode::Recorded(*failure)),
+                pushback_ms: *pushback_ms,
+                paths: vec!["$".to_owned()],
+            });
+            answer_outcome(place)
         });
-        answer_outcome(place)
-    });
     Some(came)
 }
 

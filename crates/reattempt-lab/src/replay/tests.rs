@@ -167,3 +167,156 @@ fn failures_without_an_answer_come_to_the_same_again() {
     assert_eq!(under("UNAVAILABLE"), (0.75, 1, 2));
     assert_eq!(under("INTERNAL"), (0.5, 0, 2));
 }
+
+/// Two calls of one route: the first failed with this status and pushback, was retried and went
+/// well; the second went well. What they come to under the other policy.
+fn retried_after(
+    code: i32,
+    pushback_ms: Option<u64>,
+    recorded: &str,
+    tested: &str,
+) -> (f64, u64, f64) {
+    let delay = Duration::from_millis(pushback_ms.unwrap_or(20));
+    let entry = |call: u32, number: u16, at_ms: u64| {
+        let mut entry = Entry::new(What::Attempt, call, 0);
+        (entry.number, entry.took, entry.idempotent) = (number, Duration::from_millis(1), true);
+        entry.stopped = Some(StopReason::Success);
+        let at = at_ms * 1_000_000;
+        Timed { at, entry }
+    };
+    let mut failed = entry(0, 1, 1);
+    failed.entry.outcome = AttemptOutcome::Retry;
+    failed.entry.stage = Some(Stage::Response);
+    (failed.entry.code, failed.entry.stopped) = (Some(code), None);
+    failed.entry.delay = Some(delay);
+    failed.entry.pushback = pushback_ms.map(|_| ServerPushback::After(delay));
+    let mut again = entry(0, 2, 2 + delay.as_millis() as u64);
+    again.entry.kind = AttemptKind::Retry;
+    let recording = Recording {
+        policy: Some((Form::HttpPolicy, recorded.to_owned())),
+        routes: vec!["default".to_owned()],
+        reasons: vec![reasons::of_status(503)],
+        entries: vec![failed, entry(1, 1, 5), again],
+        ..Recording::default()
+    };
+    let traffic = Traffic::of(&recording);
+    let replay = Replay {
+        recording,
+        traffic,
+        from_s: 0,
+    };
+    let (tested, _) = PolicyText::of_file(tested).unwrap();
+    let outcome = replay.what_if(&tested, 1, &Limits::default()).unwrap();
+    (
+        outcome.success,
+        outcome.kinds.retry,
+        outcome.latency_ms.max.unwrap(),
+    )
+}
+
+#[test]
+fn the_recorded_policy_keeps_its_verdicts_beside_its_text() {
+    let policy = |attempts: u32| {
+        format!(
+            r#"{{"default": {{"retry": {{"maxAttempts": {attempts}, "backoff": {{"initial": "0.02s"}}}}}}}}"#
+        )
+    };
+    // As presets do, whose classifier is not in the text.
+    for code in [529, 501, 409, 403] {
+        let under = |tested| retried_after(code, None, &policy(3), &policy(tested));
+        let (success, retries, _) = under(3);
+        assert_eq!((success, retries), (1.0, 1), "{code}");
+        // Another policy is asked.
+        assert_eq!(under(4).0, 0.5, "{code}");
+    }
+}
+
+#[test]
+fn a_recorded_pushback_is_neither_spread_nor_capped_again() {
+    let policy = |attempts: u32, retry_after: &str| {
+        format!(
+            r#"{{"default": {{"retry": {{"maxAttempts": {attempts}}}, "retryAfter": {{{retry_after}}}}}}}"#
+        )
+    };
+    let own = r#""cap": "10s", "spread": "5s""#;
+    let under = |attempts, tested: &str| {
+        retried_after(
+            503,
+            Some(12_000),
+            &policy(3, own),
+            &policy(attempts, tested),
+        )
+    };
+    // The server asked for 7 to 10 s.
+    let as_recorded = (1.0, 1, 12_002.0);
+    assert_eq!(under(3, own), as_recorded);
+    assert_eq!(under(4, own), as_recorded);
+    assert_eq!(under(4, r#""cap": "7s""#), as_recorded);
+    assert_eq!(under(4, ""), as_recorded);
+    assert_eq!(under(4, r#""cap": "6s""#).0, 0.5);
+    let waits = under(4, r#""cap": "6s", "beyondCap": "wait""#);
+    assert_eq!(waits, (1.0, 1, 6_002.0));
+    assert!(under(4, r#""honour": false"#).2 < 1_000.0);
+}
+
+#[test]
+fn a_recorded_method_takes_the_entry_of_its_service() {
+    let routes = |names: &str, recorded: &str| {
+        let config = format!(
+            r#"{{"methodConfig": [{{"name": [{names}], "timeout": "3s"}}, {{"name": [{{}}], "timeout": "9s"}}]}}"#
+        );
+        let classes = PolicyText::ServiceConfig(config).classes_of(&[recorded.to_owned()]);
+        classes.unwrap()[0].timeout().unwrap() / 1_000_000_000
+    };
+    let (service, method) = (
+        r#"{"service": "a.B"}"#,
+        r#"{"service": "a.B", "method": "Get"}"#,
+    );
+    assert_eq!(routes(service, "a.B/Get"), 3);
+    assert_eq!(routes(method, "a.B/Get"), 3);
+    assert_eq!(routes(service, "a.B"), 3);
+    for (names, recorded) in [(method, "a.B"), (service, "c.D/Get"), (service, "default")] {
+        assert_eq!(routes(names, recorded), 9, "{recorded}");
+    }
+}
+
+#[test]
+fn recorded_routes_that_a_policy_does_not_have_are_warned_of() {
+    let route =
+        |method: &str, rest: &str| format!(r#"{{"match": {{"methods": ["{method}"]}}{rest}}}"#);
+    let policy = |routes: &[String]| format!(r#"{{"routes": [{}]}}"#, routes.join(","));
+    let named = |method, name| route(method, &format!(r#", "name": "{name}""#));
+    let (get, put) = (route("GET", ""), route("PUT", ""));
+    let own = [get.clone(), named("POST", "writes"), put.clone()];
+    let names = ["", "default", "routes[0]", "writes", "routes[2]"];
+    let recording = Recording {
+        policy: Some((Form::HttpPolicy, policy(&own))),
+        routes: names.map(str::to_owned).to_vec(),
+        ..Recording::default()
+    };
+    let replay = Replay {
+        traffic: Traffic::of(&recording),
+        recording,
+        from_s: 0,
+    };
+    let of = |routes: &[String]| {
+        let warnings = replay.warnings(&PolicyText::HttpPolicy(policy(routes)));
+        let texts = warnings.iter().map(ToString::to_string);
+        texts.collect::<Vec<_>>()
+    };
+    assert!(of(&own).is_empty());
+    let retried = route("GET", r#", "timeout": "1s""#);
+    let [_, writes, _] = own.clone();
+    assert!(of(&[retried, writes.clone(), put.clone()]).is_empty());
+    let other = |at| {
+        format!("$: routes[{at}] is another route than the recorded one: give the routes names")
+    };
+    let gone = "$: has no route \"writes\": the calls recorded under it take the default";
+    assert_eq!(
+        of(&[put.clone(), get.clone(), writes]),
+        [other(0), other(2)]
+    );
+    assert_eq!(of(&[get, named("POST", "posts"), put]), [gone]);
+    let config = PolicyText::ServiceConfig("{}".to_owned());
+    assert!(replay.warnings(&config).is_empty());
+}

@@ -8,12 +8,12 @@ use super::quantiles::Quantiles;
 use crate::scenario::Scenario;
 
 const SECOND: u64 = 1_000_000_000;
-/// Seconds after the last arrival that have rows: one day. Calls that never end send attempts for
-/// longer, which count in the totals alone.
+/// Seconds after the last arrival that have rows: one day at most. Calls that never end send
+/// attempts for longer, which count in the totals alone.
 const MOST_LATE: u64 = 86_400;
 
 /// One second of a run. One after the last arrival has a row if attempts are sent in it, for at
-/// most a day.
+/// most a day, and while all policies together have no more than 2,000,000 rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Second {
     /// Since the start of the scenario.
@@ -56,15 +56,21 @@ pub(crate) struct Seconds {
     /// Attempts after the last second in which calls arrive.
     late: BTreeMap<u64, u64>,
     after: u64,
+    /// The first second that can have no row.
+    end: u64,
 }
 
 impl Seconds {
     pub(super) fn new(scenario: &Scenario) -> Self {
+        let first = scenario.warmup / SECOND;
+        let after = scenario.duration.div_ceil(SECOND);
+        let left = scenario.most_rows().saturating_sub(after - first);
         Self {
-            first: scenario.warmup / SECOND,
+            first,
             rows: Vec::new(),
             late: BTreeMap::new(),
-            after: scenario.duration.div_ceil(SECOND),
+            after,
+            end: after + left.min(MOST_LATE),
         }
     }
 
@@ -97,7 +103,7 @@ impl Seconds {
         let row = (second - self.first) as usize;
         if let Some(row) = self.rows.get_mut(row) {
             row.attempts += 1;
-        } else if second < self.after + MOST_LATE {
+        } else if second < self.end {
             *self.late.entry(second).or_default() += 1;
         }
     }
@@ -141,5 +147,33 @@ impl Seconds {
             p99_ms: None,
         });
         rows.chain(after).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many seconds after the last arrival have a row, of a scenario with this many policies.
+    fn late_rows(duration_s: u64, policies: usize) -> usize {
+        let policies = (0..policies).map(|nth| format!(r#""{nth}": {{"kv": "fail_fast"}}"#));
+        let policies = policies.collect::<Vec<_>>().join(",");
+        let text = format!(
+            r#"{{"duration_s": {duration_s}, "arrivals": [{{"per_s": 1}}], "policies": {{{policies}}},
+                "backends": [{{"servers": 1, "latency": {{"fixed_ms": 1}}}}]}}"#
+        );
+        let mut seconds = Seconds::new(&Scenario::parse(&text).unwrap());
+        for second in 0..2 * MOST_LATE {
+            seconds.attempt((duration_s + second) * SECOND);
+        }
+        seconds.late.len()
+    }
+
+    #[test]
+    fn rows_after_the_last_arrival_count_in_the_bound_of_all() {
+        assert_eq!(late_rows(10, 1), MOST_LATE as usize);
+        assert_eq!(late_rows(10, 1000), 1990);
+        assert_eq!(late_rows(999_990, 2), 10);
+        assert_eq!(late_rows(2000, 1000), 0);
     }
 }

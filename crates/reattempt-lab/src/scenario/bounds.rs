@@ -21,7 +21,7 @@ pub(super) fn check(place: &mut Place<'_>, scenario: &Scenario) {
 /// All rows of the result are kept until it is written.
 fn rows(place: &mut Place<'_>, scenario: &Scenario) {
     let seconds = (scenario.duration - scenario.warmup).div_ceil(1_000_000_000);
-    let most = Scenario::MOST_ROWS / scenario.policies.len().max(1) as u64;
+    let most = scenario.most_rows();
     if seconds > most {
         place.wrong(format_args!(
             "must be at most {most} s after the warm-up with {} policies, got {seconds} s",

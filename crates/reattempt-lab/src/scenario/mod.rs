@@ -157,6 +157,11 @@ impl Scenario {
         tested.chain(of_tiers).flat_map(|stack| &stack.warnings)
     }
 
+    /// The most rows that one policy may have.
+    pub(crate) fn most_rows(&self) -> u64 {
+        Self::MOST_ROWS / self.policies.len().max(1) as u64
+    }
+
     /// The same scenario with another seed.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {

@@ -82,13 +82,14 @@ fn members_that_the_lab_does_not_simulate_are_warnings() {
         ]
     );
     let http = json!({"http_policy": {
-        "routes": [{"match": {"path": "/a"}, "bodyLimit": 100}],
+        "routes": [{"match": {"path": "/a"}, "bodyLimit": 100}, {"match": {"host": "a.example"}}],
         "default": {"bodyTimeout": "1s", "idempotencyKey": "generate"},
         "health": {}, "admission": {},
     }});
     let found = of(http);
     let paths = [
         "routes[0].bodyLimit",
+        "routes[1].match.host",
         "default.bodyTimeout",
         "default.idempotencyKey",
     ];

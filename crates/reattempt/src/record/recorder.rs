@@ -150,7 +150,8 @@ impl Options {
         self
     }
 
-    /// The policy that the calls run under, so that the lab can replay the record with it.
+    /// The policy that the calls run under, so that the lab can replay the record with it. It is
+    /// that of the beginning, in all files: begin a new recording after a reload.
     #[must_use]
     pub fn policy(mut self, form: Form, text: impl Into<String>) -> Self {
         self.policy = Some((form, text.into()));

@@ -78,7 +78,7 @@ impl Fields {
                 Ok(Some(value))
             }
             Err(error) => {
-                self.found.add(self.fault(name, error));
+                self.found.add(self.fault(name, without_position(&error)));
                 Ok(None)
             }
         }
@@ -117,9 +117,7 @@ impl Fields {
             return Vec::new();
         };
         let items = serde_json::from_str::<Vec<&RawValue>>(&text).unwrap_or_else(|error| {
-            let error = error.to_string();
-            let what = error.split(" at line ").next().unwrap_or_default();
-            self.found.add(self.fault(name, what));
+            self.found.add(self.fault(name, without_position(&error)));
             Vec::new()
         });
         let items = items.into_iter().enumerate().map(|(at, item)| {
@@ -156,6 +154,14 @@ fn members_once(place: &mut Place<'_>, json: Json<'_>) {
             members_once(&mut place.field(name), json);
         }
     }
+}
+
+/// What is wrong with a member's text. Its path says where: a line and a column would be those
+/// within the member, and not of the document.
+fn without_position(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    said.strip_suffix(&position).unwrap_or(&said).to_owned()
 }
 
 fn kind_of(json: Json<'_>) -> &'static str {

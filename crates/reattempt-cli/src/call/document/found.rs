@@ -21,11 +21,21 @@ pub(super) const FORM: Form = Form {
 
 const MOST_FAULTS: usize = 100;
 
+/// A document may have a member that is not known in each of very many calls.
+const MOST_WARNINGS: usize = 100;
+
 /// The faults and warnings of one document so far, shared by all its objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     faults: Rc<RefCell<Vec<Fault>>>,
-    warnings: Rc<RefCell<Vec<String>>>,
+    warnings: Rc<RefCell<Warnings>>,
+}
+
+#[derive(Debug, Default)]
+struct Warnings {
+    first: Vec<String>,
+    /// How many there were after those.
+    more: usize,
 }
 
 impl Found {
@@ -54,9 +64,12 @@ impl Found {
 
     /// Records a warning, for [`check`](Self::check): a name may begin no line of its own.
     pub(crate) fn warn(&self, warning: impl fmt::Display) {
-        self.warnings
-            .borrow_mut()
-            .push(OneLine(warning).to_string());
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.first.len() < MOST_WARNINGS {
+            warnings.first.push(OneLine(warning).to_string());
+        } else {
+            warnings.more += 1;
+        }
     }
 
     /// The value, unless there is a fault. A document with faults has one line for them, and no
@@ -67,8 +80,11 @@ impl Found {
         let Some(made) = made.filter(|_| faults.is_empty()) else {
             return Err(Faults::new(FORM.subject, faults));
         };
-        for warning in warnings {
+        for warning in warnings.first {
             tracing::warn!("{warning}");
+        }
+        if warnings.more > 0 {
+            tracing::warn!("and {} more", warnings.more);
         }
         Ok(made)
     }

@@ -23,7 +23,9 @@ fn what_no_value_can_hold_is_for_a_policys_own_reader() {
         assert_eq!(document.rest.text("policy").as_deref(), Some(odd));
         let text = text.replace("policy", "seed");
         let fault = Document::parse(text.as_bytes()).unwrap_err().listed();
-        assert!(fault.contains(" at line 1 column "), "{fault}");
+        assert!(fault.starts_with("$.seed: "), "{fault}");
+        // A position would be that within the member.
+        assert!(!fault.contains(" at line "), "{fault}");
     }
 }
 

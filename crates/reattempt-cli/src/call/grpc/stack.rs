@@ -151,10 +151,45 @@ pub(super) fn stack(
                 .observer(observer),
         )
         .layer(JournalLayer)
-        .layer(WaitForReadyLayer::new())
+        .layer(WaitForReadyLayer::new().randomness(setup.randomness.clone()))
         .layer(PreviousAttemptsLayer)
         .layer(PushbackLayer::new(GrpcPushback))
         .layer(GrpcOutcomeLayer::new())
         .service(transport);
     BoxCloneSyncService::new(service)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use reattempt::backoff::Randomness;
+    use serde_json::json;
+
+    use super::*;
+    use crate::call::document::Document;
+    use crate::call::schedule::Caller as _;
+
+    #[tokio::test]
+    async fn waiting_for_readiness_draws_from_the_documents_seed() {
+        // Bound, so that no one else listens there, and refused.
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let document = json!({
+            "target": socket.local_addr().unwrap().to_string(),
+            "calls": [{"method": "/a.B/C", "wait_for_ready": true, "timeout_ms": 200}],
+        });
+        let mut document = Document::parse(document.to_string().as_bytes()).unwrap();
+        let draws = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&draws);
+        document.setup.randomness = Randomness::drawn(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            0.5
+        });
+        let mut plan = crate::call::grpc::plan(document).unwrap();
+        let (head, call) = plan.calls.remove(0);
+        let answer = plan.caller.call(head, call).await;
+        assert_eq!(answer.stopped, Some("deadline"), "{answer:?}");
+        assert!(draws.load(Ordering::Relaxed) > 0);
+    }
 }

@@ -5,6 +5,8 @@ mod base;
 mod received;
 mod service;
 mod stack;
+#[cfg(test)]
+mod tests;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
@@ -24,7 +26,7 @@ use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::transport::{Tls, Transport, Version};
 use base::Base;
-use received::{Broken, Received, too_slow};
+use received::{Broken, LONGEST_BODY, Received, too_slow};
 use service::Settings;
 use stack::Stack;
 
@@ -35,6 +37,8 @@ pub(crate) struct HttpCaller {
     base: Base,
     /// The Couchbase service, if the document names one.
     service: Option<Settings>,
+    /// The most bytes that are read of an answer's body.
+    longest_body: usize,
 }
 
 /// What becomes of it (RFC 9110, section 7.1).
@@ -80,6 +84,7 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
         stack,
         base: base.clone(),
         service,
+        longest_body: LONGEST_BODY,
     };
     Plan::new(
         document,
@@ -181,7 +186,10 @@ impl HttpCaller {
         let well = |stopped: &_| matches!(stopped, StopReason::Success | StopReason::Committed);
         received.failed = stopped.filter(|stopped| !well(stopped));
         match received.failed {
-            Some(_) => received.read_failed(response).await,
+            Some(_) => {
+                let has_limit = story.deadline().is_some();
+                received.read_failed(response, has_limit).await
+            }
             None => received.read(response).await,
         }
     }
@@ -200,7 +208,7 @@ impl Caller for HttpCaller {
             request.extensions_mut().insert(ReadOnly);
         }
         let story = Story::begin(&head, &mut request);
-        let mut received = Received::default();
+        let mut received = Received::at_most(self.longest_body);
         let exchange = self.exchange(request, &story, &mut received);
         let outcome = unless_cancelled(&head, exchange).await;
         let body_failed =
@@ -216,6 +224,11 @@ impl Caller for HttpCaller {
                 timeout = Some(Timeout::from(&elapsed));
                 (Ending::Deadline, Some(too_slow(&elapsed)))
             }
+            // The bound is this client's: what was read is judged, and no attempt failed.
+            Some(Err(Broken::TooLong(most))) => {
+                let what = format!("the answer's body has more than {most} bytes, the most read");
+                (Ending::Success, Some(what))
+            }
             Some(Err(Broken::Failed(error))) => (Ending::Failure, Some(error)),
             Some(Ok(())) => (Ending::Success, None),
         };
@@ -230,7 +243,7 @@ impl Caller for HttpCaller {
         };
         let mut answer = story.end(head.call, ending);
         if body_failed {
-            // The layers saw no failure of a body that is longer than this client reads.
+            // The layers of a service see no failure of a body after its head.
             let fatal = answer.attempts.iter_mut().filter(|a| a.verdict == "fatal");
             fatal.for_each(|attempt| {
                 attempt.reason.get_or_insert(HTTP_BODY_FAILED.name());

@@ -13,15 +13,18 @@ use tokio::time::timeout;
 
 use crate::call::transport::{TransportError, chain};
 
-/// Maximum bytes read of a response body.
+/// Maximum bytes read of a response body, by default.
 pub(super) const LONGEST_BODY: usize = 64 << 20;
 
-/// How long the end of a failed answer's body is waited for: no call hangs for it.
+/// How long the end of a failed answer's body is waited for if the call has no limit of its own: no
+/// call hangs for it.
 const FAILED_BODY: Duration = Duration::from_secs(5);
 
 /// The part of the answer received so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Received {
+    /// The most bytes that are read of its body.
+    most: usize,
     pub(super) head: Option<(StatusCode, HeaderMap)>,
     /// Why there was no further attempt, if the head failed the call.
     pub(super) failed: Option<StopReason>,
@@ -31,13 +34,33 @@ pub(super) struct Received {
 }
 
 impl Received {
+    /// Nothing yet, and never more than this many bytes of a body.
+    pub(super) fn at_most(most: usize) -> Self {
+        Self {
+            most,
+            head: None,
+            failed: None,
+            found: None,
+            body: BytesMut::new(),
+        }
+    }
+
     /// Reads an answer whose head failed the call. Its body changes nothing of that: if it is too
     /// slow, the call has not timed out.
-    pub(super) async fn read_failed<B>(&mut self, response: Response<B>) -> Result<(), Broken>
+    pub(super) async fn read_failed<B>(
+        &mut self,
+        response: Response<B>,
+        has_limit: bool,
+    ) -> Result<(), Broken>
     where
         B: Body<Data = Bytes, Error = Broken> + Unpin,
     {
-        let within = match timeout(FAILED_BODY, self.read(response)).await {
+        let most = if has_limit {
+            Duration::MAX
+        } else {
+            FAILED_BODY
+        };
+        let within = match timeout(most, self.read(response)).await {
             Ok(Err(Broken::TooSlow(_))) => "its time limit".to_owned(),
             Ok(read) => return read,
             Err(_) => format!("{} s of its head", FAILED_BODY.as_secs()),
@@ -57,11 +80,11 @@ impl Received {
             // A body that is always ready must not prevent the caller from cancelling.
             tokio::task::consume_budget().await;
             if let Ok(data) = frame?.into_data() {
-                if self.body.len() + data.len() > LONGEST_BODY {
-                    let what = format!("the answer's body has more than {LONGEST_BODY} bytes");
-                    return Err(Broken::Failed(what));
+                let left = self.most - self.body.len();
+                self.body.extend_from_slice(&data[..data.len().min(left)]);
+                if data.len() > left {
+                    return Err(Broken::TooLong(self.most));
                 }
-                self.body.extend_from_slice(&data);
             }
             if body.is_end_stream() {
                 break;
@@ -78,6 +101,8 @@ pub(super) enum Broken {
     Elapsed(Elapsed),
     /// The deadline passed after it.
     TooSlow(Elapsed),
+    /// The body has more bytes than these, which were read.
+    TooLong(usize),
     Failed(String),
 }
 

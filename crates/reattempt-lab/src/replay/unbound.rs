@@ -1,0 +1,71 @@
+//! Recorded routes that an HTTP policy under test does not have, or may have at another place.
+
+use std::collections::HashSet;
+
+use reattempt::config::Fault;
+use serde_json::Value;
+
+use super::Replay;
+use crate::policy::{PolicyText, first_of};
+
+impl Replay {
+    /// A warning of each recorded route that this policy does not have: a replay finds routes by
+    /// name, and takes the default for the rest. A route without a name is found by its number, so
+    /// there is one as well if another route has that number. None of a service config, whose
+    /// entries are named by what they match.
+    #[must_use]
+    pub fn warnings(&self, policy: &PolicyText) -> Vec<Fault> {
+        let recorded = self.own_policy().and_then(Result::ok);
+        let PolicyText::HttpPolicy(text) = policy else {
+            return Vec::new();
+        };
+        if recorded.as_ref() == Some(policy) {
+            return Vec::new();
+        }
+        let routes = |text: &str| {
+            let policy: Value = serde_json::from_str(text).unwrap_or_default();
+            policy["routes"].as_array().cloned().unwrap_or_default()
+        };
+        let tested = routes(text);
+        let before = match &recorded {
+            Some(PolicyText::HttpPolicy(text)) => routes(text),
+            _ => Vec::new(),
+        };
+        let names: HashSet<&str> = tested.iter().filter_map(name).collect();
+        let warning = |recorded: &String| {
+            let what = if let Some(number) = number(recorded) {
+                let (before, now) = (before.get(number), tested.get(number));
+                let same = |before: &Value, now: &Value| {
+                    name(now).is_none() && before["match"] == now["match"]
+                };
+                if before
+                    .zip(now)
+                    .is_some_and(|(before, now)| same(before, now))
+                {
+                    return None;
+                }
+                format!("{recorded} is another route than the recorded one: give the routes names")
+            } else {
+                // Calls that no route matched have an empty one.
+                let is_found =
+                    ["", "default"].contains(&&**recorded) || names.contains(&**recorded);
+                if is_found {
+                    return None;
+                }
+                format!("has no route {recorded:?}: the calls recorded under it take the default")
+            };
+            Some(Fault::new("$", what))
+        };
+        first_of(self.recording.routes.iter().filter_map(warning).collect())
+    }
+}
+
+fn name(route: &Value) -> Option<&str> {
+    route["name"].as_str()
+}
+
+/// Of the name of a route without one, `routes[3]`.
+fn number(name: &str) -> Option<usize> {
+    let number = name.strip_prefix("routes[")?.strip_suffix(']')?;
+    number.parse().ok()
+}
