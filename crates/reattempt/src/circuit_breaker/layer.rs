@@ -13,6 +13,8 @@ pub struct CircuitBreakerLayer<C, M = AsError, B = Arc<CircuitBreaker>> {
     breaker: B,
     classifier: C,
     on_open: M,
+    /// The first layer of this breaker that has observers.
+    is_first: bool,
 }
 
 impl<C, B> CircuitBreakerLayer<C, AsError, B> {
@@ -25,18 +27,22 @@ impl<C, B> CircuitBreakerLayer<C, AsError, B> {
             breaker,
             classifier,
             on_open: AsError,
+            is_first: false,
         }
     }
 }
 
 impl<C, M> CircuitBreakerLayer<C, M> {
     /// Notifies this observer when the circuit opens or closes, for metrics; the log has it anyway.
-    /// One change is one event: of layers that share a breaker the first that has an observer
-    /// notifies it. For others there is [`CircuitBreaker::on_event`].
+    /// Those added before stay. One change is one event: of layers that share a breaker the first
+    /// that has observers notifies them. For others there is [`CircuitBreaker::on_event`].
     #[must_use]
-    pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
-        self.breaker
-            .on_event_once(move |event| observer.health_changed(event));
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.is_first |= self.breaker.is_first_observed();
+        if self.is_first {
+            self.breaker
+                .on_event(move |event| observer.health_changed(event));
+        }
         self
     }
 }
@@ -51,6 +57,7 @@ impl<C, M, B> CircuitBreakerLayer<C, M, B> {
             breaker: self.breaker,
             classifier: self.classifier,
             on_open,
+            is_first: self.is_first,
         }
     }
 }

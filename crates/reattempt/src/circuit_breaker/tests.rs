@@ -347,10 +347,12 @@ impl crate::Observer for Events {
 async fn one_change_of_a_shared_breaker_is_one_event() {
     let breaker = breaker();
     let seen = [(); 2].map(|()| Arc::<Events>::default());
+    let second = Arc::<Events>::default();
     for events in &seen {
         let any = crate::classify_fn(|_: Result<&(), &()>, _: &CallContext| Verdict::Success);
         let client = CircuitBreakerLayer::new(Arc::clone(&breaker), any);
-        let _ = client.observer(Arc::clone(events) as Arc<dyn crate::Observer>);
+        let client = client.observer(Arc::clone(events) as Arc<dyn crate::Observer>);
+        let _ = client.observer(Arc::clone(&second) as Arc<dyn crate::Observer>);
     }
     let added = Arc::<Events>::default();
     let by_hand = Arc::clone(&added);
@@ -361,6 +363,7 @@ async fn one_change_of_a_shared_breaker_is_one_event() {
         (counts(&seen[0]), counts(&seen[1]), counts(&added)),
         (1, 0, 1)
     );
+    assert_eq!(counts(&second), 1, "beside the first of its layer");
 }
 
 /// An error of its own, of no other crate.

@@ -27,7 +27,7 @@ pub(super) struct Link {
     options: Arc<ClientOptions>,
     state: Mutex<State>,
     last: Mutex<Last>,
-    /// Whether the node left its cluster for good. A change ends the waits for a permit.
+    /// Whether the node left its cluster and is no seed. A change ends the waits for a permit.
     left: watch::Sender<bool>,
 }
 
@@ -127,12 +127,12 @@ impl Link {
         self.left.send_replace(false);
     }
 
-    /// Resolves when the node leaves its cluster, or if it left for good before.
+    /// Resolves when the node leaves its cluster, or if it left before and is no seed.
     pub(super) fn left(&self) -> impl Future<Output = ()> + Send + Sync + use<> {
         let mut left = self.left.subscribe();
         async move {
-            let for_good = *left.borrow();
-            if !for_good {
+            let has_left = *left.borrow();
+            if !has_left {
                 // An error means that the link was dropped, after which no request waits for it.
                 let _ = left.changed().await;
             }

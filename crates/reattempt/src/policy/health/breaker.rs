@@ -119,13 +119,11 @@ impl CircuitBreaker {
         self.listeners.add(listener);
     }
 
-    /// For layers that share the breaker: the observer of the first one that has any, so that one
+    /// For layers that share the breaker: true for the first one that has observers, so that one
     /// change is one event.
     #[cfg(feature = "tokio")]
-    pub(crate) fn on_event_once(&self, listener: impl Fn(&HealthEvent) + Send + Sync + 'static) {
-        if !self.is_observed.swap(true, Ordering::Relaxed) {
-            self.on_event(listener);
-        }
+    pub(crate) fn is_first_observed(&self) -> bool {
+        !self.is_observed.swap(true, Ordering::Relaxed)
     }
 
     /// Opens the circuit until it is switched again.
