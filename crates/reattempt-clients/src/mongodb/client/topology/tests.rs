@@ -1,4 +1,5 @@
-use bson::doc;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Timestamp};
 
 use super::*;
 
@@ -65,4 +66,38 @@ async fn a_failure_does_not_reach_a_server_that_came_back() {
     topology.on_error(&now, 0, &broken());
     assert_eq!(now.generation(), 1);
     assert!(topology.description().servers[SECOND].error.is_some());
+}
+
+fn cluster_time(time: u32, hash: usize, extra: &str) -> Document {
+    let hash = Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: vec![7; hash],
+    };
+    let mut signature = doc! { "hash": hash, "keyId": 5_i64 };
+    let clock = Timestamp { time, increment: 1 };
+    let mut sent = doc! { "clusterTime": clock };
+    if !extra.is_empty() {
+        signature.insert("junk", extra);
+        sent.insert("junk", extra);
+    }
+    sent.insert("signature", signature);
+    sent
+}
+
+/// What is kept goes into every command to every server.
+#[tokio::test]
+async fn only_the_known_members_of_a_cluster_time_are_kept() {
+    let topology = topology();
+    let saw = |time: Document| topology.saw(&doc! { "ok": 1, "$clusterTime": time });
+    saw(cluster_time(1, 20, "x"));
+    assert_eq!(topology.cluster_time(), Some(cluster_time(1, 20, "")));
+    saw(cluster_time(2, 65, ""));
+    let mut unsound = cluster_time(2, 20, "");
+    unsound.insert("signature", doc! { "hash": "text", "keyId": 5_i64 });
+    saw(unsound);
+    saw(doc! { "clusterTime": "2" });
+    assert_eq!(topology.cluster_time(), Some(cluster_time(1, 20, "")));
+    let unsigned = doc! { "clusterTime": Timestamp { time: 3, increment: 1 } };
+    saw(unsigned.clone());
+    assert_eq!(topology.cluster_time(), Some(unsigned));
 }
