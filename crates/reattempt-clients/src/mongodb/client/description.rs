@@ -6,13 +6,20 @@ use bson::Document;
 use bson::oid::ObjectId;
 
 use super::ReadPreference;
-use crate::mongodb::wire::number;
+use super::server_error::Printable;
+use crate::mongodb::wire::{cut, number};
 
 /// Maximum number of members of a set; further ones are ignored.
 const MAX_MEMBERS: usize = 50;
 
 /// Maximum number of known or monitored servers: a set has 50 members at most.
 pub(super) const MAX_SERVERS: usize = 100;
+
+/// How many bytes of an error are kept with a server: an error of the selection has all of them.
+const MAX_ERROR: usize = 512;
+
+/// How many bytes of a server's names are printed, as long as a host name may be.
+const MAX_NAME: usize = 255;
 
 /// The role of a server, as reported by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +59,7 @@ pub struct ServerDescription {
     pub sessions: bool,
     /// Increases with elections.
     pub election_id: Option<ObjectId>,
-    /// Why its role is unknown.
+    /// Why its role is unknown, at most 512 bytes.
     pub error: Option<String>,
 }
 
@@ -73,11 +80,12 @@ impl ServerDescription {
         }
     }
 
-    /// A server that failed.
+    /// A server that failed. Of the error the first 512 bytes are kept.
     #[must_use]
     pub fn failed(address: &str, error: String) -> Self {
+        let error = Printable(cut(&error, MAX_ERROR)).to_string();
         Self {
-            error: Some(error),
+            error: Some(cut(&error, MAX_ERROR).to_owned()),
             ..Self::unknown(address)
         }
     }
@@ -220,7 +228,12 @@ impl TopologyDescription {
     fn apply_single(&mut self, new: ServerDescription) {
         let wrong = self.set_name.is_some() && self.set_name != new.set_name;
         let new = if wrong {
-            let error = format!("is of set {:?}, not of {:?}", new.set_name, self.set_name);
+            let named = |set: &'_ Option<String>| -> String {
+                let name = set.as_deref().map(|name| cut(name, MAX_NAME));
+                format!("{name:?}")
+            };
+            let (own, other) = (named(&self.set_name), named(&new.set_name));
+            let error = format!("is not of set {own} but of {other}");
             ServerDescription::failed(&new.address, error)
         } else {
             new
@@ -340,7 +353,8 @@ impl std::fmt::Display for TopologyDescription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.kind)?;
         for server in self.servers.values() {
-            write!(f, ", {} {:?}", server.address, server.kind)?;
+            let address = Printable(cut(&server.address, MAX_NAME));
+            write!(f, ", {address} {:?}", server.kind)?;
             if let Some(error) = &server.error {
                 write!(f, " ({error})")?;
             }

@@ -101,3 +101,37 @@ async fn only_the_known_members_of_a_cluster_time_are_kept() {
     saw(unsigned.clone());
     assert_eq!(topology.cluster_time(), Some(unsigned));
 }
+
+/// A terminal and a log show what a server sent as it is.
+#[test]
+fn control_characters_of_a_server_error_are_escaped() {
+    let document = doc! { "ok": 0, "code": 1, "codeName": "N\u{1b}[2J", "errmsg": "a\nb\u{9b}é" };
+    let origin = broken().origin().unwrap().clone();
+    let error = MongoError::from(super::super::ServerError::read(origin, document, 1, false));
+    let text = format!(r"{SECOND}: N\u{{1b}}[2J (1): a\nb\u{{9b}}é");
+    assert_eq!(error.to_string(), text);
+}
+
+#[tokio::test]
+async fn the_error_of_a_selection_has_only_the_start_of_names() {
+    let (long, mut options) = ("\u{1b}é".repeat(50_000), ClientOptions::new([FIRST]));
+    options.replica_set = Some("own".to_owned());
+    options.direct_connection = true;
+    let topology = Topology::new(options);
+    primary_lists(&topology, &[]);
+    let text = topology.description().to_string();
+    let wrong = r#"is not of set Some("own") but of Some("s")"#;
+    assert_eq!(text, format!("Single, {FIRST} Unknown ({wrong})"));
+    let hello = doc! { "setName": &long, "secondary": true };
+    let seen = ServerDescription::from_hello(FIRST, &hello);
+    topology.inner.seen(seen);
+    let text = topology.description().to_string();
+    assert!(text.len() < 600 && text.contains("own"), "{text}");
+    let mut broken = broken();
+    if let MongoError::Network { message, .. } = &mut broken {
+        message.clone_from(&long);
+    }
+    topology.inner.lost(FIRST, &broken);
+    let text = topology.description().to_string();
+    assert!(text.len() < 600 && !text.contains('\u{1b}'), "{text}");
+}
