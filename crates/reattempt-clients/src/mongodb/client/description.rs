@@ -157,8 +157,9 @@ pub struct TopologyDescription {
     pub set_name: Option<String>,
     /// The servers, by address.
     pub servers: BTreeMap<String, ServerDescription>,
-    single_seed: bool,
     last_election: Option<ObjectId>,
+    seeds: Vec<String>,
+    configured_set: Option<String>,
 }
 
 impl TopologyDescription {
@@ -176,15 +177,30 @@ impl TopologyDescription {
             .collect();
         Self {
             kind,
+            configured_set: set_name.clone(),
             set_name,
             servers,
-            single_seed: seeds.len() == 1,
             last_election: None,
+            seeds: seeds.to_vec(),
         }
     }
 
-    /// Applies new information about one server.
+    /// Applies new information about one server. Without any server left it starts again with the
+    /// seeds: one answer of one server must not end the client.
     pub fn apply(&mut self, new: ServerDescription) {
+        let address = new.address.clone();
+        self.apply_to_known(new);
+        if self.servers.is_empty() {
+            *self = Self::new(&self.seeds, self.configured_set.clone(), false);
+            // With an error, so that their new monitors do not start at once, see `watch_servers`.
+            for server in self.servers.values_mut() {
+                let error = format!("no server was left: {address} is not of this deployment");
+                *server = ServerDescription::failed(&server.address, error);
+            }
+        }
+    }
+
+    fn apply_to_known(&mut self, new: ServerDescription) {
         if !self.servers.contains_key(&new.address) {
             // Removed while the check was in progress.
             return;
@@ -196,7 +212,7 @@ impl TopologyDescription {
         if self.kind == TopologyKind::Unknown {
             self.kind = match new.kind {
                 ServerKind::Mongos => TopologyKind::Sharded,
-                ServerKind::Standalone if self.single_seed => TopologyKind::Single,
+                ServerKind::Standalone if self.seeds.len() == 1 => TopologyKind::Single,
                 ServerKind::Standalone | ServerKind::Unknown | ServerKind::Ghost => {
                     TopologyKind::Unknown
                 }

@@ -333,7 +333,7 @@ impl Inner {
             }
             stays
         });
-        for address in known.servers.keys() {
+        for (address, server) in &known.servers {
             if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
                 continue;
             }
@@ -342,6 +342,9 @@ impl Inner {
                 address.clone(),
                 Arc::clone(&self.options),
                 Arc::clone(&check),
+                // It is a seed again. Two servers that send the client back and forth would
+                // otherwise keep it busy.
+                server.error.is_some(),
                 conclude(Arc::downgrade(self), address.clone()),
             );
             let monitor = tokio::spawn(looking).abort_handle();

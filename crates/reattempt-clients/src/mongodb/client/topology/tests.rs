@@ -135,3 +135,25 @@ async fn the_error_of_a_selection_has_only_the_start_of_names() {
     let text = topology.description().to_string();
     assert!(text.len() < 600 && !text.contains('\u{1b}'), "{text}");
 }
+
+/// One answer may be wrong, or forged.
+#[tokio::test]
+async fn without_any_server_the_seeds_are_watched_again() {
+    let topology = Topology::new(ClientOptions::new([FIRST]));
+    let says = |address: &str, hello: Document| {
+        let seen = ServerDescription::from_hello(address, &hello);
+        topology.inner.seen(seen);
+        topology.description()
+    };
+    says(FIRST, doc! { "msg": "isdbgrid" });
+    let known = says(FIRST, doc! { "setName": "s", "secondary": true });
+    assert_eq!(known.kind, TopologyKind::Unknown);
+    let text = known.to_string();
+    assert!(text.contains(&format!("{FIRST} is not of this")), "{text}");
+    primary_lists(&topology, &[SECOND]);
+    let known = says(SECOND, doc! { "setName": "t", "secondary": true });
+    assert!(known.servers.keys().eq([FIRST]), "{known}");
+    let known = says(FIRST, doc! { "setName": "t", "isWritablePrimary": true });
+    assert_eq!(known.set_name.as_deref(), Some("t"));
+    assert_eq!(known.servers[FIRST].kind, ServerKind::Primary);
+}
