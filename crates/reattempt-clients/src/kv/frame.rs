@@ -177,6 +177,23 @@ impl Frame {
         }
     }
 
+    /// The length of the body.
+    pub(crate) fn body_len(&self) -> usize {
+        self.framing.len() + self.extras.len() + self.key.len() + self.value.len()
+    }
+
+    /// Copies the parts out of the buffer that they share with other frames.
+    pub(crate) fn detach(&mut self) {
+        for part in [
+            &mut self.framing,
+            &mut self.extras,
+            &mut self.key,
+            &mut self.value,
+        ] {
+            *part = Bytes::copy_from_slice(part);
+        }
+    }
+
     /// Appends the encoded frame to `out`. On an error nothing is appended.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), FrameError> {
         let magic = match (self.magic, self.framing.is_empty()) {

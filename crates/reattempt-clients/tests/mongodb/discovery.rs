@@ -47,6 +47,37 @@ async fn the_last_clone_ends_the_monitors() {
     assert_eq!(node.seen_named("hello").len(), looks);
 }
 
+/// Each of them sends the client to the other, where it has no server left.
+#[tokio::test]
+async fn seeds_that_are_watched_again_are_not_checked_at_once() {
+    let (first, second) = (node().await, node().await);
+    let primary = doc! {
+        "ok": 1, "setName": "s", "isWritablePrimary": true, "maxWireVersion": 21,
+        "hosts": [second.address()],
+    };
+    let wrong = doc! { "ok": 1, "setName": "t", "secondary": true, "maxWireVersion": 21 };
+    for _ in 0..1000 {
+        first.script().on("hello", Step::reply(primary.clone()));
+        second.script().on("hello", Step::reply(wrong.clone()));
+    }
+    let mut options = options(&first);
+    options.min_heartbeat = Duration::from_millis(300);
+    let client = Client::new(options);
+    let looking = tokio::time::sleep(Duration::from_millis(1000));
+    let requests = async {
+        loop {
+            client.topology().request_checks();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        () = looking => {}
+        () = requests => {}
+    }
+    let looks = first.seen_named("hello").len();
+    assert!((2..=4).contains(&looks), "{looks}");
+}
+
 /// Servers refuse a client that says who it is twice on one connection (code 186).
 #[tokio::test]
 async fn checks_of_a_healthy_server_share_a_connection() {

@@ -1,6 +1,6 @@
 //! The network that a client is in.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Address, ClusterConfig, Network};
 
@@ -19,17 +19,19 @@ struct Seeds {
     addresses: Box<[Address]>,
     /// The client's, once a seed had the alternate address of a node: the seeds may leave the
     /// cluster, and the client stays where it is.
-    found: OnceLock<Network>,
+    found: Mutex<Option<Network>>,
 }
 
 impl NetworkChoice {
     /// The addresses of the network in which a node has the host of one of these seed addresses
     /// ([`ClusterConfig::network_of`]). An alternate network that was found once stays, also when
-    /// no node of a later configuration is a seed.
+    /// no node of a later configuration is a seed, unless none of its nodes has that network: then
+    /// the seeds are matched again, so that one forged configuration does not leave the client
+    /// without addresses for ever.
     pub fn by_seeds(seeds: impl IntoIterator<Item = Address>) -> Self {
         Self(Choice::BySeeds(Arc::new(Seeds {
             addresses: seeds.into_iter().collect(),
-            found: OnceLock::new(),
+            found: Mutex::default(),
         })))
     }
 
@@ -40,12 +42,15 @@ impl NetworkChoice {
             Choice::Of(network) => return network.clone(),
             Choice::BySeeds(seeds) => seeds,
         };
-        if let Some(found) = seeds.found.get() {
+        let mut found = seeds.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = &*found
+            && config.knows(found)
+        {
             return found.clone();
         }
         let mut networks = seeds.addresses.iter().map(|seed| config.network_of(seed));
         match networks.find(|network| *network != Network::Default) {
-            Some(alternate) => seeds.found.get_or_init(|| alternate).clone(),
+            Some(alternate) => found.insert(alternate).clone(),
             None => Network::Default,
         }
     }

@@ -62,7 +62,11 @@ pub use retry_policy::RetryPolicy;
 
 use document::Document;
 
-const FORM: Form = Form::new("the service config");
+/// The warnings are kept as long as the config, and it may come from a server.
+const FORM: Form = Form {
+    most_warnings: 10_000,
+    ..Form::new("the service config")
+};
 
 /// A parsed service config: policies by method, by service, and the default, with the throttle that
 /// they share.
@@ -93,7 +97,8 @@ impl ServiceConfig {
     }
 
     /// Unknown or ineffective settings, which do not reject the config and are also logged
-    /// ([`Options::log_warnings`]); and [advice](Fault::is_advice), which is not.
+    /// ([`Options::log_warnings`]); and [advice](Fault::is_advice), which is not. The first 10,000,
+    /// and then one with the number of the others.
     #[must_use]
     pub fn warnings(&self) -> &[Fault] {
         &self.warnings

@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep};
 use crate::kv::frame::{Frame, FrameError, Magic};
 use crate::kv::opcode;
 
+use super::bootstrap::READ_BUFFER;
 use super::error::CloseReason;
 use super::state::Shared;
 use crate::instant::after;
@@ -30,6 +31,10 @@ const WRITE_AHEAD: usize = 64 * 1024;
 
 /// Reads of what a peer had answered before it closed.
 const READS_AT_CLOSE: u32 = 64;
+
+/// A read buffer with more room than this grew for a long response; shorter ones are copied out of
+/// it, in bytes.
+const SMALL: usize = 64 * 1024;
 
 /// Runs a connection until its end, then fails waiting requests. Also when the task is dropped.
 pub(super) async fn run(
@@ -57,6 +62,8 @@ async fn drive(
     max_body: usize,
     read_timeout: Duration,
 ) -> CloseReason {
+    // The bootstrap's may be the end of one that grew for a configuration.
+    input = first_size(&input);
     let (mut read, mut write) = stream.into_split();
     // Armed by a write. A read does not move it, because reads are frequent: it sets `heard`.
     let mut silence = pin!(sleep(Duration::ZERO));
@@ -163,7 +170,12 @@ fn received(
 /// Delivers the responses that were read; after one that made the connection unusable, no
 /// further request is sent.
 fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), CloseReason> {
-    while let Some(frame) = Frame::decode(input, max_body).map_err(CloseReason::Protocol)? {
+    let grown = input.capacity() > SMALL;
+    while let Some(mut frame) = Frame::decode(input, max_body).map_err(CloseReason::Protocol)? {
+        if grown && frame.body_len() <= SMALL {
+            // Otherwise the caller of a few bytes would keep the whole buffer in memory.
+            frame.detach();
+        }
         match frame.magic {
             Magic::Response | Magic::FlexResponse => shared.answer(frame)?,
             // The only server request that this client uses; it expects no response.
@@ -175,8 +187,18 @@ fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), 
             magic => return Err(CloseReason::Protocol(FrameError::UnexpectedMagic { magic })),
         }
     }
+    if grown && input.len() <= SMALL {
+        *input = first_size(input);
+    }
     if shared.is_closing() {
         return Err(CloseReason::Local);
     }
     Ok(())
+}
+
+/// A buffer of the first capacity with these bytes, which share the buffer of earlier responses.
+fn first_size(rest: &[u8]) -> BytesMut {
+    let mut input = BytesMut::with_capacity(READ_BUFFER);
+    input.extend_from_slice(rest);
+    input
 }

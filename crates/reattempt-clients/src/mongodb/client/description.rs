@@ -6,13 +6,20 @@ use bson::Document;
 use bson::oid::ObjectId;
 
 use super::ReadPreference;
-use crate::mongodb::wire::number;
+use super::server_error::Printable;
+use crate::mongodb::wire::{cut, number};
 
 /// Maximum number of members of a set; further ones are ignored.
 const MAX_MEMBERS: usize = 50;
 
 /// Maximum number of known or monitored servers: a set has 50 members at most.
 pub(super) const MAX_SERVERS: usize = 100;
+
+/// How many bytes of an error are kept with a server: an error of the selection has all of them.
+const MAX_ERROR: usize = 512;
+
+/// How many bytes of a server's names are printed, as long as a host name may be.
+const MAX_NAME: usize = 255;
 
 /// The role of a server, as reported by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +59,7 @@ pub struct ServerDescription {
     pub sessions: bool,
     /// Increases with elections.
     pub election_id: Option<ObjectId>,
-    /// Why its role is unknown.
+    /// Why its role is unknown, at most 512 bytes.
     pub error: Option<String>,
 }
 
@@ -73,11 +80,12 @@ impl ServerDescription {
         }
     }
 
-    /// A server that failed.
+    /// A server that failed. Of the error the first 512 bytes are kept.
     #[must_use]
     pub fn failed(address: &str, error: String) -> Self {
+        let error = Printable(cut(&error, MAX_ERROR)).to_string();
         Self {
-            error: Some(error),
+            error: Some(cut(&error, MAX_ERROR).to_owned()),
             ..Self::unknown(address)
         }
     }
@@ -149,8 +157,9 @@ pub struct TopologyDescription {
     pub set_name: Option<String>,
     /// The servers, by address.
     pub servers: BTreeMap<String, ServerDescription>,
-    single_seed: bool,
     last_election: Option<ObjectId>,
+    seeds: Vec<String>,
+    configured_set: Option<String>,
 }
 
 impl TopologyDescription {
@@ -168,15 +177,30 @@ impl TopologyDescription {
             .collect();
         Self {
             kind,
+            configured_set: set_name.clone(),
             set_name,
             servers,
-            single_seed: seeds.len() == 1,
             last_election: None,
+            seeds: seeds.to_vec(),
         }
     }
 
-    /// Applies new information about one server.
+    /// Applies new information about one server. Without any server left it starts again with the
+    /// seeds: one answer of one server must not end the client.
     pub fn apply(&mut self, new: ServerDescription) {
+        let address = new.address.clone();
+        self.apply_to_known(new);
+        if self.servers.is_empty() {
+            *self = Self::new(&self.seeds, self.configured_set.clone(), false);
+            // With an error, so that their new monitors do not start at once, see `watch_servers`.
+            for server in self.servers.values_mut() {
+                let error = format!("no server was left: {address} is not of this deployment");
+                *server = ServerDescription::failed(&server.address, error);
+            }
+        }
+    }
+
+    fn apply_to_known(&mut self, new: ServerDescription) {
         if !self.servers.contains_key(&new.address) {
             // Removed while the check was in progress.
             return;
@@ -188,7 +212,7 @@ impl TopologyDescription {
         if self.kind == TopologyKind::Unknown {
             self.kind = match new.kind {
                 ServerKind::Mongos => TopologyKind::Sharded,
-                ServerKind::Standalone if self.single_seed => TopologyKind::Single,
+                ServerKind::Standalone if self.seeds.len() == 1 => TopologyKind::Single,
                 ServerKind::Standalone | ServerKind::Unknown | ServerKind::Ghost => {
                     TopologyKind::Unknown
                 }
@@ -220,7 +244,12 @@ impl TopologyDescription {
     fn apply_single(&mut self, new: ServerDescription) {
         let wrong = self.set_name.is_some() && self.set_name != new.set_name;
         let new = if wrong {
-            let error = format!("is of set {:?}, not of {:?}", new.set_name, self.set_name);
+            let named = |set: &'_ Option<String>| -> String {
+                let name = set.as_deref().map(|name| cut(name, MAX_NAME));
+                format!("{name:?}")
+            };
+            let (own, other) = (named(&self.set_name), named(&new.set_name));
+            let error = format!("is not of set {own} but of {other}");
             ServerDescription::failed(&new.address, error)
         } else {
             new
@@ -340,7 +369,8 @@ impl std::fmt::Display for TopologyDescription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.kind)?;
         for server in self.servers.values() {
-            write!(f, ", {} {:?}", server.address, server.kind)?;
+            let address = Printable(cut(&server.address, MAX_NAME));
+            write!(f, ", {address} {:?}", server.kind)?;
             if let Some(error) = &server.error {
                 write!(f, " ({error})")?;
             }

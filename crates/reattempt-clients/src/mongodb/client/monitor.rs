@@ -10,22 +10,25 @@ use super::{ClientOptions, Connection, MongoError, ServerDescription};
 use crate::instant::after;
 
 /// Checks `address` every heartbeat, and earlier on request, until `conclude` returns false: the
-/// topology is gone.
+/// topology is gone. With `pause` the first check waits as a later one does.
 pub(super) async fn run(
     address: String,
     options: Arc<ClientOptions>,
     check: Arc<Notify>,
+    mut pause: bool,
     conclude: impl Fn(Result<ServerDescription, MongoError>) -> bool,
 ) {
     let mut connection = None;
     loop {
         let began = Instant::now();
-        let found = look(&mut connection, &address, &options).await;
-        if found.is_err() {
-            connection = None;
-        }
-        if !conclude(found) {
-            return;
+        if !std::mem::take(&mut pause) {
+            let found = look(&mut connection, &address, &options).await;
+            if found.is_err() {
+                connection = None;
+            }
+            if !conclude(found) {
+                return;
+            }
         }
         tokio::select! {
             () = check.notified() => {}

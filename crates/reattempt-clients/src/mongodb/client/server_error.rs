@@ -1,5 +1,7 @@
 //! A server's answer that is an error, read.
 
+use std::fmt::{self, Write as _};
+
 use bson::{Bson, Document};
 use reattempt_mongodb::codes::code_from_f64;
 
@@ -13,7 +15,7 @@ pub struct ServerError {
     pub origin: Origin,
     /// `code`, of any number type; absent when there was none.
     pub code: Option<i64>,
-    /// `codeName`, or nothing.
+    /// `codeName`, its first 64 bytes, or nothing.
     pub code_name: String,
     /// `errmsg`, its first 4 KiB, or nothing.
     pub message: String,
@@ -42,19 +44,35 @@ pub(super) fn is_ok(document: &Document) -> bool {
     number(document.get("ok")) == Some(1.0)
 }
 
+/// A server's text for a log or a terminal: control characters are escaped.
+pub(super) struct Printable<'a>(pub(super) &'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for char in self.0.chars() {
+            if char.is_control() {
+                write!(f, "{}", char.escape_default())?;
+            } else {
+                f.write_char(char)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl ServerError {
     /// The name, code and message, as far as the server gave them.
     pub(super) fn told(&self) -> String {
         let what = match (self.code_name.as_str(), self.code) {
             ("", None) => "error without a code".to_owned(),
             ("", Some(code)) => format!("error {code}"),
-            (name, None) => name.to_owned(),
-            (name, Some(code)) => format!("{name} ({code})"),
+            (name, None) => Printable(name).to_string(),
+            (name, Some(code)) => format!("{} ({code})", Printable(name)),
         };
         if self.message.is_empty() {
             return what;
         }
-        format!("{what}: {}", self.message)
+        format!("{what}: {}", Printable(&self.message))
     }
 
     /// Reads a reply that is not ok. What it lacks, or has of another type, counts as absent.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use bson::Document;
+use bson::{Bson, Document, doc};
 use rand::seq::IndexedRandom as _;
 use reattempt_mongodb::labels::SYSTEM_OVERLOADED_ERROR;
 use tokio::sync::{Notify, watch};
@@ -21,6 +21,9 @@ use super::state_change::state_change;
 use super::{ClientOptions, During, MongoError, Pool, ReadPreference, monitor};
 use crate::instant::after;
 use crate::lock::lock;
+
+/// The longest hash of a `$clusterTime`'s signature that is taken, in bytes; servers send 20.
+const MAX_HASH: usize = 64;
 
 /// The deployment as seen by the client. Clones share it; the monitors end with the last clone.
 #[derive(Debug, Clone)]
@@ -253,17 +256,35 @@ impl Topology {
         lock(&self.inner.cluster_time).clone()
     }
 
-    /// Records a reply's `$clusterTime`.
+    /// Records a reply's `$clusterTime`, if it is a sound one.
     pub fn saw(&self, reply: &Document) {
         let Ok(new) = reply.get_document("$clusterTime") else {
             return;
         };
         let mut highest = lock(&self.inner.cluster_time);
         let time = |of: &Document| of.get_timestamp("clusterTime").ok();
-        if time(new) > highest.as_ref().and_then(time) {
-            *highest = Some(new.clone());
+        if time(new) > highest.as_ref().and_then(time)
+            && let Some(sound) = sound_time(new)
+        {
+            *highest = Some(sound);
         }
     }
+}
+
+/// The members of a `$clusterTime` that a server checks. Each command repeats them to every server,
+/// so nothing else that one server sends is taken over.
+fn sound_time(sent: &Document) -> Option<Document> {
+    let mut sound = doc! { "clusterTime": sent.get_timestamp("clusterTime").ok()? };
+    if let Some(signature) = sent.get("signature") {
+        let signature = signature.as_document()?;
+        let (hash, key_id) = (signature.get("hash")?, signature.get("keyId")?);
+        let fits = matches!(hash, Bson::Binary(hash) if hash.bytes.len() <= MAX_HASH);
+        if !fits || !matches!(key_id, Bson::Int32(_) | Bson::Int64(_)) {
+            return None;
+        }
+        sound.insert("signature", doc! { "hash": hash, "keyId": key_id });
+    }
+    Some(sound)
 }
 
 impl Inner {
@@ -312,7 +333,7 @@ impl Inner {
             }
             stays
         });
-        for address in known.servers.keys() {
+        for (address, server) in &known.servers {
             if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
                 continue;
             }
@@ -321,6 +342,9 @@ impl Inner {
                 address.clone(),
                 Arc::clone(&self.options),
                 Arc::clone(&check),
+                // It is a seed again. Two servers that send the client back and forth would
+                // otherwise keep it busy.
+                server.error.is_some(),
                 conclude(Arc::downgrade(self), address.clone()),
             );
             let monitor = tokio::spawn(looking).abort_handle();

@@ -5,7 +5,7 @@ use std::fmt;
 use bson::Document;
 
 use super::MongoReply;
-use super::server_error::whole;
+use super::server_error::{Printable, whole};
 
 /// The first of a reply's `writeErrors`. Its code is not a command's code, so it is returned to the
 /// caller whatever the number (E6).
@@ -41,7 +41,7 @@ impl fmt::Display for WriteError {
         if self.message.is_empty() {
             return Ok(());
         }
-        write!(f, ": {}", self.message)
+        write!(f, ": {}", Printable(&self.message))
     }
 }
 

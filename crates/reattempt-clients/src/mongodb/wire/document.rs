@@ -31,6 +31,9 @@ const ROOM: usize = 256 * 1024;
 /// How much is kept of a message for people.
 const MAX_TEXT: usize = 4096;
 
+/// How much is kept of a code's name, in bytes.
+const MAX_NAME: usize = 64;
+
 /// How many labels are kept, of at most [`SMALL`] bytes each.
 const MAX_LABELS: usize = 64;
 
@@ -56,8 +59,8 @@ pub struct List {
 /// bytes that it came in, because values that are only counted would take many times their memory.
 ///
 /// For the same reason of the rest only so much is kept as any sound reply needs: of `errmsg` the
-/// first 4 KiB, of `errorLabels` the first 64, of `writeErrors` the first; documents, arrays and
-/// long fields as long as there is room.
+/// first 4 KiB, of `codeName` the first 64 bytes, of `errorLabels` the first 64, of `writeErrors`
+/// the first; documents, arrays and long fields as long as there is room.
 pub(super) fn decode_reply(bytes: &[u8]) -> Result<(Document, Option<List>), String> {
     let raw = RawDocument::from_bytes(bytes).map_err(text)?;
     let mut reading = Reading {
@@ -79,11 +82,12 @@ pub(crate) fn decode_value(element: RawElement<'_>) -> Result<Bson, String> {
 
 /// A text that may quote the server, which may send a name of any length.
 fn text(error: impl ToString) -> String {
-    cut(&error.to_string()).to_owned()
+    cut(&error.to_string(), MAX_TEXT).to_owned()
 }
 
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_TEXT);
+/// The first bytes of a text, at most so many.
+pub(crate) fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -138,7 +142,8 @@ impl Reading {
                 ("cursor", ElementType::EmbeddedDocument) if part == Part::Reply => {
                     Bson::Document(self.part(inner(element)?, Part::Cursor)?)
                 }
-                ("errmsg", ElementType::String) => message(element)?,
+                ("errmsg", ElementType::String) => message(element, MAX_TEXT)?,
+                ("codeName", ElementType::String) => message(element, MAX_NAME)?,
                 ("errorLabels", ElementType::Array) => labels(element)?,
                 ("writeErrors", ElementType::Array) if part == Part::Reply => {
                     self.first_write_error(element)?
@@ -197,9 +202,9 @@ fn list(field: &'static str, element: RawElement<'_>) -> Result<List, String> {
     })
 }
 
-fn message(element: RawElement<'_>) -> Result<Bson, String> {
+fn message(element: RawElement<'_>, most: usize) -> Result<Bson, String> {
     let value = element.value().map_err(text)?;
-    Ok(Bson::from(cut(value.as_str().unwrap_or_default())))
+    Ok(Bson::from(cut(value.as_str().unwrap_or_default(), most)))
 }
 
 fn labels(element: RawElement<'_>) -> Result<Bson, String> {
@@ -232,9 +237,10 @@ fn check_value(key: &str, value: RawBsonRef<'_>, depth_left: usize) -> Result<()
             check(inner, depth_left)
         }
         // Code with scope hides a document from the walk, and nothing here runs code.
-        RawBsonRef::JavaScriptCodeWithScope(_) => {
-            Err(format!("{}: code with scope is not taken", cut(key)))
-        }
+        RawBsonRef::JavaScriptCodeWithScope(_) => Err(format!(
+            "{}: code with scope is not taken",
+            cut(key, MAX_TEXT)
+        )),
         _ => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ mod reply;
 mod tests;
 
 pub use document::{List, MAX_LISTED, MAX_NESTING, decode_document, number};
-pub(crate) use document::{MAX_FIELDS, decode_value};
+pub(crate) use document::{MAX_FIELDS, cut, decode_value};
 pub use legacy::{OpQuery, OpReply};
 pub use op_msg::OpMsg;
 pub use reply::{Reply, read_reply};

@@ -252,6 +252,14 @@ async fn fields_that_nothing_reads_are_kept_while_there_is_room() {
     assert_eq!(kept.get_array("writeErrors"), Ok(&vec![first.into()]));
 }
 
+#[tokio::test]
+async fn a_long_name_of_a_code_is_cut() {
+    let name = format!("{}é", "n".repeat(63));
+    let main = doc! { "ok": 0, "code": 1, "codeName": name.repeat(1_000) };
+    let kept = reply(&[&body_section(&main)]).await.unwrap().document;
+    assert_eq!(kept.get_str("codeName"), Ok(&name[..63]));
+}
+
 /// What is small as it came may be fifty times as long when decoded.
 #[tokio::test]
 async fn small_arrays_of_a_reply_take_room_too() {

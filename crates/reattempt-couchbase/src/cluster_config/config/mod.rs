@@ -113,6 +113,11 @@ impl ClusterConfig {
             .filter_map(move |node| node.address(service, tls, network))
     }
 
+    /// Whether a node has an address in this alternate network.
+    pub(in crate::cluster_config) fn knows(&self, network: &Network) -> bool {
+        self.nodes.iter().any(|node| node.is_in(network))
+    }
+
     /// Determines the client's network by the address that it connects to: the network in which a
     /// node has this host. If two match, the one that also has the port; the default network if
     /// none matches.

@@ -118,6 +118,12 @@ impl Node {
         Some(Address::new(hostname, port))
     }
 
+    /// Whether this node has alternate addresses of this name.
+    pub(super) fn is_in(&self, network: &Network) -> bool {
+        let named = |name: &str| self.alternates.iter().any(|a| *a.network == *name);
+        matches!(network, Network::Alternate(name) if named(name))
+    }
+
     /// The network in which this node has the host of `seed`, and its port with `with_port`.
     pub(super) fn network_of(&self, seed: &Address, with_port: bool) -> Option<Network> {
         let is = |hostname: &str, ports: &Ports| {

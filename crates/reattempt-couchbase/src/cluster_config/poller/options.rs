@@ -94,7 +94,8 @@ impl ConfigPollerOptions {
     }
 
     /// The nodes to poll while there is no configuration, or if none of its nodes answers: the
-    /// whole cluster may have moved.
+    /// whole cluster may have moved. Once more than eight of its nodes did not answer in a round,
+    /// a seed is polled after each further one.
     #[must_use]
     pub fn seeds(mut self, seeds: impl IntoIterator<Item = Address>) -> Self {
         self.seeds = seeds.into_iter().collect();

@@ -12,6 +12,10 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use super::{ConfigPollerOptions, Control, FetchConfig};
 use crate::cluster_config::{Address, ConfigStore, Revision, Service, Swapped, VbucketMap};
 
+/// After this many nodes of the configuration without an answer, a seed is asked after each further
+/// one. A configuration may name thousands of nodes, each with a timeout of its own.
+const BEFORE_SEEDS: usize = 8;
+
 pub(super) struct Rounds<F> {
     control: Arc<Control>,
     /// The number of completed rounds. Dropped with the task, which ends what waits for a round.
@@ -131,7 +135,8 @@ impl<F: FetchConfig> Rounds<F> {
     }
 
     /// Polls one node after another until one answers; if no node of the configuration does, the
-    /// seeds. A configuration that another source brings meanwhile may have other nodes.
+    /// seeds, which do not wait for the last node of a long configuration. A configuration that
+    /// another source brings meanwhile may have other nodes.
     async fn round(&mut self, cause: Cause) {
         if !self.begin(cause) {
             return;
@@ -143,20 +148,14 @@ impl<F: FetchConfig> Rounds<F> {
                 .filter(|seed| !known.contains(seed))
                 .cloned()
                 .collect();
-            let mut ended = self.ask_each(&known, revision).await;
-            if ended.is_none() {
-                ended = self.ask_each(&others, revision).await;
-            }
+            let mut ended = self.ask_each(&known, &others, revision).await;
             // An error excludes its own node only, and only from the round that it causes: of
             // several, each allows the nodes of the others, and a poll by time asks any node.
             let failed = self.control.state().failed.len();
             let most = if cause == Cause::Request { 1 } else { 0 };
             if ended.is_none() && failed > most {
                 self.last_resort = true;
-                ended = self.ask_each(&known, revision).await;
-                if ended.is_none() {
-                    ended = self.ask_each(&others, revision).await;
-                }
+                ended = self.ask_each(&known, &others, revision).await;
                 self.last_resort = false;
             }
             if ended != Some(Asked::Replaced) {
@@ -166,22 +165,46 @@ impl<F: FetchConfig> Rounds<F> {
         self.end();
     }
 
-    /// Polls these nodes of the configuration with this revision. `None` if none answers.
-    async fn ask_each(&mut self, nodes: &[Address], of: Option<Revision>) -> Option<Asked> {
-        for _ in 0..nodes.len() {
-            if self.store.revision() != of {
-                return Some(Asked::Replaced);
+    /// Polls these nodes of the configuration with this revision, then these seeds. `None` if none
+    /// answers.
+    async fn ask_each(
+        &mut self,
+        known: &[Address],
+        mut seeds: &[Address],
+        of: Option<Revision>,
+    ) -> Option<Asked> {
+        for tried in 1..=known.len() {
+            let node = self.take_next(known);
+            if let Some(ended) = self.ask_one(node, of).await {
+                return Some(ended);
             }
-            let node = self.take_next(nodes);
-            if !self.may_ask(node) {
-                continue;
+            if tried > BEFORE_SEEDS
+                && let Some((seed, rest)) = seeds.split_first()
+            {
+                seeds = rest;
+                if let Some(ended) = self.ask_one(seed, of).await {
+                    return Some(ended);
+                }
             }
-            match self.ask(node).await {
-                Asked::Failed => {}
-                ended => return Some(ended),
+        }
+        for _ in 0..seeds.len() {
+            let seed = self.take_next(seeds);
+            if let Some(ended) = self.ask_one(seed, of).await {
+                return Some(ended);
             }
         }
         None
+    }
+
+    /// `None` if the node does not answer, or may not be asked.
+    async fn ask_one(&self, node: &Address, of: Option<Revision>) -> Option<Asked> {
+        if self.store.revision() != of {
+            return Some(Asked::Replaced);
+        }
+        if !self.may_ask(node) {
+            return None;
+        }
+        Some(self.ask(node).await).filter(|asked| *asked != Asked::Failed)
     }
 
     /// False if there is nothing to do: a wake-up whose request another round has served, or a poll

@@ -466,6 +466,25 @@ async fn where_no_known_node_answers_the_seeds_are_asked() {
     assert_eq!(cluster.asked(), [(0, "seed".to_owned())]);
 }
 
+/// A configuration may name thousands of nodes that do not answer.
+#[tokio::test(start_paused = true)]
+async fn the_seeds_do_not_wait_for_the_end_of_a_long_list() {
+    let does = |node: &Address| match node.host() {
+        "seed2" => Does::HasNoneNewer,
+        _ => Does::Hangs,
+    };
+    let store = ConfigStore::new();
+    store.compare_and_swap(config(1, 1, 100, 0));
+    let seeds = ["seed1", "seed2"].map(|host| Address::new(host, 11210));
+    let cluster = Cluster::over(store, does, |options| options.seeds(seeds));
+    let mut refreshing = cluster.poller.refresh(None).unwrap();
+    refreshing.done().await;
+    let asked: Vec<_> = cluster.asked().into_iter().map(|(_, node)| node).collect();
+    let first: Vec<_> = (35..=43).map(|number| format!("n{number}")).collect();
+    assert_eq!(asked[..9], first[..], "the known nodes are first");
+    assert_eq!(asked[9..], ["seed1", "n44", "seed2"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn polling_ends_with_the_last_owner() {
     let cluster = Cluster::new(|_| Does::HasNoneNewer);

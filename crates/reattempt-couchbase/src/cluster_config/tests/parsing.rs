@@ -97,6 +97,23 @@ fn a_network_that_was_found_stays_when_its_seed_has_left() {
     assert_eq!(of_seed.clone().of(&later), Network::external());
 }
 
+/// A forged configuration may name any network.
+#[test]
+fn a_network_that_no_node_has_any_more_is_not_kept() {
+    let of_seed = NetworkChoice::by_seeds([Address::new("ext.example", 31210)]);
+    let other = Network::Alternate("other".into());
+    assert_eq!(
+        of_seed.of(&parsed(&NODES.replace("external", "other"))),
+        other
+    );
+    assert_eq!(of_seed.of(&parsed(NODES)), Network::external());
+    let left = NODES.replace("ext.example", "other.example");
+    assert_eq!(of_seed.of(&parsed(&left)), Network::external());
+    let inside = r#"{"nodesExt": [{"hostname": "ext.example", "services": {"kv": 31210}}]}"#;
+    assert_eq!(of_seed.of(&parsed(inside)), Network::Default);
+    assert_eq!(of_seed.of(&parsed(NODES)), Network::external());
+}
+
 #[test]
 fn a_missing_hostname_is_the_older_lists_or_else_the_origin() {
     let alone = r#"{"nodesExt": [{"services": {"kv": 1}}]}"#;

@@ -272,3 +272,18 @@ fn nodes_with_equal_maps_share_one() {
     assert_eq!(of(1).revision(), 9);
     assert!(Arc::ptr_eq(&of(0), &of(2)), "the others keep theirs");
 }
+
+/// Servers name their nodes.
+#[test]
+fn only_the_nodes_that_were_inserted_last_keep_their_maps() {
+    let maps = ErrorMaps::new();
+    let node = |number| Backend::new(format!("n{number}:11210"));
+    (0..256).for_each(|number| maps.insert(node(number), specs()));
+    maps.insert(node(0), specs());
+    (256..300).for_each(|number| maps.insert(node(number), specs()));
+    let kept: Vec<u32> = (0..300)
+        .filter(|number| maps.of(Some(&node(*number))).is_some())
+        .collect();
+    assert_eq!(kept.len(), 256);
+    assert_eq!(kept[..2], [0, 45], "the first one came again");
+}

@@ -413,6 +413,6 @@ fn an_object_of_very_many_members_is_read_in_no_time() {
     let text = format!("{{{}}}", members.join(","));
     let began = std::time::Instant::now();
     let config = ServiceConfig::parse(&text).unwrap();
-    assert_eq!(config.warnings().len(), 200_000);
+    assert_eq!(config.warnings().len(), 10_001);
     assert!(began.elapsed() < Duration::from_secs(10));
 }

@@ -180,3 +180,16 @@ fn a_throttle_of_the_options_replaces_the_configs() {
     assert!(live.load().throttle().is_none());
     assert!(live.load().method("/a.B/C").policy.throttle().is_some());
 }
+
+/// A config may come from a server, and its warnings are kept as long as it is.
+#[test]
+fn only_the_first_warnings_of_a_config_are_kept() {
+    let unknown: Vec<_> = (0..10_002).map(|n| format!(r#""u{n}":1"#)).collect();
+    let options = Options::new().log_warnings(false);
+    let config =
+        ServiceConfig::parse_with(&format!("{{{}}}", unknown.join(",")), &options).unwrap();
+    let warnings = config.warnings();
+    assert_eq!(warnings.len(), 10_001);
+    let last = warnings[10_000].to_string();
+    assert_eq!(last, "$: has 2 more warnings than are listed");
+}

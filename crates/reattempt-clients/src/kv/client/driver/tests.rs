@@ -47,6 +47,48 @@ async fn values_that_are_alive_make_later_reads_no_smaller() {
     assert!(reads <= most, "{reads} reads, at most {most}");
 }
 
+#[test]
+fn a_small_value_keeps_no_large_buffer_in_memory() {
+    let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
+    let mut input = BytesMut::with_capacity(READ_BUFFER);
+    let mut sent = Vec::new();
+    let mut receive = |input: &mut BytesMut, lengths: &[usize]| -> Vec<bytes::Bytes> {
+        let mut outcomes = Vec::new();
+        for length in lengths {
+            let (opaque, outcome) = shared.enqueue(&KvRequest::get("k")).unwrap();
+            let answer = Frame {
+                extras: vec![0; 4].into(),
+                value: vec![b'v'; *length].into(),
+                ..Frame::new(Magic::Response, opcode::GET, opaque)
+            };
+            answer.encode(input).unwrap();
+            outcomes.push(outcome);
+        }
+        let mut output = BytesMut::new();
+        shared.drain(&mut output, usize::MAX, |opaque, _| sent.push(opaque));
+        shared.mark_sent(sent.drain(..));
+        // The start of the next response.
+        input.extend_from_slice(&[0x81, opcode::GET]);
+        frames(&shared, input, 2 * 1024 * 1024).unwrap();
+        let rest = input.split();
+        assert_eq!(&rest[..], [0x81, opcode::GET]);
+        let value = |mut outcome: oneshot::Receiver<Outcome>| outcome.try_recv().unwrap().unwrap();
+        outcomes.into_iter().map(|o| value(o).value).collect()
+    };
+    let values = receive(&mut input, &[1024 * 1024, 100]);
+    assert!(
+        values[1].is_unique(),
+        "it shares the buffer of the long one"
+    );
+    assert!(input.capacity() <= READ_BUFFER, "{}", input.capacity());
+    let values = receive(&mut input, &[100, 100]);
+    assert!(
+        !values[0].is_unique(),
+        "nothing is copied in the usual case"
+    );
+    assert_eq!(values.iter().map(bytes::Bytes::len).sum::<usize>(), 200);
+}
+
 const LIMIT: Duration = Duration::from_secs(15);
 
 /// A connection with a peer that answers when the test does.
