@@ -239,17 +239,19 @@ impl RetryReads {
     /// Stamps a call with its policy, its command's name for the log and, if it only reads, as
     /// idempotent. What the caller or a route layer above has set before is kept. But if this
     /// operation must not be retried, a policy without a [`ReadGate`], or that hedges, is copied,
-    /// with the gate's recovery and data. One without any recovery stays as it is.
+    /// with the gate's data and, unless it forbids any recovery, the gate's recovery.
     pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
         context.stamp_policy(Arc::clone(policy));
         let gate_of = |policy: &Arc<RoutePolicy>| policy.data::<ReadGate>().copied();
         if let Some(gate) = gate_of(policy).filter(|gate| *gate != ReadGate::Retry) {
             let ungated = context.route_policy().and_then(gate_of).is_none();
-            let forbids = |own: &RoutePolicy| matches!(own.recovery(), Recovery::None);
-            let more = |own: &RoutePolicy| !forbids(own) && (ungated || hedges(own));
-            if let Some(own) = context.policy().filter(|own| more(own)) {
-                let mut gated = RoutePolicy::clone(own).with_recovery(policy.recovery().clone());
+            if let Some(own) = context.policy().filter(|own| ungated || hedges(own)) {
+                let mut gated = RoutePolicy::clone(own);
+                // One that forbids recovery still does.
+                if !matches!(own.recovery(), Recovery::None) {
+                    gated = gated.with_recovery(policy.recovery().clone());
+                }
                 if ungated {
                     gated = gated.with_data(gate);
                 }

@@ -105,7 +105,7 @@ pub struct Elapsed {
     /// The configured duration; `None` if only an instant was set.
     pub timeout: Option<Duration>,
     /// True if a non-idempotent request was in flight, so that it may or may not have been carried
-    /// out (RFC 0049: an ambiguous timeout).
+    /// out (RFC 0049: an ambiguous timeout); or if the server had answered it with a success.
     pub ambiguous: bool,
     /// Attempts and reasons up to the deadline.
     pub info: Box<RetryInfo>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The maximum of bytes that all calls together may buffer for further attempts (A6, Memory
-/// Management). Clones share it.
+/// Management). Clones share it. A body known to be larger is not buffered at all: it is sent once.
 ///
 /// ```
 /// use reattempt_http::body::{BufferBudget, ReplayBodyLayer};

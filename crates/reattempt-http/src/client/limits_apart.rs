@@ -5,7 +5,8 @@ use reattempt::{Failure, RetryThrottle, TokenBucket};
 
 use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 
-/// A token bucket that ignores 429: it neither costs nor needs a token.
+/// A token bucket that ignores 429, and a 403 that the classifier reads as one: they neither cost
+/// nor need a token.
 ///
 /// For a server that limits each key: its limit, which mostly says when to come again, is no
 /// outage. With a plain bucket a client that often runs into its limit soon repeats nothing, and

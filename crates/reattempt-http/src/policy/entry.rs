@@ -49,7 +49,7 @@ impl Entry {
         });
         let mut matching = members.optional(place, "match", Matching::read);
         if members.get("match").is_none() {
-            // A route whose match was misspelt would match everything.
+            // A route with `Match`, for example, would match everything.
             if let Some(like) = members.like("match") {
                 place.warn(format!("has {like:?} and no match: no request matches"));
                 matching = Some(Matching::none());

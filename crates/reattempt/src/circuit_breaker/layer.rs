@@ -35,7 +35,8 @@ impl<C, B> CircuitBreakerLayer<C, AsError, B> {
 impl<C, M> CircuitBreakerLayer<C, M> {
     /// Notifies this observer when the circuit opens or closes, for metrics; the log has it anyway.
     /// Those added before stay. One change is one event: of layers that share a breaker the first
-    /// that has observers notifies them. For others there is [`CircuitBreaker::on_event`].
+    /// that has observers notifies them, as do its clones. For others there is
+    /// [`CircuitBreaker::on_event`].
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.is_first |= self.breaker.is_first_observed();

@@ -238,6 +238,7 @@ pub(crate) fn deadline_alone(call: &CallHandle, elapsed: &Elapsed) {
     if (!call.is_claimed() || call.has_won()) && !call.is_copied() {
         tracing::warn!(
             target: "reattempt::call",
+            call = call.id(),
             took = elapsed.timeout.map(debug),
             stopped = StopReason::Deadline.name(),
             ambiguous = elapsed.ambiguous.then_some(true),

@@ -121,7 +121,7 @@ impl CallHandle {
             StopReason::Success | StopReason::Committed if state.is_answered_by_layer() => None,
             StopReason::Committed => Some(state.accepted_at_end(learns())),
             // A layer between was not done with the response.
-            StopReason::Deadline if state.has_won() => Some(true),
+            StopReason::Deadline if state.has_won() => Some(state.accepted_at_end(learns())),
             StopReason::Deadline => was_accepted(StopReason::Deadline, state.sent_any(), || {
                 state.failure_at_deadline()
             }),
