@@ -1,7 +1,10 @@
 //! Each default, and each setting.
 
+use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{HedgePolicy, RetryThrottle, RoutePolicy, TokenBucket, backoff::Backoff};
+use reattempt::{
+    AttemptKind, CallContext, HedgePolicy, Observer, RetryThrottle, RoutePolicy, TokenBucket,
+};
 use tower::util::BoxCloneService;
 
 use super::*;
@@ -209,4 +212,28 @@ async fn a_client_can_be_boxed_and_spawned_and_keeps_its_error() {
     let task = tokio::spawn(boxed.oneshot(Call::new(FIND)));
     let error = task.await.unwrap().unwrap_err();
     assert_eq!(error.transport().map(|error| error.attempt), Some(2));
+}
+
+/// Keeps why attempts were sent.
+#[derive(Debug, Default)]
+struct Kinds(Mutex<Vec<AttemptKind>>);
+
+impl Observer for Kinds {
+    fn attempt_sent(&self, context: &CallContext) {
+        self.0.lock().unwrap().push(context.kind());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_retries_and_hedges() {
+    use AttemptKind::{Hedge, Initial, Retry};
+    let kinds = Arc::new(Kinds::default());
+    let layer = MongoClientLayer::new().observer(kinds.clone());
+    assert_eq!(run(&layer, FIND, &[STEPPED_DOWN]).await.0, Ok(2));
+    let mut hedged = Call::new(FIND);
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
+    hedged.context_mut().set_policy(Arc::new(policy));
+    let (seen, ..) = send(layer.layer(client(&[Step::Hangs])), hedged).await;
+    assert_eq!(seen, Ok(2));
+    assert_eq!(*kinds.0.lock().unwrap(), [Initial, Retry, Initial, Hedge]);
 }
