@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -19,7 +20,7 @@ use reattempt::telemetry::{
 use reattempt_http::{HttpClassifier, HttpClientLayer, HttpConvention};
 use tower::{ServiceBuilder, ServiceExt};
 
-/// One call through the preset: 503, then 200.
+/// One call through the preset: 503 after 10 ms, then 200 after 20 ms.
 async fn call(meter: impl Meter + 'static) {
     let metrics = Metrics::new(meter);
     let calls = Arc::new(AtomicU32::new(0));
@@ -28,19 +29,24 @@ async fn call(meter: impl Meter + 'static) {
         .layer(metrics.attempts(HttpConvention, HttpClassifier::new()))
         .service_fn(move |_: Request<_>| {
             let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
-            let status = if first { 503 } else { 200 };
-            let response = Response::builder()
-                .status(status)
-                .body(Empty::<Bytes>::new());
-            std::future::ready(Ok::<_, std::io::Error>(response.unwrap()))
+            let (status, millis) = if first { (503, 10) } else { (200, 20) };
+            async move {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                let response = Response::builder().status(status);
+                Ok::<_, std::io::Error>(response.body(Empty::<Bytes>::new()).unwrap())
+            }
         });
     let request = Request::get("http://shop:8080/carts/7");
     let request = request.body(Full::<Bytes>::default()).unwrap();
     assert_eq!(client.oneshot(request).await.unwrap().status(), 200);
 }
 
+/// How often an instrument was fed with these labels, and the sum of its values; of a gauge the
+/// latest value.
+type Fed = (u64, f64);
+
 /// What that call is counted as; zeros are left out.
-fn expected() -> BTreeMap<String, u64> {
+fn expected() -> BTreeMap<String, Fed> {
     let attempt = |error: &str, status: u32| {
         format!(
             "http.client.request.duration {error}http.request.method=GET,\
@@ -51,15 +57,17 @@ fn expected() -> BTreeMap<String, u64> {
     BTreeMap::from([
         (
             format!("reattempt.attempts kind=initial,outcome=failed,{failed}"),
-            1,
+            (1, 1.0),
         ),
         (
             "reattempt.attempts kind=retry,outcome=success".to_owned(),
-            1,
+            (1, 1.0),
         ),
-        ("reattempt.stopped reason=success".to_owned(), 1),
-        (attempt("error.type=503,", 503), 1),
-        (attempt("", 200), 1),
+        ("reattempt.stopped reason=success".to_owned(), (1, 1.0)),
+        // The bucket of this origin, above its half: a failure, and a success.
+        ("reattempt.throttle.tokens ".to_owned(), (1, 49.1)),
+        (attempt("error.type=503,", 503), (1, 0.01)),
+        (attempt("", 200), (1, 0.02)),
     ])
 }
 
@@ -94,7 +102,7 @@ async fn opentelemetry_gets_counts_and_durations_of_a_client() {
                 found.extend(sum.data_points().map(|point| {
                     (
                         named(metric.name(), point.attributes().map(label)),
-                        point.value(),
+                        (point.value(), point.value() as f64),
                     )
                 }));
             }
@@ -103,29 +111,42 @@ async fn opentelemetry_gets_counts_and_durations_of_a_client() {
                     assert!(point.bounds().eq(instrument.boundaries.iter().copied()));
                     (
                         named(metric.name(), point.attributes().map(label)),
-                        point.count(),
+                        (point.count(), point.sum()),
                     )
                 }));
             }
-            // The level of the client's own token bucket for this origin.
-            AggregatedMetrics::F64(MetricData::Gauge(_)) => {}
+            AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
+                found.extend(gauge.data_points().map(|point| {
+                    (
+                        named(metric.name(), point.attributes().map(label)),
+                        (1, point.value()),
+                    )
+                }));
+            }
             other => panic!("{other:?}"),
         }
     }
-    found.retain(|_, count| *count > 0);
+    found.retain(|_, (count, _)| *count > 0);
     assert_eq!(found, expected());
 }
 
-/// Counts what handles of the `metrics` crate receive.
+/// Keeps what handles of the `metrics` crate receive.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<BTreeMap<String, Arc<Row>>>>);
 
 #[derive(Default)]
-struct Row(AtomicU64);
+struct Row(Mutex<Fed>);
+
+impl Row {
+    fn add(&self, times: u64, value: f64) {
+        let mut fed = self.0.lock().unwrap();
+        *fed = (fed.0 + times, fed.1 + value);
+    }
+}
 
 impl metrics::CounterFn for Row {
     fn increment(&self, value: u64) {
-        self.0.fetch_add(value, Ordering::Relaxed);
+        self.add(value, value as f64);
     }
 
     fn absolute(&self, _: u64) {
@@ -134,8 +155,22 @@ impl metrics::CounterFn for Row {
 }
 
 impl metrics::HistogramFn for Row {
-    fn record(&self, _: f64) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    fn record(&self, value: f64) {
+        self.add(1, value);
+    }
+}
+
+impl metrics::GaugeFn for Row {
+    fn increment(&self, _: f64) {
+        unreachable!("it is set")
+    }
+
+    fn decrement(&self, _: f64) {
+        unreachable!("it is set")
+    }
+
+    fn set(&self, value: f64) {
+        *self.0.lock().unwrap() = (1, value);
     }
 }
 
@@ -177,8 +212,8 @@ impl metrics::Recorder for Recorder {
         metrics::Counter::from_arc(self.row(key))
     }
 
-    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
-        metrics::Gauge::noop()
+    fn register_gauge(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::from_arc(self.row(key))
     }
 
     fn register_histogram(
@@ -202,8 +237,8 @@ fn the_metrics_crate_gets_counts_and_durations_of_a_client() {
     let rows = recorder.0.lock().unwrap();
     let read = rows
         .iter()
-        .map(|(name, row)| (name.clone(), row.0.load(Ordering::Relaxed)));
-    let found: BTreeMap<_, _> = read.filter(|(_, count)| *count > 0).collect();
+        .map(|(name, row)| (name.clone(), *row.0.lock().unwrap()));
+    let found: BTreeMap<_, _> = read.filter(|(_, (count, _))| *count > 0).collect();
     assert_eq!(found, expected());
 }
 

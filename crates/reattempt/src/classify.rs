@@ -6,8 +6,8 @@ use crate::{CallContext, Failure, OnDeadline, Verdict};
 
 /// Classifies the result of one attempt. The recovery layer calls it exactly once per attempt.
 ///
-/// Closures over `(Result<&Res, &Err>, &CallContext)` implement it; [`classify_fn`] names their
-/// types where these cannot be inferred.
+/// Closures over `(Result<&Res, &Err>, &CallContext)` implement it; with [`classify_fn`] the types
+/// of their arguments are inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot classify `Result<&{Res}, &{Err}>`",
     label = "not a classifier of this service's response and error",

@@ -96,7 +96,7 @@ where
                         continue;
                     };
                     // Not taken out before, so that a panic of the classifier loses no attempt.
-                    let verdict = call.config.settings.verdict(outcome.as_ref(), context);
+                    let verdict = call.config.settings.classify(outcome.as_ref(), context);
                     if let Some((context, sent)) = call.hedging.ended(at) {
                         self.as_mut()
                             .settled(&context, Some(sent), verdict, outcome)?;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
 
 use text::{Reasons, Refusals, Tokens};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tower::{Layer, ServiceExt};
 
+use super::writer::tests::{entries, soon};
 use super::{Entry, LENGTH, MOST_DAMAGES, Options, Recorder, Recording, What};
 use crate::backoff::Backoff;
 use crate::reason::KV_LOCKED;
@@ -69,6 +70,16 @@ async fn an_attempt_is_an_entry_with_its_decision() {
     assert_eq!(second.entry.kind, AttemptKind::Retry);
     assert_eq!(second.entry.stopped, Some(StopReason::Success));
     assert_eq!(recording.reasons, [KV_LOCKED]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_is_written_when_the_last_clone_is_dropped() {
+    let scratch = Scratch::new("dropped");
+    let recorder = Recorder::create(scratch.file("a"), Options::new()).unwrap();
+    // Two blocks, and one that is not full.
+    calls(&recorder, 300).await;
+    drop(recorder);
+    assert!(soon(|| entries(&scratch.file("a")) == 600));
 }
 
 #[tokio::test(start_paused = true)]

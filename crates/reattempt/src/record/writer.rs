@@ -51,6 +51,8 @@ pub(super) struct Writer {
     failed: bool,
     /// The losses that the files know of.
     told: u64,
+    /// [`LOOKS`], but for tests.
+    looks: u32,
 }
 
 impl Writer {
@@ -71,6 +73,7 @@ impl Writer {
             entries: 0,
             failed: false,
             told: 0,
+            looks: LOOKS,
         }
     }
 
@@ -82,7 +85,7 @@ impl Writer {
                 Ok(note) => self.take(note),
                 Err(TryRecvError::Empty) => {
                     looks += 1;
-                    if looks % LOOKS == 0 {
+                    if looks % self.looks == 0 {
                         self.flush();
                     }
                     thread::park_timeout(LOOK);
@@ -318,12 +321,59 @@ fn name_item(kind: u8, flags: u8, number: u16, text: &str) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs::{self, File};
+    use std::path::Path;
+    use std::sync::mpsc::sync_channel;
 
     use super::*;
-    use crate::clock;
     use crate::record::Recording;
+    use crate::{StopReason, clock};
+
+    /// Waits for the thread that writes, which does not say what it has done; at most ten seconds.
+    pub(in crate::record) fn soon(is_so: impl Fn() -> bool) -> bool {
+        for _ in 0..1000 {
+            if is_so() {
+                return true;
+            }
+            thread::park_timeout(LOOK);
+        }
+        false
+    }
+
+    pub(in crate::record) fn entries(path: &Path) -> usize {
+        let read = Recording::read(&[fs::read(path).unwrap()], &[]);
+        read.map_or(0, |recording| recording.entries.len())
+    }
+
+    #[test]
+    fn a_block_that_is_not_full_is_written_after_some_looks() {
+        let path = std::env::temp_dir().join(format!("reattempt-looks-{}", std::process::id()));
+        let target = Target::create(path.clone(), 1 << 20, 1, None).unwrap();
+        let mut writer = Writer::new(target, clock::now(), Arc::default());
+        writer.looks = 1;
+        let (queue, notes) = sync_channel(9);
+        let thread = thread::spawn(move || writer.run(&notes));
+        let sent = Event::Sent {
+            deadline: None,
+            idempotent: false,
+            route: None,
+        };
+        for event in [sent, Event::Succeeded(Some(StopReason::Success))] {
+            let note = Note {
+                call: 1,
+                at: clock::now(),
+                number: 1,
+                kind: AttemptKind::Initial,
+                event,
+            };
+            queue.send(note).unwrap();
+        }
+        assert!(soon(|| entries(&path) == 1), "while the recorder lives");
+        drop(queue);
+        assert!(soon(|| thread.is_finished()), "with the recorder");
+        fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn after_a_write_that_failed_the_file_can_be_read() {

@@ -102,7 +102,8 @@ impl<C> Settings<C> {
         verdict
     }
 
-    /// The verdict on an attempt that is not the first, or was pending.
+    /// The verdict on an attempt whose policy may limit it, for the first time: another layer has to
+    /// do that.
     pub(crate) fn verdict<Res, Err>(
         &self,
         outcome: Result<&Res, &Err>,

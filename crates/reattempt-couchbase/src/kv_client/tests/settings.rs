@@ -2,7 +2,10 @@
 
 use reattempt::backoff::Backoff;
 use reattempt::strategy::{MaxAttempts, NeverRetry};
-use reattempt::{HedgePolicy, Idempotency, RoutePolicy, StopReason, TokenBucket};
+use reattempt::{
+    AttemptKind, CallContext, HedgePolicy, Idempotency, Observer, RoutePolicy, StopReason,
+    TokenBucket,
+};
 use tower::util::BoxCloneService;
 
 use super::*;
@@ -174,4 +177,28 @@ async fn a_client_can_be_boxed_and_spawned_and_keeps_its_error() {
     let task = tokio::spawn(boxed.oneshot(request(Opcode::GET)));
     let error = task.await.unwrap().unwrap_err();
     assert_eq!(error.transport(), Some(&Lost::ForGood));
+}
+
+/// Keeps why attempts were sent.
+#[derive(Debug, Default)]
+struct Kinds(Mutex<Vec<AttemptKind>>);
+
+impl Observer for Kinds {
+    fn attempt_sent(&self, context: &CallContext) {
+        self.0.lock().unwrap().push(context.kind());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_retries_and_hedges() {
+    use AttemptKind::{Hedge, Initial, Retry};
+    let kinds = Arc::new(Kinds::default());
+    let layer = KvClientLayer::without_config_poll().observer(kinds.clone());
+    assert_eq!(get(&layer, &[Step::Status(0x86)]).await.0, Ok(0));
+    let mut hedged = request(Opcode::GET);
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
+    hedged.context_mut().set_policy(Arc::new(policy));
+    let (seen, ..) = send(layer.layer(client(&[Step::Hangs])), hedged).await;
+    assert_eq!(seen, Ok(0));
+    assert_eq!(*kinds.0.lock().unwrap(), [Initial, Retry, Initial, Hedge]);
 }

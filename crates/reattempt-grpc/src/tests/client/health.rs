@@ -1,8 +1,9 @@
 //! The preset with a circuit breaker, and over backends with health.
 
-use reattempt::CircuitBreakerLayer;
+use reattempt::admission::Admission;
 use reattempt::backends::Backends;
-use reattempt::health::{CircuitBreaker, CircuitState, HealthPolicy};
+use reattempt::health::{CircuitBreaker, CircuitState, HealthEvent, HealthPolicy};
+use reattempt::{CircuitBreakerLayer, Observer};
 
 use super::*;
 
@@ -190,4 +191,72 @@ async fn a_request_that_fails_by_itself_ejects_no_backend() {
         assert!(response.into_body().collect().await.is_err());
         assert_eq!(backends.status()[0].1.is_ejected(), is_ejected, "{fault:?}");
     }
+}
+
+/// Keeps the kinds of attempts, changes of health, and calls that were not admitted.
+#[derive(Debug, Default)]
+struct Diary(Mutex<Vec<String>>);
+
+impl Diary {
+    fn push(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Observer for Diary {
+    fn attempt_sent(&self, context: &CallContext) {
+        self.push(format!("{:?}", context.kind()));
+    }
+
+    fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
+        if info.stopped() == Some(StopReason::Admission) {
+            self.push("refused");
+        }
+    }
+
+    fn health_changed(&self, event: &HealthEvent) {
+        self.push(event.change.name());
+    }
+}
+
+async fn send(client: impl Client) {
+    outcome(client, Instant::now(), message(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_attempts_health_and_refused_calls() {
+    let seen = Arc::new(Diary::default());
+    let layer = |config| GrpcClientLayer::new(config).observer(seen.clone());
+    let failing = || Wire::new(&[Status(Code::Unavailable)]);
+
+    let once = Wire::new(&[Status(Code::Unavailable), Late(Code::Ok)]);
+    send(layer(retrying(2, "14")).layer(once.channel())).await;
+    assert_eq!(seen.take(), ["Initial", "Retry"]);
+    send(layer(hedging(2, "0.02s", "14")).layer(failing().channel())).await;
+    assert_eq!(seen.take(), ["Initial", "Hedge"]);
+
+    let client = layer(retrying(5, "14")).circuit_breaker(breaker());
+    send(client.layer(failing().channel())).await;
+    assert_eq!(seen.take()[5..], ["opened"]);
+
+    let single = || layer(config(r#""timeout":"5s""#));
+    let channel = tower::util::BoxCloneService::new(failing().channel());
+    let policy = HealthPolicy::standard().max_ejection_percent(100);
+    let backends = single().backends([("one", channel)], policy.consecutive_failures(1));
+    send(single().layer(backends)).await;
+    assert_eq!(seen.take(), ["Initial", "ejected"]);
+
+    let strict = Admission::default().randomness(Randomness::Fixed(0.0));
+    let client = single().admission(Arc::new(strict));
+    let client = client.layer(failing().channel());
+    for _ in 0..20 {
+        send(client.clone()).await;
+    }
+    let mut refused = seen.take();
+    refused.retain(|what| what != "Initial");
+    assert_eq!(refused, ["refused"; 15]);
 }

@@ -411,3 +411,19 @@ async fn the_presets_differ_in_their_time_to_the_head() {
     assert!(github.oneshot(request("GET")).await.is_err());
     assert!((secs(130)..=secs(134)).contains(&began.elapsed()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn without_its_timeout_an_attempt_has_the_time_of_the_call() {
+    let slow = service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
+        tokio::time::sleep(secs(40)).await;
+        Ok::<_, io::Error>(Response::new(Full::<Bytes>::default()))
+    });
+    let github = HttpClientLayer::github().no_attempt_timeout();
+    let mut request = request("GET");
+    let handle = RetryInfo::track(&mut request);
+    let response = github.layer(slow).oneshot(request).await.unwrap();
+    assert_eq!(
+        (response.status(), handle.info().attempts()),
+        (http::StatusCode::OK, 1)
+    );
+}

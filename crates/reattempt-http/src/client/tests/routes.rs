@@ -1,7 +1,10 @@
 //! What a route says overrides the client's settings; what it leaves unset does not.
 
 use http::HeaderValue;
-use reattempt::{CallDeadline, Elapsed, HasCallContext, RoutePolicy};
+use reattempt::{
+    AttemptKind, CallContext, CallDeadline, Elapsed, HasCallContext, HedgePolicy, Observer,
+    RoutePolicy,
+};
 
 use super::*;
 
@@ -163,4 +166,28 @@ async fn a_table_keeps_how_the_preset_reads_headers() {
     });
     let (answer, info, _) = send(capped.layer(told), request("POST")).await;
     assert_eq!((answer, info.attempts()), (Ok(200), 2), "`x-should-retry`");
+}
+
+/// Keeps why attempts were sent.
+#[derive(Debug, Default)]
+struct Kinds(Mutex<Vec<AttemptKind>>);
+
+impl Observer for Kinds {
+    fn attempt_sent(&self, context: &CallContext) {
+        self.0.lock().unwrap().push(context.kind());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_retries_and_hedges() {
+    use AttemptKind::{Hedge, Initial, Retry};
+    let kinds = Arc::new(Kinds::default());
+    let layer = HttpClientLayer::standard().observer(kinds.clone());
+    assert_eq!(seen(&layer, "GET", Step::Status(503)).await, (Ok(200), 2));
+    let mut hedged = request("GET");
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, Duration::from_millis(20)));
+    hedged.context_mut().set_policy(Arc::new(policy));
+    let (answer, ..) = send(layer.layer(transport(&[Step::Hangs])), hedged).await;
+    assert_eq!(answer, Ok(200));
+    assert_eq!(*kinds.0.lock().unwrap(), [Initial, Retry, Initial, Hedge]);
 }

@@ -112,6 +112,21 @@ fn first_delay(members: &str, reason: reattempt::RetryReason) -> Duration {
     }
 }
 
+/// The longest of full jitter is the delay; A6's share of a proportional one is a fifth.
+#[test]
+fn a_back_off_has_the_jitter_that_it_names() {
+    for (jitter, millis) in [
+        ("full", 100),
+        ("none", 100),
+        ("proportional", 120),
+        ("decorrelated", 300),
+    ] {
+        let backoff = format!(r#""backoff": {{"initial": "0.1s", "jitter": "{jitter}"}}"#);
+        let delay = first_delay(&backoff, reason::UNKNOWN);
+        assert_eq!(delay, Duration::from_millis(millis), "{jitter}");
+    }
+}
+
 #[test]
 fn what_a_route_says_beside_a_preset_beats_it() {
     let ms = Duration::from_millis;

@@ -1,7 +1,9 @@
 //! Each default, and each setting.
 
+use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt::{HedgePolicy, RoutePolicy, TokenBucket, backoff::Backoff};
+use reattempt::backoff::Backoff;
+use reattempt::{AttemptKind, CallContext, HedgePolicy, Observer, RoutePolicy, TokenBucket};
 use tower::util::BoxCloneService;
 
 use super::*;
@@ -151,22 +153,19 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
         assert_eq!(took, ms(70), "{command:?}: its timeout stays");
     }
     let current = MongoClientLayer::current();
-    for (layer, command, step) in [
-        (&current, FIND, Step::Busy),
-        (&current, INSERT, Step::Busy),
-        (&current, IN_TRANSACTION, Step::Busy),
-        (&layer, INSERT, LOST),
-        (&layer, IN_TRANSACTION, LOST),
-    ] {
+    let off = Arc::new(RoutePolicy::new("off").no_recovery());
+    for command in [FIND, INSERT, IN_TRANSACTION] {
         let mut call = Call::new(command);
-        let off = RoutePolicy::new("off").no_recovery();
-        call.context_mut().stamp_policy(Arc::new(off));
-        if command != FIND {
-            // The gate's data counts for a strategy of the caller too.
-            call.context_mut().set_strategy(Arc::new(own.clone()));
-        }
-        let (_, info, _) = send(layer.layer(client(&[step])), call).await;
-        assert_eq!(info.attempts(), if step == Step::Busy && command != FIND { 2 } else { 1 });
+        call.context_mut().stamp_policy(Arc::clone(&off));
+        let (_, info, _) = send(current.layer(client(&[Step::Busy])), call).await;
+        assert_eq!(info.attempts(), 1, "{command:?}: a route without recovery");
+    }
+    for command in [INSERT, IN_TRANSACTION] {
+        let mut call = Call::new(command);
+        call.context_mut().stamp_policy(Arc::clone(&off));
+        call.context_mut().set_strategy(Arc::new(own.clone()));
+        let (_, info, _) = send(layer.layer(client(&[STEPPED_DOWN])), call).await;
+        assert_eq!(info.attempts(), 1, "{command:?}: with a strategy of the caller");
     }
     let hedged = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
     let (seen, info, took) = by(hedged, FIND, &[Step::Hangs]).await;
@@ -198,4 +197,28 @@ async fn a_client_can_be_boxed_and_spawned_and_keeps_its_error() {
     let task = tokio::spawn(boxed.oneshot(Call::new(FIND)));
     let error = task.await.unwrap().unwrap_err();
     assert_eq!(error.transport().map(|error| error.attempt), Some(2));
+}
+
+/// Keeps why attempts were sent.
+#[derive(Debug, Default)]
+struct Kinds(Mutex<Vec<AttemptKind>>);
+
+impl Observer for Kinds {
+    fn attempt_sent(&self, context: &CallContext) {
+        self.0.lock().unwrap().push(context.kind());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_retries_and_hedges() {
+    use AttemptKind::{Hedge, Initial, Retry};
+    let kinds = Arc::new(Kinds::default());
+    let layer = MongoClientLayer::new().observer(kinds.clone());
+    assert_eq!(run(&layer, FIND, &[STEPPED_DOWN]).await.0, Ok(2));
+    let mut hedged = Call::new(FIND);
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
+    hedged.context_mut().set_policy(Arc::new(policy));
+    let (seen, ..) = send(layer.layer(client(&[Step::Hangs])), hedged).await;
+    assert_eq!(seen, Ok(2));
+    assert_eq!(*kinds.0.lock().unwrap(), [Initial, Retry, Initial, Hedge]);
 }

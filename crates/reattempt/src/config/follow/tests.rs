@@ -2,8 +2,11 @@ mod hostile;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tracing::Level;
+
 use super::*;
 use crate::config::{self, Form};
+use crate::observe::log::tests::All;
 use crate::test_util::listen;
 
 /// A folder of one test, removed with its content.
@@ -77,15 +80,23 @@ async fn next_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_is_loaded_at_once_and_again_after_a_change() {
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(listen());
+    let heard = All::default();
+    let _guard = tracing::subscriber::set_default(heard.clone());
     let folder = Folder::new();
     let path = folder.write("a.json", "1");
     let (target, _following) = follow(&path).await;
     assert_eq!(target.seen(), [1]);
     tokio::time::sleep(DEFAULT_INTERVAL * 10).await;
     assert_eq!(target.seen(), [1], "nothing has changed");
+    assert_eq!(*heard.0.lock().unwrap(), []);
     folder.write("a.json", "2");
     tokio::time::sleep(DEFAULT_INTERVAL * 2).await;
     assert_eq!(target.seen(), [1, 2]);
+    let said = format!("message={} was loaded again ", path.display());
+    let expected = (Level::INFO, "reattempt".to_owned(), said);
+    assert_eq!(*heard.0.lock().unwrap(), [expected]);
 }
 
 /// Times and lengths are the same, and only the content differs.

@@ -21,7 +21,7 @@ mod calls;
 
 /// Collects all events of this crate at any level: level, target and fields.
 #[derive(Clone, Default)]
-struct All(Arc<Mutex<Vec<(Level, String, String)>>>);
+pub(crate) struct All(pub(crate) Arc<Mutex<Vec<(Level, String, String)>>>);
 
 struct Fields(String);
 

@@ -59,3 +59,20 @@ fn checked<T>(place: &mut Place<'_>, check: Result<(), InvalidAdmission>, read: 
         Err(fault) => place.refuse(fault.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Form;
+
+    #[test]
+    fn each_member_is_read_as_itself() {
+        let text = r#"{"multiplier": 3.5, "window": "7s"}"#;
+        let read = Form::new("the admission").read(text, AdmissionSettings::read);
+        let expected = AdmissionSettings {
+            multiplier: 3500,
+            window: Duration::from_secs(7),
+        };
+        assert_eq!(read.unwrap().0, expected);
+    }
+}

@@ -1,6 +1,9 @@
 //! Each default, and each setting.
 
-use reattempt::{HasCallContext, HedgePolicy, RoutePolicy, StopReason, TokenBucket};
+use reattempt::{
+    AttemptKind, CallContext, HasCallContext, HedgePolicy, Observer, RoutePolicy, StopReason,
+    TokenBucket,
+};
 use reattempt_http::body::BufferBudget;
 use tower::util::BoxCloneService;
 
@@ -119,4 +122,29 @@ async fn a_client_can_be_boxed_and_spawned_and_keeps_its_error() {
     let error = task.await.unwrap().unwrap_err();
     let kind = error.transport().map(io::Error::kind);
     assert_eq!(kind, Some(io::ErrorKind::ConnectionReset));
+}
+
+/// Keeps why attempts were sent.
+#[derive(Debug, Default)]
+struct Kinds(Mutex<Vec<AttemptKind>>);
+
+impl Observer for Kinds {
+    fn attempt_sent(&self, context: &CallContext) {
+        self.0.lock().unwrap().push(context.kind());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_retries_and_hedges() {
+    use AttemptKind::{Hedge, Initial, Retry};
+    let kinds = Arc::new(Kinds::default());
+    let layer = ServiceClientLayer::query().observer(kinds.clone());
+    let (seen, ..) = ask(&layer, &[Step::Error(4040)]).await;
+    assert_eq!(seen.unwrap().0, 200);
+    let mut hedged = read_only();
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
+    hedged.context_mut().set_policy(Arc::new(policy));
+    let (seen, ..) = send(layer.layer(client(&[Step::Hangs])), hedged).await;
+    assert_eq!(seen.unwrap().0, 200);
+    assert_eq!(*kinds.0.lock().unwrap(), [Initial, Retry, Initial, Hedge]);
 }

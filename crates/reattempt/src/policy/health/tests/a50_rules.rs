@@ -278,13 +278,18 @@ fn each_sweep_without_an_ejection_lowers_the_multiplier() {
         }
         passed
     };
+    let fails_again = |lab: &mut Lab| {
+        lab.results(0, 0, 10);
+        lab.pass(INTERVAL);
+        lab.look();
+    };
     assert_eq!(returns(&mut lab), 4);
+    fails_again(&mut lab);
+    assert_eq!(returns(&mut lab), 7, "the second in a row");
     // Two sweeps that no attempt asked for count as well.
     lab.pass(2 * INTERVAL);
     lab.look();
-    lab.results(0, 0, 10);
-    lab.pass(INTERVAL);
-    lab.look();
+    fails_again(&mut lab);
     assert_eq!(returns(&mut lab), 4, "as the first time");
 }
 

@@ -23,6 +23,40 @@ fn what_is_absent_is_standard_and_what_is_zero_is_off() {
 }
 
 #[test]
+fn each_member_is_read_as_itself() {
+    let text = r#"{
+        "interval": "2s", "baseEjectionTime": "3s", "maxEjectionTime": "7s",
+        "maxEjectionPercent": 41, "successRateEjection": {"stdevFactor": 1500, "minimumGap": 11,
+        "enforcementPercentage": 91, "minimumHosts": 6, "requestVolume": 101},
+        "failurePercentageEjection": {"threshold": 51, "enforcementPercentage": 92,
+        "minimumHosts": 2, "requestVolume": 21}, "consecutiveFailures": 8, "slowStart": "9s",
+        "probeInterval": "13s"
+    }"#;
+    let expected = HealthPolicy::standard()
+        .interval(2 * SECOND)
+        .base_ejection_time(3 * SECOND)
+        .max_ejection_time(7 * SECOND)
+        .max_ejection_percent(41)
+        .success_rate(SuccessRateEjection {
+            stdev_factor: 1500,
+            minimum_gap: 11,
+            enforcement_percentage: 91,
+            minimum_hosts: 6,
+            request_volume: 101,
+        })
+        .failure_percentage(FailurePercentageEjection {
+            threshold: 51,
+            enforcement_percentage: 92,
+            minimum_hosts: 2,
+            request_volume: 21,
+        })
+        .consecutive_failures(8)
+        .slow_start(9 * SECOND)
+        .probe_interval(13 * SECOND);
+    assert_eq!(read(text).unwrap(), expected);
+}
+
+#[test]
 fn a_member_of_an_ejection_leaves_the_others_standard() {
     let text = r#"{
         "successRateEjection": {"stdevFactor": 1500},

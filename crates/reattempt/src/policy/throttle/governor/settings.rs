@@ -55,3 +55,19 @@ impl GovernorSettings {
         let _ = governor.reconfigure(self.burst, self.ratio);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Form;
+
+    #[test]
+    fn each_member_is_read_as_itself() {
+        let text = r#"{"burst": 30, "ratio": 0.25}"#;
+        let read = Form::new("the governor").read(text, GovernorSettings::read);
+        let (settings, _) = read.unwrap();
+        let (burst, ratio) = (30, 250);
+        assert_eq!(settings, GovernorSettings { burst, ratio });
+        assert_eq!(settings.make().load(), Word::full(burst, ratio));
+    }
+}
