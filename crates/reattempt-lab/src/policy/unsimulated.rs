@@ -67,7 +67,8 @@ fn service_config(json: &Value) -> Vec<Fault> {
 fn http_policy(json: &Value) -> Vec<Fault> {
     const KEYS: &str =
         "is not simulated: calls have no headers; say idempotent in the scenario's call instead";
-    const HOSTS: &str = "is not simulated: calls of a scenario have no host, and never match (a replay finds the route by its name)";
+    const HOSTS: &str = "is not simulated: calls of a scenario have no host, and never match \
+                         (a replay finds the route by its name)";
     let default = [("$.default".to_owned(), &json["default"])];
     let mut found = Vec::new();
     for (path, route) in items(json, "routes").chain(default) {

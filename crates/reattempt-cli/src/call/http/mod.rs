@@ -186,10 +186,7 @@ impl HttpCaller {
         let well = |stopped: &_| matches!(stopped, StopReason::Success | StopReason::Committed);
         received.failed = stopped.filter(|stopped| !well(stopped));
         match received.failed {
-            Some(_) => {
-                let has_limit = story.deadline().is_some();
-                received.read_failed(response, has_limit).await
-            }
+            Some(_) => received.read_failed(response, story.deadline()).await,
             None => received.read(response).await,
         }
     }

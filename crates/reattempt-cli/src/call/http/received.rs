@@ -6,10 +6,10 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
-use reattempt::{Elapsed, StopReason};
+use reattempt::{CallDeadline, Elapsed, StopReason};
 use reattempt_couchbase::service::ServiceAnswer;
 use reattempt_http::body::DeadlineBodyError;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::call::transport::{TransportError, chain};
 
@@ -50,20 +50,17 @@ impl Received {
     pub(super) async fn read_failed<B>(
         &mut self,
         response: Response<B>,
-        has_limit: bool,
+        deadline: Option<CallDeadline>,
     ) -> Result<(), Broken>
     where
         B: Body<Data = Bytes, Error = Broken> + Unpin,
     {
-        let most = if has_limit {
-            Duration::MAX
-        } else {
-            FAILED_BODY
-        };
-        let within = match timeout(most, self.read(response)).await {
-            Ok(Err(Broken::TooSlow(_))) => "its time limit".to_owned(),
-            Ok(read) => return read,
-            Err(_) => format!("{} s of its head", FAILED_BODY.as_secs()),
+        let left = deadline.map(|end| end.at.saturating_duration_since(Instant::now().into_std()));
+        let read = timeout(left.unwrap_or(FAILED_BODY), self.read(response));
+        let within = match (read.await, left) {
+            (Ok(Err(Broken::TooSlow(_))), _) | (Err(_), Some(_)) => "its time limit".to_owned(),
+            (Ok(read), _) => return read,
+            (Err(_), None) => format!("{} s of its head", FAILED_BODY.as_secs()),
         };
         let what = format!("the answer's body did not end within {within}");
         Err(Broken::Failed(what))

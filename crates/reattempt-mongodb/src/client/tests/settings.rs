@@ -2,7 +2,6 @@
 
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
-use reattempt::backoff::Backoff;
 use reattempt::{AttemptKind, CallContext, HedgePolicy, Observer, RoutePolicy, TokenBucket};
 use tower::util::BoxCloneService;
 
@@ -165,7 +164,11 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
         call.context_mut().stamp_policy(Arc::clone(&off));
         call.context_mut().set_strategy(Arc::new(own.clone()));
         let (_, info, _) = send(layer.layer(client(&[STEPPED_DOWN])), call).await;
-        assert_eq!(info.attempts(), 1, "{command:?}: with a strategy of the caller");
+        assert_eq!(
+            info.attempts(),
+            1,
+            "{command:?}: with a strategy of the caller"
+        );
     }
     let hedged = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
     let (seen, info, took) = by(hedged, FIND, &[Step::Hangs]).await;
