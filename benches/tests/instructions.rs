@@ -70,9 +70,9 @@ const HTTP_CALL_PINS: [(&str, u64, u64); 8] = [
     ("http-get, tower", 3339, 3638),
     ("http-put, tower", 3390, 3689),
     ("http-get, six", 6203, 6644),
-    ("http-put, six", 7373, 8091),
+    ("http-put, six", 7530, 8091),
     ("http-get, preset", 5326, 5909),
-    ("http-put, preset", 6496, 7355),
+    ("http-put, preset", 6635, 7355),
 ];
 
 /// The same for the policy of an HTTP request, with the loop.

@@ -68,8 +68,7 @@ impl<B> Buffer<B> {
     {
         // A body known to be too large is not buffered at all.
         let hint = source.size_hint();
-        let in_all = budget.as_ref().map_or(limit, BufferBudget::bytes);
-        let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit.min(in_all));
+        let fits = usize::try_from(hint.lower()).is_ok_and(|least| least <= limit);
         Self {
             source: Some(source),
             end: End::Open,

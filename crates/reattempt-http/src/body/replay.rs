@@ -108,8 +108,9 @@ where
         if body.is_end_stream() {
             return Self::empty();
         }
+        let most = budget.as_ref().map_or(bytes, |all| bytes.min(all.bytes()));
         Self(Copied::Open {
-            shared: Arc::new(Mutex::new(Buffer::new(body, bytes, budget))),
+            shared: Arc::new(Mutex::new(Buffer::new(body, most, budget))),
             key: Buffer::<B>::TEMPLATE,
         })
     }

@@ -76,7 +76,9 @@ where
             if let Poll::Ready(outcome) = first.poll(cx) {
                 let this = self.as_mut().project();
                 let settings = &this.config.settings;
-                let verdict = settings.verdict(outcome.as_ref(), this.source.context_mut());
+                let context = this.source.context_mut();
+                settings.warnings.if_attempt_timeout_ignored(context);
+                let verdict = settings.classify(outcome.as_ref(), context);
                 let (context, sent) = self.as_mut().first_ended();
                 self.as_mut().settled(&context, sent, verdict, outcome)?;
             }

@@ -37,8 +37,9 @@ pub struct RoutePolicy {
     throttle: Option<Arc<dyn RetryThrottle>>,
     timeout: Option<Duration>,
     attempt_timeout: Option<Duration>,
-    /// At most one of each type.
-    data: Vec<Arc<dyn Any + Send + Sync>>,
+    data: Option<Arc<dyn Any + Send + Sync>>,
+    /// Of other types than `data`, at most one of each.
+    more_data: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl fmt::Debug for RoutePolicy {
@@ -113,8 +114,10 @@ impl RoutePolicy {
     /// value of each type.
     #[must_use]
     pub fn with_data<T: Any + Send + Sync>(mut self, data: T) -> Self {
-        self.data.retain(|other| !other.is::<T>());
-        self.data.push(Arc::new(data));
+        let is_other = |data: &Arc<dyn Any + Send + Sync>| !data.is::<T>();
+        let before = self.data.replace(Arc::new(data));
+        self.more_data.extend(before);
+        self.more_data.retain(is_other);
         self
     }
 
@@ -151,7 +154,10 @@ impl RoutePolicy {
     /// The data of this type.
     #[must_use]
     pub fn data<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.data.iter().find_map(|data| data.downcast_ref())
+        let first = self.data.as_ref()?;
+        first
+            .downcast_ref()
+            .or_else(|| self.more_data.iter().find_map(|data| data.downcast_ref()))
     }
 }
 

@@ -102,20 +102,6 @@ impl<C> Settings<C> {
         verdict
     }
 
-    /// The verdict on an attempt whose policy may limit it, for the first time: another layer has to
-    /// do that.
-    pub(crate) fn verdict<Res, Err>(
-        &self,
-        outcome: Result<&Res, &Err>,
-        context: &CallContext,
-    ) -> Verdict
-    where
-        C: Classify<Res, Err>,
-    {
-        self.warnings.if_attempt_timeout_ignored(context);
-        self.classify(outcome, context)
-    }
-
     /// An attempt after the first is sent. The log wants nothing of it.
     pub(crate) fn sent_again(&self, context: &CallContext) {
         if let Some(observer) = &self.own_observer {

@@ -273,11 +273,11 @@ where
                         settings.passed(outcome.as_ref(), context);
                         return Poll::Ready(outcome);
                     }
-                    // The limit of each attempt is the same for all of them.
-                    let verdict = match sent {
-                        Sent::Limited => settings.verdict(outcome.as_ref(), context),
-                        _ => settings.classify(outcome.as_ref(), context),
-                    };
+                    if matches!(sent, Sent::Limited) {
+                        // The limit is the same for all attempts.
+                        settings.warnings.if_attempt_timeout_ignored(context);
+                    }
+                    let verdict = settings.classify(outcome.as_ref(), context);
                     if verdict.failure().is_none() {
                         let committed = verdict == Verdict::Committed;
                         settings.effects(context).succeeded(committed);

@@ -263,10 +263,8 @@ impl Topology {
         };
         let mut highest = lock(&self.inner.cluster_time);
         let time = |of: &Document| of.get_timestamp("clusterTime").ok();
-        if time(new) > highest.as_ref().and_then(time)
-            && let Some(sound) = sound_time(new)
-        {
-            *highest = Some(sound);
+        if time(new) > highest.as_ref().and_then(time) {
+            *highest = sound_time(new).or_else(|| highest.take());
         }
     }
 }
@@ -276,13 +274,19 @@ impl Topology {
 fn sound_time(sent: &Document) -> Option<Document> {
     let mut sound = doc! { "clusterTime": sent.get_timestamp("clusterTime").ok()? };
     if let Some(signature) = sent.get("signature") {
-        let signature = signature.as_document()?;
-        let (hash, key_id) = (signature.get("hash")?, signature.get("keyId")?);
-        let fits = matches!(hash, Bson::Binary(hash) if hash.bytes.len() <= MAX_HASH);
-        if !fits || !matches!(key_id, Bson::Int32(_) | Bson::Int64(_)) {
-            return None;
+        let mut checked = Document::new();
+        for (name, value) in signature.as_document()? {
+            let is_sound = match name.as_str() {
+                "hash" => matches!(value, Bson::Binary(hash) if hash.bytes.len() <= MAX_HASH),
+                "keyId" => matches!(value, Bson::Int32(_) | Bson::Int64(_)),
+                _ => continue,
+            };
+            if !is_sound {
+                return None;
+            }
+            checked.insert(name, value);
         }
-        sound.insert("signature", doc! { "hash": hash, "keyId": key_id });
+        sound.insert("signature", checked);
     }
     Some(sound)
 }

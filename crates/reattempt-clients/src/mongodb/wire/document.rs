@@ -85,7 +85,7 @@ fn text(error: impl ToString) -> String {
     cut(&error.to_string(), MAX_TEXT).to_owned()
 }
 
-/// The first bytes of a text, at most so many.
+/// The first bytes of a text, at most `most`.
 pub(crate) fn cut(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {

@@ -178,13 +178,13 @@ impl<F: FetchConfig> Rounds<F> {
             if let Some(ended) = self.ask_one(node, of).await {
                 return Some(ended);
             }
-            if tried > BEFORE_SEEDS
-                && let Some((seed, rest)) = seeds.split_first()
-            {
-                seeds = rest;
-                if let Some(ended) = self.ask_one(seed, of).await {
-                    return Some(ended);
-                }
+            let next = seeds.split_first().filter(|_| tried > BEFORE_SEEDS);
+            let Some((seed, rest)) = next else {
+                continue;
+            };
+            seeds = rest;
+            if let Some(ended) = self.ask_one(seed, of).await {
+                return Some(ended);
             }
         }
         for _ in 0..seeds.len() {
