@@ -43,10 +43,8 @@ impl NetworkChoice {
             Choice::BySeeds(seeds) => seeds,
         };
         let mut found = seeds.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = &*found
-            && config.knows(found)
-        {
-            return found.clone();
+        if let Some(known) = found.as_ref().filter(|found| config.knows(found)) {
+            return known.clone();
         }
         let mut networks = seeds.addresses.iter().map(|seed| config.network_of(seed));
         match networks.find(|network| *network != Network::Default) {
