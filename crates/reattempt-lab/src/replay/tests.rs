@@ -47,6 +47,14 @@ fn retried_at_once(form: Form, recorded: &str, tested: &str) -> Decisions {
     decisions
 }
 
+fn replay_of(recording: Recording) -> Replay {
+    Replay {
+        traffic: Traffic::of(&recording),
+        recording,
+        from_s: 0,
+    }
+}
+
 #[test]
 fn a_delay_of_zero_is_not_that_of_every_http_policy() {
     let policy = |jitter: &str| {
@@ -147,12 +155,7 @@ fn failures_without_an_answer_come_to_the_same_again() {
         entries: calls.into_iter().flatten().collect(),
         ..Recording::default()
     };
-    let traffic = Traffic::of(&recording);
-    let replay = Replay {
-        recording,
-        traffic,
-        from_s: 0,
-    };
+    let replay = replay_of(recording);
     let under = |code: &str| {
         let retry = format!(
             r#"{{"maxAttempts": 3, "initialBackoff": "0.02s", "maxBackoff": "0.02s",
@@ -199,12 +202,7 @@ fn retried_after(
         entries: vec![failed, entry(1, 1, 5), again],
         ..Recording::default()
     };
-    let traffic = Traffic::of(&recording);
-    let replay = Replay {
-        recording,
-        traffic,
-        from_s: 0,
-    };
+    let replay = replay_of(recording);
     let (tested, _) = PolicyText::of_file(tested).unwrap();
     let outcome = replay.what_if(&tested, 1, &Limits::default()).unwrap();
     (
