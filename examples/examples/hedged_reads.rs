@@ -1,45 +1,34 @@
-//! Hedged reads over several hosts: the slowest of three replicas does not determine the latency of
-//! a read.
+//! Hedged reads over several hosts: the slowest of the replicas does not determine the latency of a
+//! read.
 //!
-//! The picker below the hedge layer sends each attempt to a host that the call has not tried yet.
-//! Run with `cargo run -p reattempt-examples --example hedged_reads`.
+//! Each attempt goes to a replica that its call has not tried yet. The budget bounds what the hedges
+//! cost. Run with `cargo run -p reattempt-examples --example hedged_reads`.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Uri};
 use http_body_util::{BodyExt, Empty};
-use hyper::body::Incoming;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use reattempt::{Backend, HasCallContext, HedgeLayer, HedgePolicy};
-use reattempt_http::HttpClassifier;
-use reattempt_http::body::{ReplayBody, ReplayBodyLayer};
+use reattempt::RetryInfo;
+use reattempt::health::HealthPolicy;
+use reattempt_http::body::ReplayBody;
+use reattempt_http::{HttpClientLayer, HttpPolicies, LiveHttpPolicies};
 use reattempt_testbed::http::{Server, Step};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 type Body = ReplayBody<Empty<Bytes>>;
 
-/// Sends an attempt to the first host that its call has not tried yet.
-async fn pick(
-    client: Client<HttpConnector, Body>,
-    hosts: Vec<String>,
-    mut request: Request<Body>,
-) -> Result<Response<Incoming>, hyper_util::client::legacy::Error> {
-    let context = request.context_mut();
-    let tried = context.backends_tried();
-    let host = hosts
-        .iter()
-        .find(|host| {
-            tried
-                .iter()
-                .all(|backend| backend.as_str() != host.as_str())
-        })
-        .unwrap_or(&hosts[0]);
-    context.reporter().backend(Backend::new(host.as_str()));
-    let uri = format!("{host}{}", request.uri().path());
-    *request.uri_mut() = uri.parse().expect("a host and a path make a URI");
-    client.request(request).await
+const POLICY: &str = r#"{"default": {
+    "hedge": {"maxAttempts": 2, "delay": "0.05s", "budgetPercent": 5}, "timeout": "2s"}}"#;
+
+/// The request, to the replica with this address: `Backends` does not change it.
+fn to(replica: &Uri, mut request: Request<Body>) -> Request<Body> {
+    let mut uri = std::mem::take(request.uri_mut()).into_parts();
+    (uri.scheme, uri.authority) = (replica.scheme().cloned(), replica.authority().cloned());
+    *request.uri_mut() = Uri::from_parts(uri).expect("the request's URI has a path");
+    request
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -50,33 +39,44 @@ async fn main() -> Result<(), BoxError> {
             .after(Duration::from_secs(5)),
     )
     .await?;
-    let quick = Server::start(Step::status(200).body("from a quick one")).await?;
-    let hosts = vec![slow.uri(), quick.uri()];
+    let quick = Server::start(Step::status(200).body("from the quick one")).await?;
 
-    let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
-    let mut reads = ServiceBuilder::new()
-        .layer(ReplayBodyLayer::new())
-        .layer(HedgeLayer::new(
-            HttpClassifier::new(),
-            HedgePolicy::new(3, Duration::from_millis(50)),
-        ))
-        .service_fn(move |request| pick(client.clone(), hosts.clone(), request));
+    // Its clones share one pool of connections.
+    let hyper: Client<HttpConnector, Body> = Client::builder(TokioExecutor::new()).build_http();
+    let replica = |address: String| {
+        let uri: Uri = address.parse().expect("the server's address is a URI");
+        let service = ServiceBuilder::new()
+            .map_request(move |request| to(&uri, request))
+            .service(hyper.clone());
+        (address, service)
+    };
 
-    let mut request = Request::get("/profile").body(Empty::<Bytes>::new())?;
-    let watch = reattempt::RetryInfo::track(&mut request);
-    let response = reads.ready().await?.call(request).await?;
-    let body = response.into_body().collect().await?.to_bytes();
-    println!(
-        "{} ({} attempts)",
-        String::from_utf8_lossy(&body),
-        watch.info().attempts()
-    );
-    for record in watch.info().records() {
+    let policies = HttpPolicies::parse(POLICY)?.policies;
+    let layer = HttpClientLayer::policies(LiveHttpPolicies::new(policies));
+    let replicas = [slow.uri(), quick.uri()].map(replica);
+    let backends = layer.backends(replicas, HealthPolicy::standard());
+    let mut reads = ServiceBuilder::new().layer(layer).service(backends);
+
+    // Which of the two comes first is drawn: one of a few reads meets the slow one.
+    for _ in 0..8 {
+        let mut request = Request::get("http://profiles/7?full=true").body(Empty::<Bytes>::new())?;
+        let watch = RetryInfo::track(&mut request);
+        let response = reads.ready().await?.call(request).await?;
+        let body = response.into_body().collect().await?.to_bytes();
         println!(
-            "  attempt {} to {:?}: {:?}",
-            record.number, record.backend, record.outcome
+            "{} ({} attempts)",
+            String::from_utf8_lossy(&body),
+            watch.info().attempts()
         );
+        for record in watch.info().records() {
+            println!(
+                "  attempt {} to {:?}: {}",
+                record.number,
+                record.backend,
+                record.outcome.name()
+            );
+        }
+        assert_eq!(body, "from the quick one");
     }
-    assert_eq!(body, "from a quick one");
     Ok(())
 }

@@ -10,7 +10,8 @@ use tower::ServiceBuilder;
 const CONFIG: &str = r#"{"methodConfig": [{
     "name": [{"service": "shop.Cart", "method": "Get"}], "timeout": "5s",
     "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s",
-                    "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}"#;
+                    "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}],
+    "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}"#;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

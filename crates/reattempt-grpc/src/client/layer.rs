@@ -93,7 +93,8 @@ impl<R> GrpcClientLayer<R> {
 }
 
 impl<R, C, A> GrpcClientLayer<R, C, A> {
-    /// Limits every call, also where neither the config nor the caller does.
+    /// Limits every call, also where neither the config nor the caller does. The earliest limit
+    /// applies, so this one should be longer than every `timeout` of the config and every stream.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.deadline = DeadlineLayer::new(timeout).on_elapsed(AsGrpcStatus);

@@ -87,11 +87,14 @@ impl Entry {
         matching: Matching,
         shared: &mut Shared<'_>,
     ) -> Option<Self> {
-        if members.get("retry").is_some() && members.get("hedge").is_some() {
+        let (retries, hedges) = (members.get("retry"), members.get("hedge"));
+        if retries.is_some() && hedges.is_some() {
             place.wrong("has both retry and hedge: only one may be set");
         }
         let throttle = members.optional(place, "throttle", |place, json| {
-            shared.throttles.named(place, json, "throttles")
+            let sends_again = retries.is_some() || hedges.is_some();
+            let throttles = &mut shared.throttles;
+            throttles.named(place, json, "throttles", sends_again)
         });
         let options = shared.options;
         let retry = members.optional(place, "retry", |place, json| {

@@ -142,12 +142,8 @@
 //!
 //! # The stack
 //!
-//! `HttpClientLayer::policies`, or by hand: `RouteLayer` outermost, then `IdempotencyKeyLayer`,
-//! `ThrottleLayer` (for routes without a throttle of their own), `DeadlineLayer::no_timeout()`,
-//! `DeadlineBodyLayer`, `ReplayBodyLayer`, `RetryLayer` and `HedgeLayer` (each route uses one of
-//! them), `AttemptDeadlineLayer::by_policy()`, `PushbackLayer` with
-//! [`HttpPushback`](crate::HttpPushback), and `ClientErrorLayer` above the transport. A policy's
-//! throttle and budget replace the bucket of a `ThrottleLayer`.
+//! `HttpClientLayer::policies`, or single layers below a `RouteLayer`: `docs/layer-order.md` has the
+//! preset layer by layer. A policy's throttle and budget replace the bucket of a `ThrottleLayer`.
 
 #[cfg(feature = "serde")]
 mod deserialize;

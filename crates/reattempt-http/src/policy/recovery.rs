@@ -123,7 +123,7 @@ impl Hedge {
         let status = status(place, &members, HttpClassifier::new());
         let own = members.optional(place, "budgetPercent", percent);
         let named = members.optional(place, "budget", |place, json| {
-            shared.budgets.named(place, json, "budgets")
+            shared.budgets.named(place, json, "budgets", true)
         });
         let bounded = matches!(delay, Some(HedgeTiming::ExtraLoad(_)));
         match ["budget", "budgetPercent"].map(|name| members.get(name).is_some()) {

@@ -1,6 +1,6 @@
 //! What the entries of a document share during parsing: options and names.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use reattempt::config::{self, Json, Members, Place};
 
@@ -21,8 +21,8 @@ pub(super) struct Names<'a> {
     /// In the order of the text.
     listed: Vec<&'a str>,
     known: HashSet<&'a str>,
-    /// The names that are used by some entry.
-    used: HashSet<&'a str>,
+    /// The names that are used by some entry, and whether one of these sends again.
+    used: HashMap<&'a str, bool>,
 }
 
 impl<'a> Names<'a> {
@@ -32,27 +32,36 @@ impl<'a> Names<'a> {
         Self {
             known: listed.iter().copied().collect(),
             listed,
-            used: HashSet::new(),
+            used: HashMap::new(),
         }
     }
 
-    pub(super) fn is_used(&self, name: &str) -> bool {
-        self.used.contains(name)
+    /// What is wrong with the use of a name, if anything is.
+    pub(super) fn misused(&self, name: &str) -> Option<&'static str> {
+        match self.used.get(name) {
+            None => Some("no route uses it"),
+            Some(false) => Some(
+                "no route that uses it has retry or hedge: there is nothing that it can refuse",
+            ),
+            Some(true) => None,
+        }
     }
 
-    /// Looks up a name and marks it as used; `all` is the name of the collection.
+    /// Looks up a name and marks it as used, by an entry that sends again or not; `all` is the name
+    /// of the collection.
     pub(super) fn named(
         &mut self,
         place: &mut Place<'_>,
         json: Json<'_>,
         all: &str,
+        sends_again: bool,
     ) -> Option<String> {
         let name = config::string(place, json)?;
         let Some(known) = self.known.get(&*name) else {
             let must = format!("the name of one of {all} ({})", listed(&self.listed));
             return config::wrong(place, &must, json);
         };
-        self.used.insert(known);
+        *self.used.entry(known).or_default() |= sends_again;
         Some(name.into_owned())
     }
 }

@@ -219,8 +219,8 @@ fn read_all<T>(
 ) -> Option<Vec<(String, T)>> {
     let read = |(name, json): (&str, _)| {
         let mut place = place.field(name);
-        if !names.is_used(name) {
-            place.warn("no route uses it");
+        if let Some(misused) = names.misused(name) {
+            place.warn(misused);
         }
         Some((name.to_owned(), read(&mut place, json)?))
     };

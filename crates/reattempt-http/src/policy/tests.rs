@@ -178,6 +178,28 @@ fn what_is_not_known_has_no_effect_and_is_said() {
     );
 }
 
+/// Without `retry` or `hedge` a route is sent once: its throttle holds nothing back.
+#[test]
+fn a_throttle_of_routes_that_never_send_again_is_said() {
+    let bucket = r#"{"maxTokens": 10, "tokenRatio": 0.1}"#;
+    let text = format!(
+        r#"{{"routes": [{{"name": "writes", "match": {{"path": "/a"}}, "throttle": "both"}}],
+            "default": {{"throttle": "once"}}, "throttles": {{"once": {bucket}, "both": {bucket}}}}}"#
+    );
+    let said = "no route that uses it has retry or hedge: there is nothing that it can refuse";
+    assert_eq!(
+        warnings(&text),
+        [
+            format!("$.throttles.once: {said}"),
+            format!("$.throttles.both: {said}")
+        ]
+    );
+    let text = text.replace(r#""default": {"#, r#""default": {"retry": {}, "#);
+    assert_eq!(warnings(&text), [format!("$.throttles.both: {said}")]);
+    let text = text.replace(r#""throttle": "once""#, r#""throttle": "both""#);
+    assert_eq!(warnings(&text), ["$.throttles.once: no route uses it"]);
+}
+
 /// A condition that was misspelt leaves no route that matches every request.
 #[test]
 fn a_condition_that_is_not_known_is_never_met() {

@@ -12,7 +12,7 @@ async fn a_table_follows_a_file_with_its_throttles() {
     let second = Duration::from_secs(1);
     let text = |timeout: &str, max: u32| {
         format!(
-            r#"{{"default": {{"timeout": "{timeout}", "throttle": "t"}}, "colour": 1,
+            r#"{{"default": {{"timeout": "{timeout}", "retry": {{}}, "throttle": "t"}}, "colour": 1,
                 "health": {{"consecutiveFailures": {max}}},
                 "throttles": {{"t": {{"maxTokens": {max}, "tokenRatio": 0.1}}}}}}"#
         )
