@@ -51,26 +51,20 @@ impl Fresh {
 #[derive(Debug)]
 pub(super) enum Kept {
     Whole(Bytes),
-    /// Many short frames, concatenated.
+    /// Short frames, copied one behind the other.
     Gathered(Vec<u8>),
     Trailers(Box<HeaderMap>),
 }
 
-/// The first frames are kept separately, whatever their length: most bodies have no more.
-const WHOLE_FRAMES: usize = 8;
-/// After those, shorter frames than this are merged, because a separate frame takes more memory
-/// than its bytes.
-const SHORT: usize = 512;
-/// The maximum of bytes merged into one frame.
-const MOST_GATHERED: usize = 4096;
+/// Shorter frames than this are copied, but for the first: most bodies have no more. A frame is a
+/// piece of the buffer that it was read into, 8 KiB of hyper's, and holds all of it.
+const SHORT: usize = 4096;
 
 impl Kept {
     /// Keeps a frame after `before` others.
     pub(super) fn new(fresh: &Fresh, before: usize) -> Self {
         match fresh {
-            Fresh::Data(data) if before >= WHOLE_FRAMES && data.len() < SHORT => {
-                Self::Gathered(data.to_vec())
-            }
+            Fresh::Data(data) if before > 0 && data.len() < SHORT => Self::Gathered(data.to_vec()),
             Fresh::Data(data) => Self::Whole(data.clone()),
             Fresh::Trailers(map) => Self::Trailers(Box::new(map.clone())),
         }
@@ -80,7 +74,7 @@ impl Kept {
     pub(super) fn gathers(&mut self, fresh: &Fresh) -> bool {
         match (self, fresh) {
             (Self::Gathered(gathered), Fresh::Data(data))
-                if data.len() < SHORT && gathered.len() + data.len() <= MOST_GATHERED =>
+                if gathered.len() + data.len() <= SHORT =>
             {
                 gathered.extend_from_slice(data);
                 true
@@ -126,5 +120,26 @@ impl Kept {
             Self::Whole(data) => data.len(),
             Self::Trailers(map) => Fresh::Trailers((**map).clone()).size(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_piece_after_the_first_holds_no_buffer() {
+        let holds = |length: usize, before: usize| {
+            let buffer = Bytes::from(vec![7; 8192]);
+            let piece = Fresh::Data(buffer.slice(..length));
+            let kept = Kept::new(&piece, before);
+            drop(piece);
+            assert_eq!(kept.size(), length);
+            !buffer.is_unique()
+        };
+        assert!(holds(1460, 0), "most bodies have one piece");
+        assert!(!holds(1460, 1));
+        assert!(!holds(1, 1));
+        assert!(holds(4096, 1), "half of the buffer is counted");
     }
 }

@@ -29,7 +29,8 @@
 //! sent, and a refused connection is retried by policy, for any method. If the server answers 307
 //! or 308, within its origin, and the body was one piece, the request is sent once more, as one
 //! piece, and reqwest follows: the redirecting server receives it twice, and has stated that it did
-//! not carry it out. With a policy of your own that follows 303 but returns 307 and 308, use
+//! not carry it out. A 301 or 302 to any but a POST is returned, although reqwest alone follows it
+//! and repeats the body. With a policy of your own that follows 303 but returns 307 and 308, use
 //! [`ReqwestService::streaming`].
 //!
 //! A request without a body (`POST /jobs/7/start`) is written in one piece with its head. Before

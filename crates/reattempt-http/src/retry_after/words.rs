@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use http::header::RETRY_AFTER;
+use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::HttpPushback;
 use super::rate_limit;
-use super::value::{digits, until_date};
+use super::value::{between, digits, until_date};
 
 static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// Milliseconds; sent by AWS services.
@@ -100,7 +100,10 @@ impl HttpPushback {
                 if self.seconds != Some(false) {
                     let seconds_or_date = |text: &[u8]| {
                         let seconds = digits(text).map(Duration::from_secs);
-                        seconds.or_else(|| until_date(text, self.wall_clock))
+                        seconds.or_else(|| match until_date(text, self.wall_clock)? {
+                            Duration::ZERO => Some(self.after_answer(headers, text)),
+                            ahead => Some(ahead),
+                        })
                     };
                     retry_after.add(2, read(value, seconds_or_date));
                 }
@@ -125,5 +128,15 @@ impl HttpPushback {
             }
             reset.word
         })
+    }
+
+    /// By this client's clock the date has passed, but that clock may be fast: the time from the
+    /// response's own date.
+    #[cold]
+    #[inline(never)]
+    fn after_answer(&self, headers: &HeaderMap, until: &[u8]) -> Duration {
+        let answered = headers.get(DATE).map(HeaderValue::as_bytes);
+        let delay = answered.and_then(|from| between(from, until, self.wall_clock));
+        delay.unwrap_or_default()
     }
 }

@@ -52,6 +52,8 @@ struct Shared {
     lost: Arc<Counters>,
     incomplete: Incomplete,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Nothing more is recorded: an event costs one load then.
+    finished: AtomicBool,
 }
 
 /// Calls of which an event was lost. The rest of their events is lost too: the state of a call is
@@ -213,6 +215,7 @@ impl Recorder {
             lost,
             incomplete: Incomplete::default(),
             thread: Mutex::new(Some(thread)),
+            finished: AtomicBool::new(false),
         })))
     }
 
@@ -240,6 +243,7 @@ impl Recorder {
                 waited: false,
             },
         };
+        self.0.finished.store(true, Ordering::Relaxed);
         // Waits for a place. Fails only if the thread has ended.
         let _ = self.0.queue.send(end);
         let mut thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -278,47 +282,46 @@ impl Recorder {
         }
     }
 
-    fn of(&self, context: &CallContext, event: Event) {
-        if let Some(state) = context.shared() {
+    fn of(&self, context: &CallContext, event: impl FnOnce() -> Event) {
+        if self.0.finished.load(Ordering::Relaxed) {
+            self.0.lost.lost.fetch_add(1, Ordering::Relaxed);
+        } else if let Some(state) = context.shared() {
             let call = std::ptr::from_ref(state) as usize;
-            self.note(call, context.attempt(), context.kind(), event);
+            self.note(call, context.attempt(), context.kind(), event());
         }
     }
 }
 
 impl Observer for Recorder {
     fn attempt_sent(&self, context: &CallContext) {
-        let event = Event::Sent {
+        self.of(context, || Event::Sent {
             deadline: context.deadline(),
             idempotent: context.idempotency().is_idempotent(),
             route: context.policy().cloned(),
-        };
-        self.of(context, event);
+        });
     }
 
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
-        let event = match (record.failure, record.ended) {
+        self.of(context, || match (record.failure, record.ended) {
             // The most frequent one takes no memory.
             (None, None) if record.outcome == crate::AttemptOutcome::Success => {
                 Event::Succeeded(record.stopped)
             }
             _ => Event::Settled(Box::new(record.clone())),
-        };
-        self.of(context, event);
+        });
     }
 
     fn hedge_refused(&self, context: &CallContext, stopped: StopReason) {
-        self.of(context, Event::Refused(stopped));
+        self.of(context, || Event::Refused(stopped));
     }
 
     fn call_ended(&self, context: &CallContext, info: &RetryInfo) {
         // A call that ended with an attempt has its reason in that attempt's record.
         let last = info.records().next_back();
-        let event = Event::Ended {
+        self.of(context, || Event::Ended {
             stopped: info.stopped(),
             waited: last.is_some_and(|last| last.delay.is_some()),
-        };
-        self.of(context, event);
+        });
     }
 }
 

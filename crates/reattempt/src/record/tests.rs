@@ -151,6 +151,8 @@ async fn what_does_not_fit_into_the_queue_is_lost_and_counted() {
     assert!(!recorder.has_incomplete(), "they ended");
     let status = recorder.finish();
     assert!(status.lost > 0 && status.written < 2000, "{status:?}");
+    calls(&recorder, 1).await;
+    assert_eq!(recorder.status().lost, status.lost + 5, "after its end");
     let bytes = std::fs::read(scratch.file("a")).unwrap();
     let recording = Recording::read(&[bytes], &[]).unwrap();
     let read = (recording.entries.len() as u64, recording.lost);

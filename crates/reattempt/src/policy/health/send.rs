@@ -149,7 +149,10 @@ impl Pool {
             member.is_some_and(|it| it.is_ejected() || it.is_failing())
         };
         if may_lose && !self.common.by_trial && !tried.iter().any(in_trouble) {
-            let probe = |at: &usize| is_new(*at) && self.common.take_probe(&self.members[*at], now);
+            let probe = |at: &usize| {
+                let member = &self.members[*at];
+                is_new(*at) && member.is_ejected() && self.common.take_probe(member, now)
+            };
             if let Some(at) = (0..self.members.len()).find(probe) {
                 let untried = other(at, &|at| is_up(at) && is_new(at));
                 return Some(self.begin(at, now, Role::Probe, untried));
