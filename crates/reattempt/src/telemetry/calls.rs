@@ -193,9 +193,8 @@ impl Throttles {
         if before != lowest || still == UNWATCHED {
             self.still.store(still, Ordering::Relaxed);
         }
-        if before != lowest {
-            self.level.set(lowest as f64 / 1000.0);
-        }
+        // Also if it is as before: an exporter may forget what is not set again.
+        self.level.set(lowest as f64 / 1000.0);
     }
 }
 

@@ -22,6 +22,30 @@ async fn the_gauge_follows_a_throttle_that_recovers_after_other_calls() {
     }
 }
 
+/// An exporter with an idle timeout drops a gauge that is not set for a while.
+#[tokio::test(start_paused = true)]
+async fn a_level_that_stays_as_it_was_is_set_again() {
+    let (kept, metrics) = metrics();
+    let bucket = Arc::new(TokenBucket::new(4, 1).unwrap());
+    let forgotten = || {
+        let rows = kept.0.lock().unwrap();
+        rows[&format!("{} ", THROTTLE.name)].store(77_000, Ordering::Relaxed);
+    };
+    for works in [false, false, false, true] {
+        forgotten();
+        call_under(&metrics, Some(&bucket), works).await;
+        assert!(level(&kept) <= 1000);
+    }
+    for _ in 0..200 {
+        call_under(&metrics, None, true).await;
+    }
+    forgotten();
+    for _ in 0..=64 {
+        call_under(&metrics, None, true).await;
+    }
+    assert_eq!(level(&kept), 0, "also at rest");
+}
+
 #[derive(Clone, Debug, Default)]
 struct PanicsOnce {
     kept: Kept,
