@@ -283,14 +283,23 @@ impl Observer for Metrics {
         true
     }
 
-    fn response_failed(&self, _: &CallContext, stopped: StopReason, failure: Option<&Failure>) {
+    fn response_failed(
+        &self,
+        context: &CallContext,
+        stopped: StopReason,
+        failure: Option<&Failure>,
+    ) {
         let reason = failure.map_or(stopped.name(), |failure| failure.reason.name());
         let make = |reason: &&'static str| {
             let reason = LabelValue::Static(reason);
             self.0.meter.counter(&RESPONSES, &[("reason", reason)])
         };
-        let responses = &self.0.calls.responses;
-        responses.get(&reason, || UNKNOWN.name(), make).increment();
+        let calls = &self.0.calls;
+        let counter = calls.responses.get(&reason, || UNKNOWN.name(), make);
+        counter.increment();
+        if failure.is_some() {
+            calls.throttles.failed(context);
+        }
     }
 
     fn health_changed(&self, event: &HealthEvent) {

@@ -22,6 +22,18 @@ async fn the_gauge_follows_a_throttle_that_recovers_after_other_calls() {
     }
 }
 
+/// The only failure may be the end of a stream.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_fails_late_sets_the_gauge() {
+    let (kept, metrics) = metrics();
+    let bucket = Arc::new(TokenBucket::new(6, 1000).unwrap());
+    for expected in [2000, 1000] {
+        let (_call, broken) = committed(&metrics, &bucket).await;
+        broken.finish(Err((&BROKEN, true)));
+        assert_eq!(level(&kept), expected);
+    }
+}
+
 /// An exporter with an idle timeout drops a gauge that is not set for a while.
 #[tokio::test(start_paused = true)]
 async fn a_level_that_stays_as_it_was_is_set_again() {
