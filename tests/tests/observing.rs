@@ -12,10 +12,13 @@ use http::{Request, Response};
 use http_body_util::{Empty, Full};
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
-use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::metrics::{
+    InMemoryMetricExporter, InMemoryMetricExporterBuilder, PeriodicReader, SdkMeterProvider,
+    Temporality,
+};
 use reattempt::StopReason;
 use reattempt::telemetry::{
-    INSTRUMENTS, InstrumentKind, Meter, Metrics, MetricsMeter, OpenTelemetryMeter,
+    INSTRUMENTS, InstrumentKind, Meter, Metrics, MetricsMeter, OpenTelemetryMeter, THROTTLE,
 };
 use reattempt_http::{HttpClassifier, HttpClientLayer, HttpConvention};
 use tower::{ServiceBuilder, ServiceExt};
@@ -128,6 +131,38 @@ async fn opentelemetry_gets_counts_and_durations_of_a_client() {
     }
     found.retain(|_, (count, _)| *count > 0);
     assert_eq!(found, expected());
+}
+
+/// With delta temporality the SDK forgets after each export what was recorded, and so it would the
+/// gauge of a throttle that no call has used since.
+#[tokio::test(start_paused = true)]
+async fn opentelemetry_has_the_gauge_in_each_export() {
+    let exporter = InMemoryMetricExporterBuilder::new()
+        .with_temporality(Temporality::Delta)
+        .build();
+    let reader = PeriodicReader::builder(exporter.clone()).build();
+    let provider = SdkMeterProvider::builder().with_reader(reader).build();
+    let meter = OpenTelemetryMeter::new(&provider.meter("reattempt"));
+    let gauge = meter.gauge(&THROTTLE, &[]);
+    let exported = || {
+        exporter.reset();
+        provider.force_flush().unwrap();
+        let exported = exporter.get_finished_metrics().unwrap();
+        let metrics = exported.iter().flat_map(|one| one.scope_metrics());
+        let metrics = metrics.flat_map(|scope| scope.metrics());
+        let levels = metrics.filter_map(|metric| match metric.data() {
+            AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
+                gauge.data_points().next().map(|point| point.value())
+            }
+            _ => None,
+        });
+        levels.collect::<Vec<_>>()
+    };
+    assert_eq!(exported(), [0.0; 0], "it has no value yet");
+    gauge.set(0.0);
+    assert_eq!([exported(), exported()], [[0.0], [0.0]]);
+    gauge.set(1.5);
+    assert_eq!(exported(), [1.5]);
 }
 
 /// Keeps what handles of the `metrics` crate receive.

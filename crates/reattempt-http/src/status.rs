@@ -62,6 +62,7 @@ pub struct HttpClassifier {
     limited_403: bool,
     should_retry_header: bool,
     refused: Option<RefusedStream>,
+    limits_apart: bool,
 }
 
 impl HttpClassifier {
@@ -81,6 +82,7 @@ impl HttpClassifier {
             limited_403: false,
             should_retry_header: false,
             refused: None,
+            limits_apart: false,
         }
     }
 
@@ -126,6 +128,12 @@ impl HttpClassifier {
     #[must_use]
     pub const fn judge_bodies(mut self) -> Self {
         self.judge_bodies = true;
+        self
+    }
+
+    /// For circuit breakers: a rate limit (429, a limited 403) is an answer like any other.
+    pub(crate) const fn limits_apart(mut self) -> Self {
+        self.limits_apart = true;
         self
     }
 

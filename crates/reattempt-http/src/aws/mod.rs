@@ -118,9 +118,16 @@ impl AwsVersion {
     #[must_use]
     pub fn price(self, failure: &Failure) -> u32 {
         match self {
-            Self::V2_0 if failure.reason == HTTP_TIMEOUT => 10,
-            Self::V2_1 if !is_throttling(failure) => 14,
+            Self::V2_0 if failure.reason == HTTP_TIMEOUT => self.highest_price(),
+            Self::V2_1 if !is_throttling(failure) => self.highest_price(),
             Self::V2_0 | Self::V2_1 => 5,
+        }
+    }
+
+    const fn highest_price(self) -> u32 {
+        match self {
+            Self::V2_0 => 10,
+            Self::V2_1 => 14,
         }
     }
 }

@@ -99,4 +99,10 @@ impl RetryThrottle for AwsQuota {
     fn milli_tokens(&self) -> Option<u64> {
         Some(u64::from(self.tokens()) * 1000)
     }
+    /// Zero if a retry of the highest price would be refused.
+    fn milli_headroom(&self) -> Option<u64> {
+        let most_refused = self.version.highest_price() - 1;
+        let left = self.tokens().saturating_sub(most_refused);
+        Some(u64::from(left) * 1000)
+    }
 }

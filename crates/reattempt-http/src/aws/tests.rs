@@ -325,6 +325,19 @@ fn a_hedge_takes_the_price_of_a_retry() {
 }
 
 #[test]
+fn the_headroom_is_zero_while_a_retry_is_refused() {
+    let timeout = reattempt::Failure::new(HTTP_TIMEOUT, reattempt::Stage::InFlight);
+    for (version, price) in [(AwsVersion::V2_0, 10), (AwsVersion::V2_1, 14)] {
+        let headroom = |tokens| {
+            let quota = AwsQuota::of(version, tokens);
+            (quota.allows(Some(&timeout)), quota.milli_headroom())
+        };
+        assert_eq!(headroom(price), (true, Some(1000)));
+        assert_eq!(headroom(price - 1), (false, Some(0)));
+    }
+}
+
+#[test]
 fn a_timeout_is_what_the_stack_says_of_one() {
     let elapsed = reattempt::Failure::new(HTTP_TIMEOUT, reattempt::Stage::InFlight);
     assert_eq!(AwsVersion::V2_0.price(&elapsed), 10);

@@ -1,8 +1,11 @@
 //! A throttle for servers that limit each key.
 
+use std::sync::Arc;
+
 use reattempt::throttle::Settled;
 use reattempt::{Failure, RetryThrottle, TokenBucket};
 
+use super::HttpClientLayer;
 use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 
 /// A token bucket that ignores 429, and a 403 that the classifier reads as one: they neither cost
@@ -11,7 +14,8 @@ use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 /// For a server that limits each key: its limit, which mostly says when to come again, is no
 /// outage. With a plain bucket a client that often runs into its limit soon repeats nothing, and
 /// `Retry-After` is not followed either. Other failures count as in the bucket.
-/// [`github`](super::HttpClientLayer::github) and [`llm`](super::HttpClientLayer::llm) have it.
+/// [`github`](HttpClientLayer::github) and [`llm`](HttpClientLayer::llm) have it, and their circuit
+/// breakers ignore these limits too; those of any other preset count them as failures.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,6 +32,14 @@ impl LimitsApart {
     #[must_use]
     pub const fn new(bucket: TokenBucket) -> Self {
         Self(bucket)
+    }
+}
+
+impl HttpClientLayer {
+    /// For an API that limits each key: neither the throttles nor the circuit breakers count that.
+    pub(super) fn limits_apart(mut self) -> Self {
+        self.settings.limits_apart = true;
+        self.throttle_per_origin(|| Arc::new(LimitsApart::default()))
     }
 }
 

@@ -101,6 +101,10 @@ impl<R, B> HttpClientLayer<R, B> {
     /// address; over several [`backends`](Self::backends) their health goes elsewhere instead. The
     /// observers that were added before get its openings and closings; the log has them anyway.
     ///
+    /// 429 counts as a failure: five in a row open the circuit. Only with
+    /// [`github`](HttpClientLayer::github) and [`llm`](HttpClientLayer::llm), where it is a limit
+    /// of the caller's own key, it is an answer, and so is a 403 that is read as one.
+    ///
     /// ```
     /// use reattempt::health::HealthPolicy;
     /// use reattempt_http::HttpClientLayer;
@@ -125,7 +129,10 @@ impl<S, R: Clone> Layer<S> for HttpClientLayer<R, OriginBreakers> {
     type Service = HttpClient<S, R, WithBreakers<S>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let classifier = self.settings.recovery.known_classifier();
+        let mut classifier = self.settings.recovery.known_classifier();
+        if self.settings.limits_apart {
+            classifier = classifier.limits_apart();
+        }
         let breakers = CircuitBreakerLayer::new(self.breakers.clone(), classifier);
         let innermost = breakers.layer(ClientErrorLayer.layer(inner));
         self.settings.around(&self.routes, innermost)

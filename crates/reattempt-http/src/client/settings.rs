@@ -31,6 +31,8 @@ pub(super) struct Settings {
     pub(super) attempt: AttemptDeadlineLayer,
     /// One pointer: each call keeps one in its template, and one in its attempt.
     pub(super) pushback: Arc<HttpPushback>,
+    /// Whether a rate limit says nothing about the server's health, for its circuit breakers.
+    pub(super) limits_apart: bool,
 }
 
 impl Settings {
@@ -49,6 +51,7 @@ impl Settings {
                     .cap(MOST_RETRY_AFTER, BeyondCap::Stop)
                     .spread(RETRY_AFTER_SPREAD),
             ),
+            limits_apart: false,
         }
     }
 

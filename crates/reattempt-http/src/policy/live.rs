@@ -64,8 +64,7 @@ impl LiveHttpPolicies {
 
     /// Follows a file: loads it now, and again whenever its content changes; a path, or a
     /// [`Follow`](reattempt::config::follow::Follow) with an interval. A bad update keeps the last
-    /// good table and is logged at WARN with all its faults. See
-    /// [`reattempt::config::follow`].
+    /// good table and is logged at WARN with its first faults. See [`reattempt::config::follow`].
     ///
     /// The file is followed until the returned handle is dropped, or the last clone of this one.
     ///

@@ -58,7 +58,7 @@ impl Retry {
         let max = attempts(place, &members, MOST_ATTEMPTS).unwrap_or(3);
         if max > MANY_ATTEMPTS && !throttled && preset.is_none() {
             place.field("maxAttempts").advise(format!(
-                "can amplify load: a server that fails gets up to {max} times its calls, and no throttle holds them back"
+                "can amplify load: a server that fails gets up to {max} times its calls, and no throttle of this document holds them back, only one of the client (HttpClientLayer has one for each origin)"
             ));
         }
         let usual = preset.map_or_else(Backing::default, Backing::of);

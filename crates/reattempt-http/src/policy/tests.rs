@@ -242,6 +242,10 @@ fn policies_that_can_amplify_load_are_warned_of() {
         of(r#""retry": {"maxAttempts": 4}"#),
         ["$.routes[0].retry.maxAttempts"]
     );
+    // `HttpClientLayer` adds a bucket.
+    let said = warnings(r#"{"default": {"retry": {"maxAttempts": 4}}}"#);
+    let no_other = "no throttle of this document holds them back, only one of the client";
+    assert!(said[0].contains(no_other), "{said:?}");
     assert_eq!(of(r#""retry": {"maxAttempts": 4}, "throttle": "t""#), none);
     assert_eq!(
         of(r#""retry": {"backoff": {"initial": "0s"}}"#),

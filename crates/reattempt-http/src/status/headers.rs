@@ -41,7 +41,10 @@ impl HttpClassifier {
 impl InForce<'_> {
     pub(super) fn of_head(&self, status: u16, headers: &HeaderMap) -> Verdict {
         let failure = |reason| Failure::new(reason, Stage::Response).code(i32::from(status));
-        if self.has(|classifier| classifier.should_retry_header) && status >= 400 {
+        if self.has(|classifier| classifier.should_retry_header)
+            && status >= 400
+            && !self.is_limit_apart(status)
+        {
             match headers.get(&SHOULD_RETRY).map(|value| value.as_bytes()) {
                 Some(b"true") => return Verdict::Retry(failure(of_status(status)).safe(true)),
                 Some(b"false") => return Verdict::Fatal(failure(of_status(status))),

@@ -37,6 +37,10 @@ impl<'a> InForce<'a> {
         switch(self.layer) || self.route.is_some_and(switch)
     }
 
+    pub(super) const fn is_limit_apart(&self, status: u16) -> bool {
+        status == 429 && self.layer.limits_apart
+    }
+
     pub(super) fn of_status(&self, status: u16) -> Verdict {
         let listed = self.retryable().contains(status);
         if status < 400 && !listed {
@@ -46,6 +50,9 @@ impl<'a> InForce<'a> {
             } else {
                 Verdict::Success
             };
+        }
+        if self.is_limit_apart(status) {
+            return Verdict::Success;
         }
         let failure = Failure::new(of_status(status), Stage::Response)
             .code(i32::from(status))

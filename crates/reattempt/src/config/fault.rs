@@ -64,7 +64,15 @@ impl Faults {
     /// The faults on one line.
     #[must_use]
     pub fn listed(&self) -> String {
-        listed(&self.faults)
+        let texts: Vec<_> = self.faults.iter().map(ToString::to_string).collect();
+        texts.join("; ")
+    }
+
+    /// As it is displayed, with the first faults alone.
+    #[cfg(feature = "tokio")]
+    pub(super) fn first_ones(&self) -> String {
+        let faults = first_ones(self.faults.iter());
+        format!("{} cannot be used: {faults}", self.subject)
     }
 
     /// The faults, in the order in which the document was read; never empty. Up to the maximum of
@@ -81,29 +89,27 @@ impl Faults {
     }
 }
 
-/// How many warnings stand in one line of the log.
+/// How many faults or warnings stand in one line of the log.
 const MOST_LOGGED: usize = 20;
 
 /// Logs, at WARN with the target `reattempt`, what has no effect in a document that `subject`
 /// names: for readers whose callers seldom ask for its warnings. Advice is left to `reattempt
 /// check`.
 pub fn log_warnings(subject: &'static str, warnings: &[Fault]) {
-    let mut without_effect = warnings.iter().filter(|warning| !warning.is_advice());
-    let first = without_effect.by_ref().take(MOST_LOGGED);
-    let mut warned: Vec<_> = first.map(ToString::to_string).collect();
-    let others = without_effect.count();
-    if others > 0 {
-        warned.push(format!("and {others} more"));
-    }
+    let warned = first_ones(warnings.iter().filter(|warning| !warning.is_advice()));
     if !warned.is_empty() {
-        let warned = warned.join("; ");
         tracing::warn!(target: "reattempt", "{subject} has warnings: {warned}");
     }
 }
 
-/// Faults or warnings on one line.
-pub(super) fn listed(faults: &[Fault]) -> String {
-    let texts: Vec<_> = faults.iter().map(ToString::to_string).collect();
+/// Faults or warnings on one line of the log: the first ones, and how many more there are.
+pub(super) fn first_ones<'a>(mut faults: impl Iterator<Item = &'a Fault>) -> String {
+    let first = faults.by_ref().take(MOST_LOGGED);
+    let mut texts: Vec<_> = first.map(ToString::to_string).collect();
+    let others = faults.count();
+    if others > 0 {
+        texts.push(format!("and {others} more"));
+    }
     texts.join("; ")
 }
 

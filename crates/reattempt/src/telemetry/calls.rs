@@ -1,32 +1,22 @@
 //! Counts of calls and attempts, as an observer of the recovery layers.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::Arc;
 
-use super::meter::{Counter, Gauge, Label, LabelValue, Meter};
+use super::meter::{Counter, Label, LabelValue, Meter};
 use super::table::Table;
+use super::throttles::Throttles;
 use super::{ATTEMPTS, HEALTH, HEDGES, Metrics, RESPONSES, STOPPED, THROTTLE};
 use crate::failure::reason::UNKNOWN;
 use crate::policy::health::{HealthCause, HealthChange, HealthEvent};
 use crate::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Failure, Observer, RetryInfo,
-    RetryReason, RetryThrottle, Stage, StopReason,
+    RetryReason, Stage, StopReason,
 };
 
 /// At most this many sets of labels of [`ATTEMPTS`]; further reasons count as `UNKNOWN`.
 const MOST_ATTEMPT_LABELS: usize = 500;
 /// At most this many reasons of [`RESPONSES`]; further ones count as `UNKNOWN`.
 const MOST_RESPONSE_LABELS: usize = 100;
-/// After this many calls that left the level as it was, it is read seldom.
-const AT_REST: u32 = 100;
-/// One of this many calls reads a level that rests. It may be that of calls that other throttles
-/// count, so that nothing says whether the emptiest one is full.
-const SELDOM: u32 = 64;
-/// No call reads the level: no throttle counted a failure, or none of those that did still exists.
-const UNWATCHED: u32 = u32::MAX;
-/// Of more throttles the emptiest ones are watched.
-const MOST_THROTTLES: usize = 64;
-
 /// What an attempt is counted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ended {
@@ -84,117 +74,7 @@ impl Calls {
                 .map(|result| meter.counter(&HEDGES, &labelled("result", result))),
             responses: Table::new(MOST_RESPONSE_LABELS),
             health: Table::new(HealthChange::ALL.len() * HealthCause::ALL.len()),
-            throttles: Throttles {
-                level: meter.gauge(&THROTTLE, &[]),
-                seen: Mutex::default(),
-                still: AtomicU32::new(UNWATCHED),
-                level_set: Mutex::new(Level {
-                    last: u64::MAX,
-                    highest: 0,
-                }),
-            },
-        }
-    }
-}
-
-/// The throttles that counted a failure, and the gauge of their level.
-struct Throttles {
-    level: Arc<dyn Gauge>,
-    seen: Mutex<Vec<Weak<dyn RetryThrottle>>>,
-    /// How many calls have left the level as it was, or [`UNWATCHED`].
-    still: AtomicU32,
-    /// One thread at a time sets the gauge, and no other waits for it.
-    level_set: Mutex<Level>,
-}
-
-/// In thousandths of a token.
-struct Level {
-    last: u64,
-    highest: u64,
-}
-
-impl Throttles {
-    #[cold]
-    fn failed(&self, context: &CallContext) {
-        let Some(throttle) = context.throttle() else {
-            return;
-        };
-        self.watch(throttle);
-        self.still.store(0, Ordering::Relaxed);
-        self.update();
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Vec<Weak<dyn RetryThrottle>>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The watched throttles that still exist. Their code does not run inside the lock.
-    fn live(&self) -> Vec<Arc<dyn RetryThrottle>> {
-        self.seen().iter().filter_map(Weak::upgrade).collect()
-    }
-
-    fn watch(&self, throttle: &Arc<dyn RetryThrottle>) {
-        let new = Arc::downgrade(throttle);
-        {
-            let mut seen = self.seen();
-            if seen.iter().any(|known| known.ptr_eq(&new)) {
-                return;
-            }
-            seen.retain(|known| known.strong_count() > 0);
-            if seen.len() < MOST_THROTTLES {
-                return seen.push(new);
-            }
-        }
-        let by_level = |throttle: &Arc<dyn RetryThrottle>| throttle.milli_headroom();
-        let Some(fullest) = self.live().into_iter().max_by_key(by_level) else {
-            return;
-        };
-        if fullest.milli_headroom() > throttle.milli_headroom() {
-            let fullest = Arc::downgrade(&fullest);
-            let mut seen = self.seen();
-            if let Some(place) = seen.iter_mut().find(|known| known.ptr_eq(&fullest)) {
-                *place = new;
-            }
-        }
-    }
-
-    /// A call ended, and a throttle is watched.
-    #[cold]
-    fn look(&self) {
-        let still = self.still.fetch_add(1, Ordering::Relaxed);
-        if still >= AT_REST + SELDOM {
-            self.still.store(AT_REST, Ordering::Relaxed);
-            self.update();
-        } else if still < AT_REST {
-            self.update();
-        }
-    }
-
-    /// Sets the gauge.
-    fn update(&self) {
-        let mut level = match self.level_set.try_lock() {
-            Ok(level) => level,
-            // A gauge or a throttle panicked once.
-            Err(TryLockError::Poisoned(level)) => level.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        let levels = self.live();
-        let lowest = levels
-            .iter()
-            .filter_map(|throttle| throttle.milli_headroom());
-        let (lowest, still) = match lowest.min() {
-            Some(lowest) => (lowest, 0),
-            // A throttle that was dropped refuses nothing.
-            None if level.highest > 0 => (level.highest, UNWATCHED),
-            None => return self.still.store(UNWATCHED, Ordering::Relaxed),
-        };
-        level.highest = level.highest.max(lowest);
-        let before = std::mem::replace(&mut level.last, lowest);
-        if before != lowest || still == UNWATCHED {
-            self.still.store(still, Ordering::Relaxed);
-        }
-        if before != lowest {
-            self.level.set(lowest as f64 / 1000.0);
+            throttles: Throttles::new(meter.gauge(&THROTTLE, &[])),
         }
     }
 }
@@ -204,9 +84,7 @@ impl Metrics {
     fn over(&self, stopped: StopReason) {
         let calls = &self.0.calls;
         calls.stopped[usize::from(stopped.to_byte() - 1)].increment();
-        if calls.throttles.still.load(Ordering::Relaxed) != UNWATCHED {
-            calls.throttles.look();
-        }
+        calls.throttles.call_ended();
     }
 
     #[cold]
@@ -284,14 +162,23 @@ impl Observer for Metrics {
         true
     }
 
-    fn response_failed(&self, _: &CallContext, stopped: StopReason, failure: Option<&Failure>) {
+    fn response_failed(
+        &self,
+        context: &CallContext,
+        stopped: StopReason,
+        failure: Option<&Failure>,
+    ) {
         let reason = failure.map_or(stopped.name(), |failure| failure.reason.name());
         let make = |reason: &&'static str| {
             let reason = LabelValue::Static(reason);
             self.0.meter.counter(&RESPONSES, &[("reason", reason)])
         };
-        let responses = &self.0.calls.responses;
-        responses.get(&reason, || UNKNOWN.name(), make).increment();
+        let calls = &self.0.calls;
+        let counter = calls.responses.get(&reason, || UNKNOWN.name(), make);
+        counter.increment();
+        if failure.is_some() {
+            calls.throttles.failed(context);
+        }
     }
 
     fn health_changed(&self, event: &HealthEvent) {

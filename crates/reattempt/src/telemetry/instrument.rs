@@ -94,7 +94,7 @@ pub static HEDGES: Instrument = Instrument::new(
 );
 
 /// `reattempt.throttle.tokens`: how far the throttle that is nearest to refusing is from it, of
-/// those that counted a failure.
+/// those that counted a failure in the last ten minutes.
 pub static THROTTLE: Instrument = Instrument::new(
     "reattempt.throttle.tokens",
     InstrumentKind::Gauge,

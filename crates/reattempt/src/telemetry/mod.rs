@@ -48,6 +48,7 @@ mod open_telemetry;
 mod table;
 #[cfg(test)]
 mod tests;
+mod throttles;
 
 use std::fmt;
 use std::sync::Arc;

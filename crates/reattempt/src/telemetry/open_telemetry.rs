@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics;
 
-use super::{Counter, Gauge, Histogram, Instrument, Label, LabelValue, Meter};
+use super::{Counter, Gauge, Histogram, Instrument, InstrumentKind, Label, LabelValue, Meter};
 
 /// Feeds instruments of an OpenTelemetry meter (feature `opentelemetry`, which uses only the
-/// OpenTelemetry API). A counter is read when the SDK collects; a view of it may change names and
-/// buckets.
+/// OpenTelemetry API). Counters and gauges are read when the SDK collects, so that none is missing
+/// from an export because nothing happened; a view of them may change names and buckets.
 ///
-/// Create one for a meter, in one [`Metrics`](super::Metrics) that all clients share: counters of a
-/// second one would replace those of the first when the SDK collects. So a second one is logged at
-/// WARN while the first exists; with an SDK of its own it is right.
+/// Create one for a meter, in one [`Metrics`](super::Metrics) that all clients share: counters and
+/// gauges of a second one would replace those of the first when the SDK collects. So a second one
+/// is logged at WARN while the first exists; with an SDK of its own it is right.
 pub struct OpenTelemetryMeter {
     meter: metrics::Meter,
-    /// The counters of each instrument, with their labels.
-    counters: Mutex<HashMap<&'static str, Arc<Counters>>>,
+    /// The counters and gauges of each instrument, with their labels.
+    observed: Mutex<HashMap<&'static str, Arc<Rows>>>,
     histograms: Mutex<HashMap<&'static str, metrics::Histogram<f64>>>,
 }
 
@@ -33,7 +33,19 @@ impl Drop for OpenTelemetryMeter {
     }
 }
 
-type Counters = Mutex<Vec<(Vec<KeyValue>, Arc<AtomicU64>)>>;
+/// The count of a counter, the bits of a gauge's value.
+type Rows = Mutex<Vec<(Vec<KeyValue>, Arc<AtomicU64>)>>;
+
+/// The bits of a gauge that is not set yet: it has no value.
+const UNSET: u64 = f64::NAN.to_bits();
+
+/// Calls `observe` with each row. Copied: the SDK's code must not run inside the lock.
+fn each(rows: &Rows, mut observe: impl FnMut(u64, &[KeyValue])) {
+    let rows = rows.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (labels, value) in rows {
+        observe(value.load(Ordering::Relaxed), &labels);
+    }
+}
 
 impl OpenTelemetryMeter {
     /// Creates instruments of this meter.
@@ -42,35 +54,68 @@ impl OpenTelemetryMeter {
         if LIVE.fetch_add(1, Ordering::Relaxed) > 0 {
             tracing::warn!(
                 target: "reattempt",
-                "a second OpenTelemetryMeter: if both feed the same SDK, the counters of one hide \
-                 those of the other; create one Metrics and give a clone of it to each client"
+                "a second OpenTelemetryMeter: if both feed the same SDK, the counters and gauges \
+                 of one hide those of the other; create one Metrics and give a clone of it to each \
+                 client"
             );
         }
         Self {
             meter: meter.clone(),
-            counters: Mutex::default(),
+            observed: Mutex::default(),
             histograms: Mutex::default(),
         }
     }
 
-    fn observed(&self, instrument: &'static Instrument) -> Arc<Counters> {
-        let counters = Arc::<Counters>::default();
-        let read = Arc::clone(&counters);
-        // The meter keeps it.
-        let _ = self
-            .meter
-            .u64_observable_counter(instrument.name)
-            .with_unit(instrument.unit)
-            .with_description(instrument.description)
-            .with_callback(move |observer| {
-                // Copied: the SDK's code must not run inside the lock.
-                let counters = read.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                for (labels, count) in counters {
-                    observer.observe(count.load(Ordering::Relaxed), &labels);
-                }
-            })
-            .build();
-        counters
+    /// Registers it with the meter, which keeps it.
+    fn register(&self, instrument: &'static Instrument) -> Arc<Rows> {
+        let rows = Arc::<Rows>::default();
+        let read = Arc::clone(&rows);
+        let (name, unit, description) = (instrument.name, instrument.unit, instrument.description);
+        if instrument.kind == InstrumentKind::Gauge {
+            let gauge = self.meter.f64_observable_gauge(name).with_unit(unit);
+            let gauge = gauge.with_description(description);
+            let _ = gauge
+                .with_callback(move |observer| {
+                    each(&read, |bits, labels| {
+                        if bits != UNSET {
+                            observer.observe(f64::from_bits(bits), labels);
+                        }
+                    });
+                })
+                .build();
+        } else {
+            let counter = self.meter.u64_observable_counter(name).with_unit(unit);
+            let counter = counter.with_description(description);
+            let _ = counter
+                .with_callback(move |observer| {
+                    each(&read, |count, labels| observer.observe(count, labels));
+                })
+                .build();
+        }
+        rows
+    }
+
+    /// The value of these labels: the SDK keeps one for each set of them.
+    fn value(
+        &self,
+        instrument: &'static Instrument,
+        labels: &[Label],
+        first: u64,
+    ) -> Arc<AtomicU64> {
+        let all = || self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all().get(instrument.name).map(Arc::clone);
+        let of_this = known.unwrap_or_else(|| {
+            let new = self.register(instrument);
+            Arc::clone(all().entry(instrument.name).or_insert(new))
+        });
+        let labels = attributes(labels);
+        let mut rows = of_this.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = rows.iter().find(|(known, _)| *known == labels) {
+            return Arc::clone(known);
+        }
+        let value = Arc::new(AtomicU64::new(first));
+        rows.push((labels, Arc::clone(&value)));
+        value
     }
 }
 
@@ -91,31 +136,11 @@ fn attributes(labels: &[Label]) -> Vec<KeyValue> {
 
 impl Meter for OpenTelemetryMeter {
     fn counter(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Counter> {
-        let all = || self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all().get(instrument.name).map(Arc::clone);
-        let of_this = known.unwrap_or_else(|| {
-            let new = self.observed(instrument);
-            Arc::clone(all().entry(instrument.name).or_insert(new))
-        });
-        let labels = attributes(labels);
-        let mut rows = of_this.lock().unwrap_or_else(PoisonError::into_inner);
-        // The SDK keeps one value for each set of labels.
-        if let Some((_, known)) = rows.iter().find(|(known, _)| *known == labels) {
-            return Arc::<AtomicU64>::clone(known);
-        }
-        let count = Arc::new(AtomicU64::new(0));
-        rows.push((labels, Arc::clone(&count)));
-        count
+        self.value(instrument, labels, 0)
     }
 
     fn gauge(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Gauge> {
-        let gauge = self
-            .meter
-            .f64_gauge(instrument.name)
-            .with_unit(instrument.unit)
-            .with_description(instrument.description)
-            .build();
-        Arc::new(Labelled(gauge, attributes(labels)))
+        Arc::new(Observed(self.value(instrument, labels, UNSET)))
     }
 
     fn histogram(&self, instrument: &'static Instrument, labels: &[Label]) -> Arc<dyn Histogram> {
@@ -138,15 +163,19 @@ impl Meter for OpenTelemetryMeter {
     }
 }
 
-struct Labelled<I>(I, Vec<KeyValue>);
+/// A histogram with its labels.
+struct Labelled(metrics::Histogram<f64>, Vec<KeyValue>);
 
-impl Gauge for Labelled<metrics::Gauge<f64>> {
+/// A gauge, by the bits of its value.
+struct Observed(Arc<AtomicU64>);
+
+impl Gauge for Observed {
     fn set(&self, value: f64) {
-        self.0.record(value, &self.1);
+        self.0.store(value.to_bits(), Ordering::Relaxed);
     }
 }
 
-impl Histogram for Labelled<metrics::Histogram<f64>> {
+impl Histogram for Labelled {
     fn record(&self, value: f64) {
         self.0.record(value, &self.1);
     }

@@ -221,28 +221,37 @@ async fn hedges_are_won_lost_or_refused() {
     assert_eq!(kept.of("reattempt.hedges"), expected);
 }
 
+/// A call whose response is committed, with what reports its end.
+async fn committed(
+    metrics: &Metrics,
+    throttle: &Arc<TokenBucket>,
+) -> (crate::CallHandle, crate::AttemptReporter) {
+    let followed = Arc::new(Mutex::new(None));
+    let tell = Arc::clone(&followed);
+    let inner = tower::service_fn(move |call: Call<()>| {
+        *tell.lock().unwrap() = call.context().map(|context| context.reporter().follow());
+        std::future::ready(Ok::<_, std::convert::Infallible>(()))
+    });
+    let committed: fn(Result<&(), &std::convert::Infallible>, &crate::CallContext) -> _ =
+        |_, _| crate::Verdict::Committed;
+    let layer = RetryLayer::new(committed, crate::strategy::RetryOnce);
+    let layer = layer.observer(Arc::new(metrics.clone()));
+    let mut service = ThrottleLayer::new(throttle.clone()).layer(layer.layer(inner));
+    let mut call = Call::new(());
+    let handle = call.context_mut().begin();
+    let Ok(()) = service.call(call).await;
+    let followed = followed.lock().unwrap().take();
+    (handle, followed.unwrap())
+}
+
+const BROKEN: Failure = Failure::new(KV_LOCKED, Stage::Response);
+
 /// Once for a call, for the first reason, and only of responses that the call had ended with.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_fails_after_its_head_counts_once() {
-    const BROKEN: Failure = Failure::new(KV_LOCKED, Stage::Response);
     let (kept, metrics) = metrics();
-    let send = async || {
-        let followed = Arc::new(Mutex::new(None));
-        let tell = Arc::clone(&followed);
-        let inner = tower::service_fn(move |call: Call<()>| {
-            *tell.lock().unwrap() = call.context().map(|context| context.reporter().follow());
-            std::future::ready(Ok::<_, std::convert::Infallible>(()))
-        });
-        let committed: fn(Result<&(), &std::convert::Infallible>, &crate::CallContext) -> _ =
-            |_, _| crate::Verdict::Committed;
-        let layer = RetryLayer::new(committed, crate::strategy::RetryOnce);
-        let mut service = layer.observer(Arc::new(metrics.clone())).layer(inner);
-        let mut call = Call::new(());
-        let handle = call.context_mut().begin();
-        let Ok(()) = service.call(call).await;
-        let followed = followed.lock().unwrap().take();
-        (handle, followed.unwrap())
-    };
+    let bucket = Arc::new(TokenBucket::new(4, 1000).unwrap());
+    let send = || committed(&metrics, &bucket);
     let (_, good) = send().await;
     good.finish(Ok(()));
     let (handle, broken) = send().await;

@@ -1,13 +1,11 @@
 //! GitHub's REST API.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter};
 use reattempt::strategy::Extended;
 
 use super::{HttpClientLayer, MINUTE, SECOND, at_most};
-use crate::client::limits_apart::LimitsApart;
 use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 use crate::retry_after::BeyondCap;
 use crate::{HttpClassifier, HttpPushback, StatusSet};
@@ -58,7 +56,7 @@ impl HttpClientLayer {
             .strategy(strategy)
             .classifier(HttpClassifier::new().retryable(retryable).limited_403())
             .pushback(pushback.cap(HOUR, BeyondCap::Stop).spread(SECOND))
-            .throttle_per_origin(|| Arc::new(LimitsApart::default()))
+            .limits_apart()
             .timeout(10 * MINUTE)
             .attempt_timeout(Duration::from_secs(30))
     }

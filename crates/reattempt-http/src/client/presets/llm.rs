@@ -1,13 +1,11 @@
 //! APIs of language models, in the style of OpenAI and Anthropic.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use reattempt::backoff::{Backoff, Jitter};
 
 use super::{HttpClientLayer, MIB, MINUTE, and_every_5xx, at_most};
 use crate::body::BufferBudget;
-use crate::client::limits_apart::LimitsApart;
 use crate::retry_after::BeyondCap;
 use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer};
 
@@ -60,7 +58,7 @@ impl HttpClientLayer {
             .classifier(classifier)
             .pushback(pushback)
             .timeout(10 * MINUTE)
-            .throttle_per_origin(|| Arc::new(LimitsApart::default()))
+            .limits_apart()
             .body_limit(32 * MIB, BufferBudget::new(256 * MIB))
             .idempotency_keys(IdempotencyKeyLayer::new())
     }

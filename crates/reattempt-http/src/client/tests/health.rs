@@ -99,6 +99,47 @@ async fn a_classifier_that_is_set_later_is_the_breakers_too() {
     assert!(matches!(refused, Err(ClientError::CircuitOpen(_))));
 }
 
+/// Whether it refuses a sixth call after five that were answered so.
+async fn opens_after<const N: usize>(
+    layer: HttpClientLayer,
+    status: u16,
+    headers: [(&'static str, &'static str); N],
+) -> bool {
+    let layer = layer.strategy(reattempt::strategy::NeverRetry);
+    let layer = layer.circuit_breakers(HealthPolicy::standard());
+    let client = layer.layer(service_fn(move |_: Sent| {
+        let answer = Response::builder().status(status);
+        let answer = headers
+            .iter()
+            .fold(answer, |answer, (name, value)| answer.header(*name, *value));
+        let answer = answer.body(Full::<Bytes>::default()).unwrap();
+        async move { Ok::<_, io::Error>(answer) }
+    }));
+    for _ in 0..5 {
+        let answer = client.clone().oneshot(get("shop.example")).await;
+        assert_eq!(answer.unwrap().status(), status);
+    }
+    let sixth = client.oneshot(get("shop.example")).await;
+    matches!(sixth, Err(ClientError::CircuitOpen(_)))
+}
+
+/// Else the circuit would refuse the calls that wait for `Retry-After`, too.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_the_callers_key_opens_no_circuit() {
+    let (llm, github) = (HttpClientLayer::llm, HttpClientLayer::github);
+    let limited = ("retry-after", "60");
+    assert!(opens_after(HttpClientLayer::standard(), 429, [limited]).await);
+    assert!(!opens_after(llm(), 429, [limited]).await);
+    for repeat in ["true", "false"] {
+        assert!(!opens_after(llm(), 429, [("x-should-retry", repeat)]).await);
+    }
+    assert!(!opens_after(github(), 429, []).await);
+    assert!(!opens_after(github(), 403, [limited]).await);
+    for layer in [llm(), github()] {
+        assert!(opens_after(layer, 503, []).await, "an outage is one");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn backends_have_the_presets_classifier_and_observers() {
     let events = Arc::new(Events::default());

@@ -61,11 +61,11 @@ fn faults_of_a_governor_and_of_admission_have_their_paths() {
     let faults = faults_of(text);
     for path in [
         "$.throttles.a.governor.burst: must be an integer from 1 to 500",
-        "$.throttles.a.governor.ratio: the ratio of a governor must be from 1 to 1000",
+        "$.throttles.a.governor.ratio: must be a number from 0.001 to 1, got 2",
         "$.throttles.b.governor: must be true, or an object, got false",
         "$.throttles.c.maxTokens: cannot be set together with governor",
         "$.throttles.d.governor: cannot be set together with preset",
-        "$.admission.multiplier: the multiplier of admission must be",
+        "$.admission.multiplier: must be a number from 1 to 100, got 0.5",
         "$.admission.window: the window of admission must be from 1s to 600s",
     ] {
         assert!(

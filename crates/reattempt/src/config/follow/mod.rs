@@ -8,9 +8,10 @@
 //!
 //! A bad update (a missing or unreadable file, one that is too long or not UTF-8, a document with
 //! faults) changes nothing: the last good configuration stays in force. It is logged once at WARN
-//! with all its faults and their JSON paths, and again only after the file has changed. If the
-//! program's own code panics while it applies a document, that is logged once at ERROR and is the
-//! [error](Following::error) of the file; it is followed on.
+//! with its first 20 faults and their JSON paths, and again only after the file has changed;
+//! [`Following::error`] has all of them, and [`Following::warnings`] all warnings of a good update.
+//! If the program's own code panics while it applies a document, that is logged once at ERROR and
+//! is the error of the file; it is followed on.
 //!
 //! `LiveHttpPolicies::follow` and `LiveServiceConfig::follow` take a path or a [`Follow`]. A
 //! program can follow a document of its own with [`Follow::start`]:
@@ -59,7 +60,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::fault::listed;
+use super::fault::first_ones;
 use super::{Fault, Faults};
 use read::Content;
 pub use read::{FollowError, MOST_BYTES};
@@ -233,7 +234,7 @@ impl<T> Task<T> {
         let mut standing = lock(&self.standing);
         match applied {
             Ok(warnings) => {
-                let (path, warned) = (path.display(), listed(&warnings));
+                let (path, warned) = (path.display(), first_ones(warnings.iter()));
                 *standing = Standing {
                     warnings,
                     error: None,
@@ -249,10 +250,11 @@ impl<T> Task<T> {
                 let error = Arc::new(error);
                 standing.error = Some(Arc::clone(&error));
                 drop(standing);
+                let why = error.logged();
                 if matches!(*error, FollowError::Panicked { .. }) {
-                    tracing::error!(target: "reattempt", "{error}");
+                    tracing::error!(target: "reattempt", "{why}");
                 } else {
-                    tracing::warn!(target: "reattempt", "the last good configuration stays in force: {error}");
+                    tracing::warn!(target: "reattempt", "the last good configuration stays in force: {why}");
                 }
             }
         }

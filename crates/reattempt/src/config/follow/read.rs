@@ -58,6 +58,18 @@ pub enum FollowError {
     },
 }
 
+impl FollowError {
+    /// Its text for the log: of many faults the first ones.
+    pub(super) fn logged(&self) -> String {
+        match self {
+            Self::Faulty { path, faults } => {
+                format!("{}: {}", path.display(), faults.first_ones())
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// What a file holds, or why that is unknown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {

@@ -46,8 +46,11 @@ struct Applied(Mutex<Vec<u64>>);
 impl Applied {
     fn read(target: &Arc<Self>, text: &str) -> Result<Vec<Fault>, Faults> {
         let (number, warnings) = Form::new("the number").read(text, |place, json| {
-            if json.text().len() > 2 {
+            for _ in 2..json.text().len() {
                 place.warn("is long");
+            }
+            if json.text() == "[]" {
+                (0..1000).for_each(|_| place.wrong("is wrong"));
             }
             config::integer(place, json, "a whole number", 0, u64::MAX)
         })?;
@@ -207,6 +210,31 @@ async fn a_bad_update_keeps_the_last_good_one_and_is_logged_once() {
         path.display()
     );
     assert_eq!(listener.heard().last(), Some(&warned));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_faults_and_warnings_the_first_are_logged() {
+    let listener = listen();
+    let folder = Folder::new();
+    let path = folder.write("a.json", "1");
+    let (_target, following) = follow(&path).await;
+    let logged = |what: &str| {
+        let heard = listener.heard().pop().unwrap();
+        let more = heard.rsplit("; ").next().unwrap().to_owned();
+        (heard.matches(what).count(), more)
+    };
+    folder.write("a.json", "1".repeat(1002));
+    next_read().await;
+    assert_eq!(logged("is long"), (20, "and 980 more".to_owned()));
+    assert_eq!(following.warnings().len(), 1000);
+    folder.write("a.json", "[]");
+    next_read().await;
+    assert_eq!(logged("is wrong"), (20, "and 981 more".to_owned()));
+    let error = following.error().unwrap();
+    let FollowError::Faulty { faults, .. } = &*error else {
+        panic!("{error}");
+    };
+    assert_eq!(faults.faults().len(), 1001);
 }
 
 #[tokio::test(start_paused = true)]

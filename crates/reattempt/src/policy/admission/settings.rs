@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Admission, InvalidAdmission, check};
+use super::{Admission, check};
 use crate::config::{self, Json, Members, Place};
 
 /// `true`, or an object with `multiplier` (a number, 2 by default) and `window` (a duration, `"5s"`
@@ -29,11 +29,17 @@ impl AdmissionSettings {
         let members = Members::of(place, json, Self::MEMBERS)?;
         let multiplier = members.optional(place, "multiplier", |place, json| {
             let milli = config::thousandths(place, json)?;
-            checked(place, check(milli, read.window), milli)
+            match check(milli, read.window) {
+                Ok(()) => Some(milli),
+                Err(_) => config::wrong(place, "a number from 1 to 100", json),
+            }
         });
         let window = members.optional(place, "window", |place, json| {
             let window = config::duration(place, json, true)?;
-            checked(place, check(read.multiplier, window), window)
+            match check(read.multiplier, window) {
+                Ok(()) => Some(window),
+                Err(fault) => place.refuse(fault.to_string()),
+            }
         });
         read.multiplier = multiplier.unwrap_or(read.multiplier);
         read.window = window.unwrap_or(read.window);
@@ -50,13 +56,6 @@ impl AdmissionSettings {
     pub fn apply(self, admission: &Admission) {
         // They were checked when they were read.
         let _ = admission.reconfigure(self.multiplier, self.window);
-    }
-}
-
-fn checked<T>(place: &mut Place<'_>, check: Result<(), InvalidAdmission>, read: T) -> Option<T> {
-    match check {
-        Ok(()) => Some(read),
-        Err(fault) => place.refuse(fault.to_string()),
     }
 }
 

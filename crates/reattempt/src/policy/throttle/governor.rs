@@ -279,4 +279,18 @@ impl RetryThrottle for Governor {
         let above = word.level.saturating_sub(word.half());
         Some(u64::from(above.min(word.budget)))
     }
+    /// Zero if a retry after an overload would be refused, the dearest one. If the budget can never
+    /// pay for one, being too small: after any other failure.
+    fn milli_headroom(&self) -> Option<u64> {
+        let word = self.load();
+        let dearest = price(ReasonClass::Overload);
+        let dearest = if dearest > word.half() {
+            MILLI
+        } else {
+            dearest
+        };
+        let above = word.level.saturating_sub(word.half());
+        let payable = word.budget.saturating_sub(dearest - 1);
+        Some(u64::from(above.min(payable)))
+    }
 }

@@ -124,8 +124,8 @@ impl RetryThrottle for HedgeBudget {
     }
 
     fn milli_headroom(&self) -> Option<u64> {
-        let refused_below = u64::from(HEDGE);
-        Some(self.milli_tokens()?.saturating_sub(refused_below))
+        let most_refused = u64::from(HEDGE - 1);
+        Some(self.milli_tokens()?.saturating_sub(most_refused))
     }
 }
 
@@ -163,6 +163,16 @@ mod tests {
         assert_eq!(budget.milli_tokens(), Some(3000));
         budget.settled(Settled::Success);
         assert_eq!(budget.milli_tokens(), Some(3001));
+    }
+
+    #[test]
+    fn the_headroom_is_zero_while_hedges_are_refused() {
+        let budget = HedgeBudget::of_thousandths(999).unwrap();
+        assert_eq!(budget.milli_headroom(), Some(1));
+        assert!(budget.spend(None));
+        budget.settled(Settled::Success);
+        assert!(!budget.allows(None));
+        assert_eq!(budget.milli_headroom(), Some(0));
     }
 
     #[test]

@@ -102,8 +102,9 @@ pub trait RetryThrottle: Debug + Send + Sync {
         None
     }
 
-    /// How far the fill is above the one at which retries are refused, in thousandths of a token:
-    /// so that throttles of different sizes compare. By default the fill itself.
+    /// How far the fill is above the highest one at which a retry is refused, in thousandths of a
+    /// token: so that throttles of different sizes compare. Zero if a retry would be refused, be it
+    /// only one after the failures of the highest price. By default the fill itself.
     fn milli_headroom(&self) -> Option<u64> {
         self.milli_tokens()
     }

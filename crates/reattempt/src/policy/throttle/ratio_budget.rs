@@ -226,6 +226,11 @@ impl RetryThrottle for RatioBudget {
     fn milli_tokens(&self) -> Option<u64> {
         Some(self.with(|state, _| state.limits.left(state.window.counts())))
     }
+
+    fn milli_headroom(&self) -> Option<u64> {
+        let most_refused = RETRY - 1;
+        Some(self.milli_tokens()?.saturating_sub(most_refused))
+    }
 }
 
 impl fmt::Debug for RatioBudget {

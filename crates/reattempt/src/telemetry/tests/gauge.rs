@@ -22,6 +22,66 @@ async fn the_gauge_follows_a_throttle_that_recovers_after_other_calls() {
     }
 }
 
+/// Of a host that was taken out of service while it failed.
+#[tokio::test(start_paused = true)]
+async fn a_throttle_without_a_failure_is_forgotten_after_a_while() {
+    let (kept, metrics) = metrics();
+    let bucket = |most| Arc::new(TokenBucket::new(most, 1000).unwrap());
+    let (retired, used) = (bucket(4), bucket(10));
+    for _ in 0..2 {
+        call_under(&metrics, Some(&retired), false).await;
+    }
+    for minute in 1..12 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        call_under(&metrics, Some(&used), false).await;
+        call_under(&metrics, Some(&used), true).await;
+        let expected = if minute < 10 { 0 } else { 5000 };
+        assert_eq!(level(&kept), expected, "{minute}");
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    call_under(&metrics, None, true).await;
+    assert_eq!(level(&kept), 5000, "none is left: the highest so far");
+    call_under(&metrics, Some(&retired), false).await;
+    call_under(&metrics, None, true).await;
+    assert_eq!(level(&kept), 0, "it is back");
+}
+
+/// The only failure may be the end of a stream.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_fails_late_sets_the_gauge() {
+    let (kept, metrics) = metrics();
+    let bucket = Arc::new(TokenBucket::new(6, 1000).unwrap());
+    for expected in [2000, 1000] {
+        let (_call, broken) = committed(&metrics, &bucket).await;
+        broken.finish(Err((&BROKEN, true)));
+        assert_eq!(level(&kept), expected);
+    }
+}
+
+/// An exporter with an idle timeout drops a gauge that is not set for a while.
+#[tokio::test(start_paused = true)]
+async fn a_level_that_stays_as_it_was_is_set_again() {
+    let (kept, metrics) = metrics();
+    let bucket = Arc::new(TokenBucket::new(4, 1).unwrap());
+    let forgotten = || {
+        let rows = kept.0.lock().unwrap();
+        rows[&format!("{} ", THROTTLE.name)].store(77_000, Ordering::Relaxed);
+    };
+    for works in [false, false, false, true] {
+        forgotten();
+        call_under(&metrics, Some(&bucket), works).await;
+        assert!(level(&kept) <= 1000);
+    }
+    for _ in 0..200 {
+        call_under(&metrics, None, true).await;
+    }
+    forgotten();
+    for _ in 0..=64 {
+        call_under(&metrics, None, true).await;
+    }
+    assert_eq!(level(&kept), 0, "also at rest");
+}
+
 #[derive(Clone, Debug, Default)]
 struct PanicsOnce {
     kept: Kept,

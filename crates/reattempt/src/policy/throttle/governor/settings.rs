@@ -35,7 +35,7 @@ impl GovernorSettings {
             let ratio = config::thousandths(place, json)?;
             match Word::checked(1, ratio) {
                 Ok(_) => Some(ratio),
-                Err(fault) => place.refuse(fault.to_string()),
+                Err(_) => config::wrong(place, "a number from 0.001 to 1", json),
             }
         });
         read.burst = burst.map_or(Some(read.burst), |burst| u32::try_from(burst).ok())?;

@@ -75,6 +75,30 @@ fn a_failure_costs_what_its_class_says() {
 }
 
 #[test]
+fn the_headroom_is_zero_while_a_retry_is_refused() {
+    let full = governor(20, 700);
+    assert_eq!(full.milli_headroom(), Some(15_001));
+    (0..15).for_each(|_| assert!(full.spend(Some(&TRANSIENT))));
+    assert!(full.allows(Some(&OVERLOAD)));
+    assert_eq!(full.milli_headroom(), Some(1));
+    assert!(full.spend(Some(&TRANSIENT)) && !full.allows(Some(&OVERLOAD)));
+    assert_eq!(full.milli_headroom(), Some(0));
+
+    let low = governor(20, 700);
+    fail(&low, &TRANSIENT, 19);
+    assert_eq!(low.milli_headroom(), Some(1000));
+    fail(&low, &TRANSIENT, 1);
+    assert!(!low.allows(Some(&TRANSIENT)));
+    assert_eq!(low.milli_headroom(), Some(0));
+
+    let small = governor(2, 1);
+    assert!(small.spend(Some(&TRANSIENT)));
+    assert_eq!(small.milli_headroom(), Some(1));
+    assert!(small.spend(Some(&TRANSIENT)) && !small.allows(Some(&TRANSIENT)));
+    assert_eq!(small.milli_headroom(), Some(0));
+}
+
+#[test]
 fn only_first_attempts_that_succeed_feed_it() {
     let governor = governor(20, 500);
     fail(&governor, &TRANSIENT, 21);

@@ -58,6 +58,18 @@ fn numbers_out_of_range_are_refused() {
 }
 
 #[test]
+fn the_headroom_is_zero_while_retries_are_refused() {
+    let budget = Hands::new().budget(300, 0, WINDOW);
+    calls(&budget, 3);
+    assert!(!budget.allows(None));
+    let levels = (budget.milli_tokens(), budget.milli_headroom());
+    assert_eq!(levels, (Some(900), Some(0)));
+    calls(&budget, 1);
+    assert!(budget.allows(None));
+    assert_eq!(budget.milli_headroom(), Some(201));
+}
+
+#[test]
 fn retries_are_a_share_of_the_calls_of_the_window() {
     let hands = Hands::new();
     let budget = hands.budget(200, 0, WINDOW);

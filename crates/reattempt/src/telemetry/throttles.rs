@@ -1,0 +1,172 @@
+//! The gauge of the throttle that is nearest to refusing retries.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+
+use super::meter::Gauge;
+use crate::{CallContext, RetryThrottle, clock};
+
+/// After this many calls that left the level as it was, it is read seldom.
+const AT_REST: u32 = 100;
+/// One of this many calls reads a level that rests. It may be that of calls that other throttles
+/// count, so that nothing says whether the emptiest one is full.
+const SELDOM: u32 = 64;
+/// No call reads the level: no throttle counted a failure, or none of those that did still counts.
+const UNWATCHED: u32 = u32::MAX;
+/// Of more throttles the emptiest ones are watched.
+const MOST_THROTTLES: usize = 64;
+/// A throttle that counted no failure for this long is watched no more.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
+/// The throttles that counted a failure, and the gauge of their level.
+pub(super) struct Throttles {
+    level: Arc<dyn Gauge>,
+    seen: Mutex<Vec<Watched>>,
+    /// How many calls have left the level as it was, or [`UNWATCHED`].
+    still: AtomicU32,
+    /// One thread at a time sets the gauge, and no other waits for it.
+    level_set: Mutex<Level>,
+}
+
+/// One of them, and when it counted its latest failure.
+struct Watched {
+    throttle: Weak<dyn RetryThrottle>,
+    failed: Instant,
+}
+
+impl Watched {
+    /// Whether it still counts: one that no call uses any more would hold the gauge down forever.
+    fn is_recent(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.failed) < FORGOTTEN_AFTER
+    }
+}
+
+/// In thousandths of a token.
+struct Level {
+    last: u64,
+    highest: u64,
+}
+
+impl Throttles {
+    pub(super) fn new(level: Arc<dyn Gauge>) -> Self {
+        Self {
+            level,
+            seen: Mutex::default(),
+            still: AtomicU32::new(UNWATCHED),
+            level_set: Mutex::new(Level {
+                last: u64::MAX,
+                highest: 0,
+            }),
+        }
+    }
+
+    /// The throttle of this call may have counted a failure.
+    #[cold]
+    pub(super) fn failed(&self, context: &CallContext) {
+        let Some(throttle) = context.throttle() else {
+            return;
+        };
+        let now = clock::now();
+        self.watch(throttle, now);
+        self.still.store(0, Ordering::Relaxed);
+        self.update(now);
+    }
+
+    #[inline]
+    pub(super) fn call_ended(&self) {
+        if self.still.load(Ordering::Relaxed) != UNWATCHED {
+            self.look();
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Vec<Watched>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The watched throttles that still exist and failed lately. Their code does not run inside the
+    /// lock.
+    fn live(&self, now: Instant) -> Vec<Arc<dyn RetryThrottle>> {
+        let seen = self.seen();
+        let recent = seen.iter().filter(|known| known.is_recent(now));
+        recent
+            .filter_map(|known| known.throttle.upgrade())
+            .collect()
+    }
+
+    fn watch(&self, throttle: &Arc<dyn RetryThrottle>, now: Instant) {
+        let new = Watched {
+            throttle: Arc::downgrade(throttle),
+            failed: now,
+        };
+        {
+            let mut seen = self.seen();
+            if let Some(known) = find(&mut seen, &new.throttle) {
+                known.failed = now;
+                return;
+            }
+            seen.retain(|known| known.is_recent(now) && known.throttle.strong_count() > 0);
+            if seen.len() < MOST_THROTTLES {
+                return seen.push(new);
+            }
+        }
+        let by_level = |throttle: &Arc<dyn RetryThrottle>| throttle.milli_headroom();
+        let Some(fullest) = self.live(now).into_iter().max_by_key(by_level) else {
+            return;
+        };
+        if fullest.milli_headroom() > throttle.milli_headroom() {
+            let fullest = Arc::downgrade(&fullest);
+            if let Some(place) = find(&mut self.seen(), &fullest) {
+                *place = new;
+            }
+        }
+    }
+
+    /// A call ended, and a throttle is watched.
+    #[cold]
+    fn look(&self) {
+        let still = self.still.fetch_add(1, Ordering::Relaxed);
+        if still >= AT_REST + SELDOM {
+            self.still.store(AT_REST, Ordering::Relaxed);
+            self.update(clock::now());
+        } else if still < AT_REST {
+            self.update(clock::now());
+        }
+    }
+
+    /// Sets the gauge.
+    fn update(&self, now: Instant) {
+        let mut level = match self.level_set.try_lock() {
+            Ok(level) => level,
+            // A gauge or a throttle panicked once.
+            Err(TryLockError::Poisoned(level)) => level.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let levels = self.live(now);
+        let lowest = levels
+            .iter()
+            .filter_map(|throttle| throttle.milli_headroom());
+        let (lowest, still) = match lowest.min() {
+            Some(lowest) => (lowest, 0),
+            // One that was dropped refuses nothing, and one that no call uses any more neither.
+            None if level.highest > 0 => (level.highest, UNWATCHED),
+            None => return self.still.store(UNWATCHED, Ordering::Relaxed),
+        };
+        level.highest = level.highest.max(lowest);
+        let before = std::mem::replace(&mut level.last, lowest);
+        if before != lowest || still == UNWATCHED {
+            self.still.store(still, Ordering::Relaxed);
+        }
+        // Also if it is as before: an exporter may forget what is not set again.
+        self.level.set(lowest as f64 / 1000.0);
+    }
+}
+
+/// The entry of this throttle.
+fn find<'a>(
+    seen: &'a mut [Watched],
+    throttle: &Weak<dyn RetryThrottle>,
+) -> Option<&'a mut Watched> {
+    seen.iter_mut()
+        .find(|known| known.throttle.ptr_eq(throttle))
+}
