@@ -13,27 +13,22 @@ use super::list::List;
 use crate::backends::RoundRobinFuture;
 use crate::call::AtEnd;
 use crate::clock;
-use crate::health::{Outcome, Sent};
+use crate::health::{Outcome, Pool, Sent};
 use crate::{CallContext, Classify, HasCallContext, ReadPushback, ServerPushback, Verdict};
 
 /// An attempt in flight. Dropped without an outcome, it took at least as long as it lasted.
-struct Flight<S> {
-    list: Arc<List<S>>,
+struct Flight {
+    pool: Arc<Pool>,
     sent: Option<Sent>,
     /// Until the attempt has its outcome.
     context: Option<CallContext>,
 }
 
 /// The response has begun: its backend learns from the end.
-fn begun<S>(
-    list: &List<S>,
-    sent: &mut Option<Sent>,
-    context: &CallContext,
-    hold: Option<Duration>,
-) {
+fn begun(pool: &Pool, sent: &mut Option<Sent>, context: &CallContext, hold: Option<Duration>) {
     let open = sent
         .take()
-        .and_then(|sent| list.pool().begun(sent, clock::now(), hold));
+        .and_then(|sent| pool.begun(sent, clock::now(), hold));
     if let Some(open) = open {
         context.at_end(AtEnd::Health(open));
     }
@@ -41,22 +36,22 @@ fn begun<S>(
 
 // Always: 7 % of a call, together with the pool's own.
 #[inline(always)]
-fn ended<S>(list: &List<S>, sent: &mut Option<Sent>, outcome: Outcome, hold: Option<Duration>) {
+fn ended(pool: &Pool, sent: &mut Option<Sent>, outcome: Outcome, hold: Option<Duration>) {
     if let Some(sent) = sent.take() {
-        list.pool().ended(sent, clock::now(), outcome, hold);
+        pool.ended(sent, clock::now(), outcome, hold);
     }
 }
 
-impl<S> Flight<S> {
+impl Flight {
     #[cold]
     fn dropped(&mut self) {
         let context = self.context.as_ref();
         let outcome = context.map_or(Outcome::Dropped, CallContext::dropped);
-        ended(&self.list, &mut self.sent, outcome, None);
+        ended(&self.pool, &mut self.sent, outcome, None);
     }
 }
 
-impl<S> Drop for Flight<S> {
+impl Drop for Flight {
     #[inline(always)]
     fn drop(&mut self) {
         if self.sent.is_some() {
@@ -72,7 +67,7 @@ pin_project! {
     {
         #[pin]
         inner: RoundRobinFuture<S, Req>,
-        flight: Flight<S>,
+        flight: Flight,
     }
 }
 
@@ -83,11 +78,11 @@ where
 {
     /// Sends the request to the backend that was chosen for it.
     #[inline(always)]
-    pub(super) fn send(list: &Arc<List<S>>, sent: Sent, request: Req) -> Self {
+    pub(super) fn send(list: &List<S>, sent: Sent, request: Req) -> Self {
         let (at, untried) = (sent.at(), sent.untried());
         // From here on it ends also by a panic, of a service's `clone` for example.
         let mut flight = Flight {
-            list: Arc::clone(list),
+            pool: Arc::clone(list.pool()),
             sent: Some(sent),
             context: None,
         };
@@ -116,7 +111,7 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
         let Flight {
-            list,
+            pool,
             sent,
             context: kept,
         } = this.flight;
@@ -131,11 +126,11 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
             Some(ServerPushback::Stop) | None => None,
         };
         if report.own_answer && context.is_own_success(&verdict) {
-            ended(list, sent, Outcome::Nothing, hold);
+            ended(pool, sent, Outcome::Nothing, hold);
         } else if report.followed && verdict == Verdict::Committed {
-            begun(list, sent, context, hold);
+            begun(pool, sent, context, hold);
         } else {
-            ended(list, sent, Outcome::of(&verdict), hold);
+            ended(pool, sent, Outcome::of(&verdict), hold);
         }
         // The attempt's state is not kept for longer than the attempt.
         *kept = None;

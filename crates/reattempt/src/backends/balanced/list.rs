@@ -14,7 +14,8 @@ type Shared<S> = Arc<Mutex<S>>;
 /// A list does not change: the next one takes its place.
 pub(super) struct List<S> {
     all: Box<[(Backend, Shared<S>)]>,
-    pool: Pool,
+    /// An attempt in flight keeps it, and no service but its own.
+    pool: Arc<Pool>,
 }
 
 /// Backends by name; of two of the same name the last one.
@@ -61,7 +62,7 @@ impl<S> List<S> {
         }
         Self {
             all: all.into(),
-            pool,
+            pool: Arc::new(pool),
         }
     }
 
@@ -75,7 +76,7 @@ impl<S> List<S> {
         self.all.iter().position(|(other, _)| other == name)
     }
 
-    pub(super) const fn pool(&self) -> &Pool {
+    pub(super) const fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 

@@ -5,6 +5,7 @@ mod late;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use tower::{Layer, ServiceExt};
@@ -374,6 +375,26 @@ async fn a_clone_that_only_changes_the_list_keeps_no_service() {
     used.ready().await.unwrap();
     assert_eq!(count(), 1, "nothing but the test keeps it");
     drop((editor, of_used));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_in_flight_keeps_no_service_but_its_own() {
+    let (balanced, servers) = three();
+    for server in &servers {
+        server.hangs.store(true, Ordering::Relaxed);
+    }
+    let in_flight = loop {
+        let call = balanced.clone().oneshot(Call::new(()));
+        let mut call = Box::pin(call);
+        let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        if servers[0].got.load(Ordering::Relaxed) == 1 {
+            break call;
+        }
+    };
+    balanced.remove("1");
+    assert_eq!(Arc::strong_count(&servers[1]), 1, "only the test keeps it");
+    drop(in_flight);
 }
 
 #[tokio::test(start_paused = true)]
