@@ -40,7 +40,9 @@ impl Pool {
                     .unsuccessful(member, sent.since, now, took, outcome);
         }
         if sent.role != Role::Regular {
-            self.probed(member, now, &sent, outcome, is_failure);
+            // What never left the client has tried nothing: another trial may follow.
+            let has_failed = is_failure && outcome != Outcome::NeverSent;
+            self.probed(member, now, &sent, outcome, has_failed);
         }
         self.hold(member, now, hold);
     }

@@ -113,6 +113,23 @@ fn a_dropped_trial_leaves_it_to_the_next_call() {
     assert_eq!(circuit.state(), CircuitState::Closed);
 }
 
+/// The connection that the client kept from before was closed, for example.
+#[test]
+fn a_trial_that_never_left_leaves_it_to_the_next_call() {
+    let mut circuit = Circuit::new();
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    circuit.now += 5 * SECOND;
+    for _ in 0..3 {
+        circuit.call(Outcome::NeverSent).unwrap();
+        assert_eq!(circuit.state(), CircuitState::HalfOpen);
+    }
+    let trial = circuit.breaker.admit(circuit.now).unwrap();
+    let other = circuit.breaker.admit(circuit.now).unwrap_err();
+    assert_eq!(other, CircuitState::HalfOpen, "one at a time");
+    circuit.breaker.ended(trial, circuit.now, Outcome::Success);
+    assert_eq!(circuit.state(), CircuitState::Closed);
+}
+
 #[test]
 fn a_trial_dropped_after_a_long_silence_opens_it_again() {
     let mut circuit = Circuit::new();
