@@ -15,7 +15,11 @@ use Ordering::{Acquire, Relaxed, Release};
 /// ejected) is written under the pool's lock.
 #[derive(Debug)]
 pub(super) struct Member {
-    in_flight: AtomicU32,
+    /// Attempts in flight in the lower half, and how many were sent in all in the upper one, so
+    /// that sending one is one addition.
+    attempts: AtomicU64,
+    /// How many were sent at the last tick.
+    sent_at_tick: AtomicU32,
     /// What an attempt takes, smoothed.
     latency: AtomicU64,
     /// What an answer takes, smoothed: without what was dropped or failed. 0 before the first; the
@@ -54,7 +58,8 @@ pub(super) struct Member {
 impl Member {
     pub(super) fn new(latency: u64, joined_at: u64) -> Self {
         Self {
-            in_flight: AtomicU32::new(0),
+            attempts: AtomicU64::new(0),
+            sent_at_tick: AtomicU32::new(0),
             latency: AtomicU64::new(latency.max(load::UNKNOWN)),
             answers: AtomicU64::new(0),
             successes: AtomicU64::new(0),

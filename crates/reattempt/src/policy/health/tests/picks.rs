@@ -623,6 +623,24 @@ fn an_estimate_that_nothing_renews_is_forgotten() {
     assert!(lab.shares(900)[0] > 300);
 }
 
+/// A stream whose head is late may last for hours.
+#[test]
+fn an_estimate_is_forgotten_also_with_an_attempt_in_flight() {
+    let mut lab = Lab::new(HealthPolicy::standard().consecutive_failures(None), 2);
+    lab.shares(100);
+    let (stream, sent) = (lab.send_to(0), lab.send_to(0));
+    lab.pool
+        .ended(sent, lab.now + SECOND, Outcome::Dropped, None);
+    assert_eq!(lab.shares(900)[0], 0);
+    for _ in 0..12 {
+        lab.pass(SECOND);
+        lab.look();
+        lab.shares(1);
+    }
+    assert!(lab.pool.status(lab.now)[0].latency < Some(3 * MS));
+    lab.pool.ended(stream, lab.now, Outcome::Dropped, None);
+}
+
 #[test]
 fn an_empty_list_has_no_backend() {
     let lab = Lab::new(HealthPolicy::standard(), 0);
