@@ -73,14 +73,34 @@ pub struct PreviousAttempts<S> {
     order: StackCheck,
 }
 
-/// The number of earlier attempts, not counting transparent ones.
-pub(crate) fn previous_attempts(context: &CallContext) -> u32 {
-    // Avoids the lock on the first attempt of a call.
-    if context.attempt() <= 1 {
-        return 0;
+/// The number of attempts before one that waits for a connection, from when it began to wait:
+/// others may be sent meanwhile, and which of them are transparent is known only at their end.
+#[derive(Clone, Copy, Debug)]
+struct Waiting(u32);
+
+/// An attempt begins to wait for a connection.
+pub(crate) fn note_waiting<B>(request: &mut Request<B>) {
+    let context = request.context().filter(|context| context.attempt() > 1);
+    if let Some(previous) = context.map(before) {
+        request.extensions_mut().insert(Waiting(previous));
     }
+}
+
+/// The number of earlier attempts, not counting transparent ones. `context`: of the request.
+pub(crate) fn previous_attempts<B>(request: &Request<B>, context: Option<&CallContext>) -> u32 {
+    // Avoids the lock on the first attempt of a call.
+    let Some(context) = context.filter(|context| context.attempt() > 1) else {
+        return 0;
+    };
+    match request.extensions().get() {
+        Some(Waiting(previous)) => *previous,
+        None => before(context),
+    }
+}
+
+fn before(context: &CallContext) -> u32 {
     let info = context.info();
-    // Other attempts may have been sent while this one waited for a connection.
+    // Other attempts may have been sent since, while a layer in between kept this one.
     let since = info.attempts().saturating_sub(context.attempt());
     info.retries().saturating_sub(since)
 }
@@ -122,7 +142,7 @@ impl<S> PreviousAttempts<S> {
                 "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
             );
         }
-        let previous = context.map_or(0, previous_attempts);
+        let previous = previous_attempts(request, context);
         let deadline = context.and_then(CallContext::deadline);
         let made = context.map(of_context);
         let headers = request.headers_mut();

@@ -193,6 +193,21 @@ fn transport_faults_become_codes_with_their_stage() {
     }
 }
 
+/// All calls of a connection end so at once: they are one failure in a row of its backend.
+#[test]
+fn calls_of_a_connection_that_is_lost_are_lost_in_flight() {
+    for (fault, expected) in [
+        (TransportFault::ConnectionClosed, Outcome::Lost),
+        (TransportFault::ConnectionReset, Outcome::Lost),
+        (TransportFault::Timeout, Outcome::Failure),
+        (TransportFault::ConnectFailed, Outcome::Failure),
+    ] {
+        let outcome: Result<&Response<()>, _> = Err(&Broken(fault));
+        let verdict = GrpcClassifier::new().classify(outcome, &CallContext::default());
+        assert_eq!(Outcome::of(&verdict), expected, "{fault:?}");
+    }
+}
+
 /// R10 and Memory Management: a request whose own body failed would fail again, regardless of the
 /// policy; one abandoned for another attempt does not end the call, so that the other can succeed.
 #[test]

@@ -104,7 +104,7 @@ where
             otel.name = format!("Attempt.{}", dotted(request.uri().path())),
             otel.status_code = Empty,
             otel.status_description = Empty,
-            "previous-rpc-attempts" = context.map_or(0, previous_attempts),
+            "previous-rpc-attempts" = previous_attempts(&request, context),
             "transparent-retry" =
                 context.is_some_and(|context| context.kind() == AttemptKind::Transparent),
         );

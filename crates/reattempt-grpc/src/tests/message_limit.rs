@@ -4,6 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http_body::{Body as _, Frame};
+use reattempt::backends::Backends;
+use reattempt::health::HealthPolicy;
 use reattempt_http::body::BufferBudget;
 use tokio::sync::mpsc;
 use tower::BoxError;
@@ -497,5 +499,46 @@ async fn a_long_message_after_the_response_ends_the_request() {
             say(&tell, 5);
         }
         assert!(body.frame().await.unwrap().is_err(), "{before}");
+    }
+}
+
+/// The server is not to blame that it was silent until then.
+#[tokio::test(start_paused = true)]
+async fn a_message_too_long_after_a_silence_ejects_no_backend() {
+    let silent = service_fn(|request: Request<Limited>| async move {
+        request.into_body().collect().await?;
+        Ok::<_, BoxError>(Response::new(empty()))
+    });
+    let policy = HealthPolicy::standard().consecutive_failures(1);
+    let backends = Backends::new(
+        [("one", silent)],
+        policy.max_ejection_percent(100),
+        GrpcClassifier::new(),
+    );
+    let client = ServiceBuilder::new()
+        .layer(MessageLimitLayer::new().request(4))
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(
+            GrpcClassifier::new(),
+            MaxAttempts::standard(),
+        ))
+        .service(backends.clone());
+    for (messages, is_ejected) in [([4, 5], false), ([4, 4], true)] {
+        let (tell, told) = told();
+        let call = client.clone().oneshot(Request::new(told));
+        let call = tokio::time::timeout(Duration::from_secs(20), call);
+        let speaks = async {
+            for length in messages {
+                say(&tell, length);
+                tokio::time::sleep(Duration::from_secs(10)).await;
+            }
+        };
+        let (ended, ()) = tokio::join!(call, speaks);
+        assert_eq!(ended.is_err(), is_ejected);
+        assert_eq!(
+            backends.status()[0].1.is_ejected(),
+            is_ejected,
+            "{messages:?}"
+        );
     }
 }

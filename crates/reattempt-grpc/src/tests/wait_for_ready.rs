@@ -136,6 +136,24 @@ async fn a_further_attempt_that_waits_goes_round_its_backends() {
     assert_eq!(ended.at_ms, 400, "in turns, from 50 ms on");
 }
 
+/// R63, R70: a transparent attempt that is sent while a hedge waits is none before the hedge.
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_waits_counts_what_came_before_it() {
+    let policy = config(&format!(
+        r#"{WAITS},"hedgingPolicy":{{"maxAttempts":2,"hedgingDelay":"0.02s","nonFatalStatusCodes":[14]}}"#
+    ));
+    let server = Server::new([
+        After(60, Box::new(Fault(TransportFault::StreamRefused))),
+        Fault(TransportFault::ConnectFailed),
+        Hangs,
+        Status(Code::Ok),
+    ]);
+    let ended = call(&policy, &server, request()).await;
+    assert_eq!((ended.code, ended.info.retries()), (Code::Ok, 1));
+    assert_eq!(server.times(), [0, 20, 60, 120]);
+    assert_eq!(server.previous()[3].as_deref(), Some("1"));
+}
+
 /// R14, R16: nothing was sent, so the timeout is not ambiguous.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_ends_the_wait() {

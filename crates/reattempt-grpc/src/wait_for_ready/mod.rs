@@ -67,6 +67,7 @@ use tower_service::Service;
 pub use future::WaitForReadyFuture;
 
 use crate::MethodPolicy;
+use crate::previous_attempts::note_waiting;
 use future::Waiting;
 
 /// Request extension: whether this call waits for a connection, regardless of its method's policy.
@@ -164,10 +165,11 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let context = request.context();
         self.order.inside_recovery("WaitForReadyLayer", context);
         let copy = if waits(&request, context) {
+            note_waiting(&mut request);
             again(&request)
         } else {
             None

@@ -1,6 +1,7 @@
 #[cfg(feature = "discover")]
 mod discover;
 mod late;
+mod stopped;
 
 use std::future::Future;
 use std::pin::Pin;

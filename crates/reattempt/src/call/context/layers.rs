@@ -51,6 +51,11 @@ impl CallContext {
     /// For layers: what the attempt says about its backend if it is dropped now.
     #[cfg(feature = "tokio")]
     pub(crate) fn dropped(&self) -> Outcome {
+        // A layer above ended the call, because a message of the request is too long for example.
+        // Of a call that a fatal answer ends, its other attempts are dropped before that is known.
+        if self.shared().and_then(CallState::stopped) == Some(crate::StopReason::Fatal) {
+            return Outcome::Nothing;
+        }
         let passed = |deadline: CallDeadline| deadline.passed(crate::clock::now());
         if self.deadline().is_some_and(passed) {
             Outcome::TimedOut

@@ -27,8 +27,9 @@ pub enum CircuitState {
     /// One is let through at a time, as a trial: a success closes the circuit, a failure opens it
     /// again, for longer if the policy's times grow. So does a trial that is dropped after a long
     /// silence. One that hangs for the time of the opening is not waited for: the next request is a
-    /// trial too. A response that begins is a success here; if it fails at its end, that opens the
-    /// circuit again at once, with
+    /// trial too, and so it is after one that never left the client
+    /// ([`Outcome::NeverSent`](super::Outcome::NeverSent)). A response that begins is a success
+    /// here; if it fails at its end, that opens the circuit again at once, with
     /// [`consecutive_failures`](super::HealthPolicy::consecutive_failures) on.
     HalfOpen,
 }

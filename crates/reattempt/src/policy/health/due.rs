@@ -69,9 +69,10 @@ impl Common {
     pub(super) fn measure(&self, ledger: &Ledger, ticks: u64) {
         let (mut known, mut idle) = (Vec::new(), Vec::new());
         for member in &ledger.members {
+            let gets_no_load = member.gets_no_load();
             match member.take_answers() {
                 Some(answers) if !member.is_failing() => known.push(answers),
-                _ if member.in_flight() == 0 => idle.push(member),
+                _ if gets_no_load => idle.push(member),
                 _ => {}
             }
         }

@@ -35,10 +35,14 @@ impl Pool {
         } else {
             member.over();
             is_failure = member.returned_at() <= sent.since
-                && self.common.unsuccessful(member, now, took, outcome);
+                && self
+                    .common
+                    .unsuccessful(member, sent.since, now, took, outcome);
         }
         if sent.role != Role::Regular {
-            self.probed(member, now, &sent, outcome, is_failure);
+            // What never left the client has tried nothing: another trial may follow.
+            let has_failed = is_failure && outcome != Outcome::NeverSent;
+            self.probed(member, now, &sent, outcome, has_failed);
         }
         self.hold(member, now, hold);
     }
@@ -119,6 +123,7 @@ impl Common {
     pub(super) fn unsuccessful(
         &self,
         member: &Member,
+        sent: u64,
         now: u64,
         took: u64,
         outcome: Outcome,
@@ -130,7 +135,11 @@ impl Common {
         let unanswered = usual.saturating_mul(UNANSWERED);
         member.took_at_least(took);
         let is_usual = match outcome {
-            Outcome::Success | Outcome::Failure | Outcome::NeverSent | Outcome::Nothing => false,
+            Outcome::Success
+            | Outcome::Failure
+            | Outcome::NeverSent
+            | Outcome::Lost
+            | Outcome::Nothing => false,
             // Nothing is known yet of how long an answer takes: the first connections are made.
             Outcome::Dropped if usual == 0 => took <= nanos(self.policy.load().interval),
             Outcome::TimedOut if usual == 0 => !self.is_long_silent(now, took),
@@ -144,7 +153,8 @@ impl Common {
         if outcome == Outcome::NeverSent {
             return true;
         }
-        if member.is_ejected() || !self.failed_again(member, now) {
+        let lost_since = (outcome == Outcome::Lost).then_some(sent);
+        if member.is_ejected() || !self.failed_again(member, lost_since, now) {
             // One that fails at once is not a fast one.
             member.took_at_least(unanswered);
         }

@@ -59,7 +59,7 @@ impl Open {
             member.succeeded();
         } else if member.returned_at() <= self.since {
             // How long the stream was says nothing of how long an answer takes.
-            common.unsuccessful(member, common.nanos(now), 0, outcome);
+            common.unsuccessful(member, self.since, common.nanos(now), 0, outcome);
         }
     }
 }

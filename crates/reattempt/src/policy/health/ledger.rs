@@ -192,16 +192,16 @@ impl Common {
     /// One more failure or long silence without an answer between. False if it should have ejected
     /// the backend and cannot, because it is off or the share is reached.
     #[cold]
-    pub(super) fn failed_again(&self, member: &Member, now: u64) -> bool {
-        let in_a_row = member.failed_again();
+    pub(super) fn failed_again(&self, member: &Member, lost_since: Option<u64>, now: u64) -> bool {
+        let counted = member.failed_again(lost_since, now);
         let Some(most) = self.policy.load().consecutive_failures else {
             return false;
         };
-        if in_a_row < most {
+        if counted.unwrap_or_else(|| member.in_a_row()) < most {
             return true;
         }
         // Not at each further one: the lock would be asked by all failing calls.
-        if member.is_due(in_a_row, most) {
+        if let Some(in_a_row) = counted.filter(|in_a_row| member.is_due(*in_a_row, most)) {
             let cause = HealthCause::FailuresInARow;
             self.with_ledger(|ledger| self.eject(ledger, member, now, cause));
             if !member.is_ejected() {

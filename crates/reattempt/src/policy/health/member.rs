@@ -15,7 +15,11 @@ use Ordering::{Acquire, Relaxed, Release};
 /// ejected) is written under the pool's lock.
 #[derive(Debug)]
 pub(super) struct Member {
-    in_flight: AtomicU32,
+    /// Attempts in flight in the lower half, and how many were sent in all in the upper one, so
+    /// that sending one is one addition.
+    attempts: AtomicU64,
+    /// How many were sent at the last tick.
+    sent_at_tick: AtomicU32,
     /// What an attempt takes, smoothed.
     latency: AtomicU64,
     /// What an answer takes, smoothed: without what was dropped or failed. 0 before the first; the
@@ -25,6 +29,8 @@ pub(super) struct Member {
     failures: AtomicU64,
     /// Failures without an answer between them.
     in_a_row: AtomicU32,
+    /// When the last of them was counted; 0 if none was.
+    failed_at: AtomicU64,
     /// After how many of them it should have been ejected last, and could not be; 0 if it was not
     /// to be.
     refused_at: AtomicU32,
@@ -52,12 +58,14 @@ pub(super) struct Member {
 impl Member {
     pub(super) fn new(latency: u64, joined_at: u64) -> Self {
         Self {
-            in_flight: AtomicU32::new(0),
+            attempts: AtomicU64::new(0),
+            sent_at_tick: AtomicU32::new(0),
             latency: AtomicU64::new(latency.max(load::UNKNOWN)),
             answers: AtomicU64::new(0),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),
+            failed_at: AtomicU64::new(0),
             refused_at: AtomicU32::new(0),
             ejected_at: AtomicU64::new(0),
             times: AtomicU32::new(0),
@@ -83,9 +91,17 @@ impl Member {
         self.failures.fetch_add(1, Relaxed);
     }
 
-    /// One more failure without an answer between; returns how many there are.
-    pub(super) fn failed_again(&self) -> u32 {
-        self.in_a_row.fetch_add(1, Relaxed).saturating_add(1)
+    /// One more failure without an answer between; returns how many there are. `None` if it is not
+    /// one more: `lost_since` is when an attempt was sent that was lost with its connection, which
+    /// the last failure may have been too.
+    pub(super) fn failed_again(&self, lost_since: Option<u64>, now: u64) -> Option<u32> {
+        // At the same instant too: on a clock that stands still one is sent after another.
+        let counts = |last: u64| lost_since.is_none_or(|sent| sent >= last);
+        let counted = |last: u64| counts(last).then_some(now.max(last));
+        // One update, so that of many that are lost at once one counts.
+        let last = self.failed_at.fetch_update(Relaxed, Relaxed, counted);
+        last.ok()?;
+        Some(self.in_a_row.fetch_add(1, Relaxed).saturating_add(1))
     }
 
     /// Whether this many failures in a row are enough to ask for an ejection: at the threshold

@@ -54,7 +54,7 @@ mod waiting;
 use std::time::Duration;
 
 use crate::failure::reason::ReasonClass;
-use crate::{Transparent, Verdict};
+use crate::{Stage, Transparent, Verdict};
 
 pub use breaker::{CircuitBreaker, CircuitState};
 pub use event::{HealthCause, HealthChange, HealthEvent};
@@ -80,6 +80,10 @@ pub enum Outcome {
     /// [in a row](HealthPolicy::consecutive_failures): all requests of a connection end so at once
     /// when the server ends it.
     NeverSent,
+    /// It was sent, and failed without an answer or the end of its time: usually its connection was
+    /// lost. A failure, but one [in a row](HealthPolicy::consecutive_failures) only if it was sent
+    /// after the last of those: all requests in flight on a connection end so at once.
+    Lost,
     /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
     /// failure if that was long: see [`HealthPolicy::consecutive_failures`].
     Dropped,
@@ -100,9 +104,10 @@ impl Outcome {
             Verdict::Fatal(failure) if failure.is_answer() => Self::Success,
             Verdict::Retry(failure) if failure.reason.always_retry() => Self::Success,
             Verdict::Fatal(failure) | Verdict::Retry(failure) => {
-                match (failure.class(), failure.transparent) {
-                    (ReasonClass::Request, _) => Self::Nothing,
-                    (_, Transparent::Unlimited) => Self::NeverSent,
+                match (failure.class(), failure.transparent, failure.stage) {
+                    (ReasonClass::Request, ..) => Self::Nothing,
+                    (_, Transparent::Unlimited, _) => Self::NeverSent,
+                    (ReasonClass::Transient, _, Stage::InFlight) => Self::Lost,
                     _ => Self::Failure,
                 }
             }

@@ -7,6 +7,8 @@ use Ordering::Relaxed;
 
 /// The latency of a backend that has not answered yet, in nanoseconds.
 pub(super) const UNKNOWN: u64 = 1;
+/// An attempt that is sent, in the upper half of a member's attempts.
+const SENT: u64 = 1 << 32;
 /// It answered since the last tick.
 const ANSWERED: u64 = 1;
 /// Nanoseconds, one millisecond: times up to it are never far above the usual one, which may have
@@ -49,17 +51,26 @@ impl Member {
     /// An attempt is sent to it.
     #[inline]
     pub(in crate::policy::health) fn sent(&self) {
-        self.in_flight.fetch_add(1, Relaxed);
+        self.attempts.fetch_add(SENT | 1, Relaxed);
     }
 
     /// An attempt at it is over.
     #[inline]
     pub(in crate::policy::health) fn over(&self) {
-        self.in_flight.fetch_sub(1, Relaxed);
+        self.attempts.fetch_sub(1, Relaxed);
     }
 
+    #[inline]
     pub(in crate::policy::health) fn in_flight(&self) -> u32 {
-        self.in_flight.load(Relaxed)
+        self.attempts.load(Relaxed) as u32
+    }
+
+    /// Under the pool's lock: whether no attempt is in flight, or none was sent since this was last
+    /// asked. One whose head is late may be in flight for hours.
+    pub(in crate::policy::health) fn gets_no_load(&self) -> bool {
+        let attempts = self.attempts.load(Relaxed);
+        let sent = (attempts / SENT) as u32;
+        self.sent_at_tick.swap(sent, Relaxed) == sent || attempts as u32 == 0
     }
 
     pub(in crate::policy::health) fn latency(&self) -> u64 {
@@ -70,7 +81,7 @@ impl Member {
     #[inline]
     pub(in crate::policy::health) fn load(&self) -> Load {
         Load {
-            queue: self.in_flight.load(Relaxed).into(),
+            queue: self.in_flight().into(),
             wait: self.latency.load(Relaxed),
         }
     }

@@ -348,9 +348,10 @@ fn one_dropped_after_a_long_silence_is_a_failure() {
 /// O15
 #[test]
 fn an_answer_to_the_request_is_no_failure_of_the_backend() {
-    use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
+    use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
     use crate::{Failure, Stage, Transparent};
     let failure = |reason| Failure::new(reason, Stage::Response);
+    let lost = |reason| Failure::new(reason, Stage::InFlight);
     for (verdict, outcome) in [
         (Verdict::Success, Outcome::Success),
         (Verdict::Committed, Outcome::Success),
@@ -363,6 +364,10 @@ fn an_answer_to_the_request_is_no_failure_of_the_backend() {
             Verdict::Retry(failure(UNKNOWN).transparent(Transparent::Unlimited)),
             Outcome::NeverSent,
         ),
+        // Its connection was lost in flight, and it had no answer in time.
+        (Verdict::Retry(lost(KV_LOCKED)), Outcome::Lost),
+        (Verdict::Fatal(lost(UNKNOWN)), Outcome::Lost),
+        (Verdict::Retry(lost(KV_TEMPORARY_FAILURE)), Outcome::Failure),
         // No connection could be made.
         (
             Verdict::Retry(failure(UNKNOWN).transparent(Transparent::NextBackend)),

@@ -237,11 +237,11 @@ fn a_refused_ejection_of_an_earlier_run_delays_no_later_one() {
     let member = Member::new(1, 0);
     member.begin_with(4);
     member.refused_after(5);
-    let in_a_row = member.failed_again();
+    let in_a_row = member.failed_again(None, 1).unwrap();
     assert!(member.is_due(in_a_row, 5));
     member.refused_after(in_a_row);
     let due = (6..=15).filter(|_| {
-        let in_a_row = member.failed_again();
+        let in_a_row = member.failed_again(None, 1).unwrap();
         member.is_due(in_a_row, 5)
     });
     assert_eq!(due.count(), 6, "from ten in a row on");

@@ -57,6 +57,25 @@ fn it_opens_refuses_tries_once_and_closes() {
 }
 
 #[test]
+fn a_lost_connection_opens_it_no_more_than_one_failure() {
+    let mut circuit = Circuit::new();
+    for _ in 0..4 {
+        let admit = |_| circuit.breaker.admit(circuit.now).unwrap();
+        let all: Vec<_> = (0..10).map(admit).collect();
+        circuit.now += MS;
+        for sent in all {
+            circuit.breaker.ended(sent, circuit.now, Outcome::Lost);
+        }
+    }
+    assert_eq!(circuit.state(), CircuitState::Closed);
+    circuit.call(Outcome::Lost).unwrap();
+    assert_eq!(circuit.state(), CircuitState::Open(5 * SECOND));
+    circuit.now += 5 * SECOND;
+    circuit.call(Outcome::Lost).unwrap();
+    assert_eq!(circuit.state(), CircuitState::Open(10 * SECOND), "a trial");
+}
+
+#[test]
 fn a_failed_trial_opens_it_for_longer() {
     let mut circuit = Circuit::new();
     (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
@@ -91,6 +110,23 @@ fn a_dropped_trial_leaves_it_to_the_next_call() {
     circuit.call(Outcome::Dropped).unwrap();
     assert_eq!(circuit.state(), CircuitState::HalfOpen);
     circuit.call(Outcome::Success).unwrap();
+    assert_eq!(circuit.state(), CircuitState::Closed);
+}
+
+/// The connection that the client kept from before was closed, for example.
+#[test]
+fn a_trial_that_never_left_leaves_it_to_the_next_call() {
+    let mut circuit = Circuit::new();
+    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+    circuit.now += 5 * SECOND;
+    for _ in 0..3 {
+        circuit.call(Outcome::NeverSent).unwrap();
+        assert_eq!(circuit.state(), CircuitState::HalfOpen);
+    }
+    let trial = circuit.breaker.admit(circuit.now).unwrap();
+    let other = circuit.breaker.admit(circuit.now).unwrap_err();
+    assert_eq!(other, CircuitState::HalfOpen, "one at a time");
+    circuit.breaker.ended(trial, circuit.now, Outcome::Success);
     assert_eq!(circuit.state(), CircuitState::Closed);
 }
 

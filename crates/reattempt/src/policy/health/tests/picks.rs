@@ -139,6 +139,53 @@ fn what_never_left_counts_by_share_and_not_in_a_row() {
     assert_eq!(lab.ejected(), [0]);
 }
 
+/// All requests in flight on a connection fail with it.
+#[test]
+fn what_one_connection_loses_is_one_failure_in_a_row() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    for _ in 0..4 {
+        let all: Vec<_> = (0..10).map(|_| lab.send_to(0)).collect();
+        lab.pass(MS);
+        for sent in all {
+            lab.pool.ended(sent, lab.now, Outcome::Lost, None);
+            lab.pass(MS);
+        }
+    }
+    assert_eq!(lab.ejected(), NONE);
+    let (own, other) = (lab.send_to(0), lab.send_to(0));
+    lab.pass(MS);
+    lab.pool.ended(own, lab.now, Outcome::Lost, None);
+    assert_eq!(lab.ejected(), [0], "the fifth");
+    lab.pool.ended(other, lab.now, Outcome::Lost, None);
+    // By share each counts.
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    let all: Vec<_> = (0..50).map(|_| lab.send_to(0)).collect();
+    lab.pass(MS);
+    for sent in all {
+        lab.pool.ended(sent, lab.now, Outcome::Lost, None);
+    }
+    lab.results(1, 50, 0);
+    lab.results(2, 50, 0);
+    lab.pass(SECOND);
+    lab.look();
+    assert_eq!(lab.ejected(), [0]);
+}
+
+#[test]
+fn what_is_lost_after_another_failure_counts_if_sent_later() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    lab.results(0, 0, 3);
+    let before = lab.send_to(0);
+    lab.pass(2 * MS);
+    lab.results(0, 0, 1);
+    lab.pass(2 * MS);
+    lab.pool.ended(before, lab.now, Outcome::Lost, None);
+    assert_eq!(lab.ejected(), NONE);
+    let after = lab.send_to(0);
+    lab.pool.ended(after, lab.now + MS, Outcome::Lost, None);
+    assert_eq!(lab.ejected(), [0]);
+}
+
 #[test]
 fn long_silences_in_a_row_eject() {
     let mut lab = Lab::new(HealthPolicy::standard(), 3);
@@ -574,6 +621,24 @@ fn an_estimate_that_nothing_renews_is_forgotten() {
         lab.shares(1);
     }
     assert!(lab.shares(900)[0] > 300);
+}
+
+/// A stream whose head is late may last for hours.
+#[test]
+fn an_estimate_is_forgotten_also_with_an_attempt_in_flight() {
+    let mut lab = Lab::new(HealthPolicy::standard().consecutive_failures(None), 2);
+    lab.shares(100);
+    let (stream, sent) = (lab.send_to(0), lab.send_to(0));
+    lab.pool
+        .ended(sent, lab.now + SECOND, Outcome::Dropped, None);
+    assert_eq!(lab.shares(900)[0], 0);
+    for _ in 0..12 {
+        lab.pass(SECOND);
+        lab.look();
+        lab.shares(1);
+    }
+    assert!(lab.pool.status(lab.now)[0].latency < Some(3 * MS));
+    lab.pool.ended(stream, lab.now, Outcome::Dropped, None);
 }
 
 #[test]
