@@ -49,8 +49,8 @@ const CLOSED: u8 = 2;
 pub struct CircuitBreaker {
     pool: Pool,
     switch: Arc<AtomicU8>,
-    /// What listeners were last told. Locked while that is compared with what is true, so that the
-    /// last event is: of threads that switch it at once one notifies.
+    /// What listeners were last told. Locked while that is compared with what is true, so that of
+    /// threads that switch it at once one notifies.
     known_open: Arc<Mutex<bool>>,
     listeners: Arc<Listeners>,
     /// A layer has brought its observer.
@@ -115,7 +115,8 @@ impl CircuitBreaker {
     }
 
     /// Calls this function whenever the circuit opens or closes, by itself or by hand; earlier
-    /// functions stay. It is called inline and must not block.
+    /// functions stay. It is called inline and must not block. Events of several threads may arrive in
+    /// another order than they happened in: [`state`](Self::state) says what is true now.
     pub fn on_event(&self, listener: impl Fn(&HealthEvent) + Send + Sync + 'static) {
         self.listeners.add(listener);
     }

@@ -34,10 +34,8 @@ impl Pool {
             self.answered(member, took);
         } else {
             member.over();
-            is_failure = member.returned_at() <= sent.since
-                && self
-                    .common
-                    .unsuccessful(member, sent.since, now, took, outcome);
+            let common = &self.common;
+            is_failure = common.unsuccessful(member, sent.since, now, took, outcome);
         }
         if sent.role != Role::Regular {
             // What never left the client has tried nothing: another trial may follow.
@@ -117,7 +115,8 @@ impl Common {
         now.saturating_sub(since) > nanos(self.policy.load().interval)
     }
 
-    /// Whether it counts as a failure: a drop does if the silence before it was long, which at its
+    /// Whether it counts as a failure. Not of an attempt that was sent before the backend returned:
+    /// it says nothing of now. A drop does if the silence before it was long, which at its
     /// deadline is any silence longer than usual.
     #[cold]
     pub(super) fn unsuccessful(
@@ -128,7 +127,10 @@ impl Common {
         took: u64,
         outcome: Outcome,
     ) -> bool {
-        if outcome == Outcome::Nothing {
+        // In this order: it may return at this instant.
+        let is_ejected = member.is_ejected();
+        let is_old = member.returned_at() > sent;
+        if outcome == Outcome::Nothing || is_old {
             return false;
         }
         let usual = self.usual.load(Relaxed);
@@ -154,7 +156,7 @@ impl Common {
             return true;
         }
         let lost_since = (outcome == Outcome::Lost).then_some(sent);
-        if member.is_ejected() || !self.failed_again(member, lost_since, now) {
+        if is_ejected || !self.failed_again(member, lost_since, now) {
             // One that fails at once is not a fast one.
             member.took_at_least(unanswered);
         }

@@ -57,7 +57,7 @@ impl Open {
         let Self { common, member, .. } = &self;
         if outcome == Outcome::Success {
             member.succeeded();
-        } else if member.returned_at() <= self.since {
+        } else {
             // How long the stream was says nothing of how long an answer takes.
             common.unsuccessful(member, self.since, common.nanos(now), 0, outcome);
         }

@@ -185,12 +185,13 @@ impl Member {
 
     /// Under the pool's lock. `in_a_row` is how many failures it starts with.
     pub(super) fn uneject(&self, now: u64, in_a_row: u32) {
-        self.ejected_at.store(0, Relaxed);
         self.begin_with(in_a_row);
         self.joined_at.store(now, Relaxed);
         self.returned_at.store(now, Relaxed);
         // The next sweep judges what was sent from now on.
         let _ = self.take_counts();
+        // Last: who sees that it is back, without the lock, also sees since when.
+        self.ejected_at.store(0, Release);
     }
 
     pub(super) fn returned_at(&self) -> u64 {

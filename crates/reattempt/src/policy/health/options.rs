@@ -215,7 +215,8 @@ impl HealthPolicy {
         self
     }
 
-    /// Sets the source of random numbers.
+    /// Sets the source of random numbers. A function of your own is called inside the lock of the
+    /// health: it must not block, nor send by what has this policy.
     #[must_use]
     pub fn randomness(mut self, randomness: Randomness) -> Self {
         self.randomness = randomness;
