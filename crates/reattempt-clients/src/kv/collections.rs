@@ -110,7 +110,11 @@ where
     fn ready(inner: &mut S, request: KvRequest, path: &Arc<str>, ids: &CollectionIds) -> Self {
         match ids.need(path) {
             Need::Nothing(id) => Self::Sending {
-                sending: inner.call(request.in_collection(id)),
+                sending: inner.call(KvRequest {
+                    collection: id,
+                    collection_path: None,
+                    ..request
+                }),
                 id: Some(id),
             },
             Need::Wait(mut found) => Self::Joined {

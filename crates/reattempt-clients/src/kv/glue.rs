@@ -73,7 +73,8 @@ impl KvTransportError for ClientError {
             Self::Auth { .. }
             | Self::Invalid(_)
             | Self::NoCollectionId { .. }
-            | Self::NoCollections { .. } => reason::UNKNOWN,
+            | Self::NoCollections { .. }
+            | Self::UnresolvedCollection { .. } => reason::UNKNOWN,
         }
     }
 
@@ -88,6 +89,7 @@ impl KvTransportError for ClientError {
                 | Self::Invalid(_)
                 | Self::NoCollectionId { .. }
                 | Self::NoCollections { .. }
+                | Self::UnresolvedCollection { .. }
         )
     }
 }

@@ -6,11 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use reattempt::Stage;
 use reattempt_clients::kv::{
-    ClientError, CloseReason, CollectionClient, CollectionIds, KvRequest, KvResponse,
+    ClientError, CloseReason, CollectionClient, CollectionIds, KvRequest, KvResponse, NodeClient,
 };
+use reattempt_couchbase::KvTransportError;
+use reattempt_testbed::kv::Node;
 use tokio::time::{Instant, timeout};
 use tower::{Service as _, service_fn};
+
+use super::{couchbase, send};
 
 type Answer = Result<KvResponse, ClientError>;
 
@@ -39,4 +44,28 @@ async fn a_lookup_that_hangs_holds_up_no_other_request() {
     assert_eq!(began.elapsed(), Duration::from_secs(1));
     assert_eq!(asked.load(Ordering::Relaxed), 2, "at another node");
     assert!(timeout(Duration::from_secs(60), hangs).await.is_err());
+}
+
+#[tokio::test]
+async fn an_unresolved_collection_name_is_refused_unsent() {
+    let node = Node::builder().collection("s.c", 9);
+    let node = node.start().await.expect("node");
+    let mut client = NodeClient::new(node.addr().to_string(), couchbase());
+    let get = || KvRequest::get("k").in_collection_named("s.c");
+    let error = send(&mut client, get()).await.unwrap_err();
+    let ClientError::UnresolvedCollection { address, path } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((&**address, &**path), (client.address(), "s.c"));
+    assert_eq!(KvTransportError::stage(&error), Stage::Dispatch);
+    assert!(error.is_fatal());
+    assert!(error.to_string().contains("CollectionClient"), "{error}");
+    assert!(node.seen_data().is_empty());
+    // The id is looked up, and the name no longer stands in the way.
+    let mut client = CollectionClient::new(client, CollectionIds::new());
+    send(&mut client, get()).await.expect("answer");
+    assert_eq!(node.seen_data().last().unwrap().collection, Some(9));
+    // An operation that names no document has no collection.
+    let noop = KvRequest::noop().in_collection_named("s.c");
+    assert!(send(&mut client, noop).await.expect("answer").is_success());
 }
