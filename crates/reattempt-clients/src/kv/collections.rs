@@ -244,7 +244,9 @@ where
 
     fn address(&self) -> Option<&Arc<str>> {
         match &self.state {
-            State::LookingUp { .. } | State::Joined { .. } | State::Waiting { .. } => None,
+            // Until the id is found, this node may keep the request from being sent.
+            State::LookingUp { lookup, .. } => lookup.address(),
+            State::Joined { .. } | State::Waiting { .. } => None,
             State::Sending { sending, .. } => sending.address(),
         }
     }
