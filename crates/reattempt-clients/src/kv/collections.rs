@@ -110,7 +110,11 @@ where
     fn ready(inner: &mut S, request: KvRequest, path: &Arc<str>, ids: &CollectionIds) -> Self {
         match ids.need(path) {
             Need::Nothing(id) => Self::Sending {
-                sending: inner.call(request.in_collection(id)),
+                sending: inner.call(KvRequest {
+                    collection: id,
+                    collection_path: None,
+                    ..request
+                }),
                 id: Some(id),
             },
             Need::Wait(mut found) => Self::Joined {
@@ -240,7 +244,9 @@ where
 
     fn address(&self) -> Option<&Arc<str>> {
         match &self.state {
-            State::LookingUp { .. } | State::Joined { .. } | State::Waiting { .. } => None,
+            // Until the id is found, this node may keep the request from being sent.
+            State::LookingUp { lookup, .. } => lookup.address(),
+            State::Joined { .. } | State::Waiting { .. } => None,
             State::Sending { sending, .. } => sending.address(),
         }
     }

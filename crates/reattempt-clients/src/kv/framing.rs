@@ -6,6 +6,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::frame::{FrameError, fits};
 
+/// Framing extra of a request: the durability requirement, as a level and possibly a timeout.
+pub(super) const FRAME_DURABILITY: u16 = 1;
 /// Framing extra of a response: the server duration.
 pub const FRAME_SERVER_DURATION: u16 = 0;
 /// Framing extra of a response: how long the client should back off.

@@ -14,6 +14,7 @@ use super::client::{
     ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, RoutedClient, SendStage,
 };
 use super::feature::FEATURE_KNOWN_VERSION;
+use super::framing::{FRAME_DURABILITY, framing_extras};
 use super::{VbucketMap, status};
 use crate::lock::lock;
 
@@ -24,6 +25,11 @@ impl reattempt_couchbase::KvRequest for KvRequest {
 
     fn key(&self) -> Option<&[u8]> {
         self.is_keyed().then_some(&*self.key)
+    }
+
+    fn is_durable(&self) -> bool {
+        let extras = framing_extras(&self.framing);
+        extras.is_ok_and(|extras| extras.iter().any(|(id, _)| *id == FRAME_DURABILITY))
     }
 }
 
@@ -73,7 +79,8 @@ impl KvTransportError for ClientError {
             Self::Auth { .. }
             | Self::Invalid(_)
             | Self::NoCollectionId { .. }
-            | Self::NoCollections { .. } => reason::UNKNOWN,
+            | Self::NoCollections { .. }
+            | Self::UnresolvedCollection { .. } => reason::UNKNOWN,
         }
     }
 
@@ -88,6 +95,7 @@ impl KvTransportError for ClientError {
                 | Self::Invalid(_)
                 | Self::NoCollectionId { .. }
                 | Self::NoCollections { .. }
+                | Self::UnresolvedCollection { .. }
         )
     }
 }

@@ -23,7 +23,8 @@ pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
     /// once.
     fn is_dialling(&self) -> bool;
 
-    /// The node of the request, `host:port`, as soon as it is known.
+    /// The node of the request, `host:port`, as soon as it is known. Another one when the future
+    /// goes on to another node: a lookup may precede the request.
     fn address(&self) -> Option<&Arc<str>>;
 }
 
@@ -96,7 +97,7 @@ where
             inner,
             reporter,
             said: None,
-            named: false,
+            named: None,
         };
         let stage = stage_of(&future.inner);
         say(&future.reporter, &mut future.said, stage);
@@ -122,10 +123,12 @@ fn say(reporter: &Option<AttemptReporter>, said: &mut Option<Stage>, stage: Stag
 }
 
 /// Reports the node early, because an attempt that is dropped has no response to name it.
-fn name(reporter: &Option<AttemptReporter>, named: &mut bool, future: &impl Dialling) {
-    if let (Some(reporter), false, Some(node)) = (reporter, *named, future.address()) {
-        reporter.backend(Backend::new(Arc::clone(node)));
-        *named = true;
+fn name(reporter: &Option<AttemptReporter>, named: &mut Option<Arc<str>>, future: &impl Dialling) {
+    if let (Some(reporter), Some(node)) = (reporter, future.address()) {
+        if named.as_ref() != Some(node) {
+            reporter.backend(Backend::new(Arc::clone(node)));
+            *named = Some(Arc::clone(node));
+        }
     }
 }
 
@@ -138,7 +141,7 @@ pin_project! {
         inner: F,
         reporter: Option<AttemptReporter>,
         said: Option<Stage>,
-        named: bool,
+        named: Option<Arc<str>>,
     }
 }
 

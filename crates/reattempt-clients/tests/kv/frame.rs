@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
+use reattempt_clients::kv::KvRequest;
 use reattempt_clients::kv::frame::{
     DEFAULT_MAX_BODY, Frame, FrameError, Magic, decode_duration, encode_duration, framing_extras,
     put_collection_id, put_framing_extra, split_collection_id,
 };
+use reattempt_couchbase::KvRequest as _;
 
 fn frame(magic: Magic) -> Frame {
     Frame {
@@ -63,6 +65,27 @@ fn framing_extras_make_a_flex_frame() {
         [(0, &[1, 2][..]), (200, &[7; 40][..]), (15, &[][..])]
     );
     assert_eq!((got.key, got.value), (sent.key, sent.value));
+}
+
+#[test]
+fn a_request_with_the_extra_of_durability_is_durable() {
+    let with = |extras: &[(u8, &[u8])]| {
+        let mut framing = BytesMut::new();
+        for (id, data) in extras {
+            put_framing_extra(&mut framing, *id, data).expect("put");
+        }
+        KvRequest {
+            framing: framing.freeze(),
+            ..KvRequest::set("k", "v", 0, 0)
+        }
+    };
+    assert!(!with(&[]).is_durable());
+    assert!(!with(&[(5, &[])]).is_durable());
+    assert!(with(&[(1, &[1])]).is_durable());
+    assert!(with(&[(5, &[]), (1, &[3, 0x10, 0])]).is_durable());
+    let mut broken = with(&[(1, &[1])]);
+    broken.framing.truncate(1);
+    assert!(!broken.is_durable());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::future;
 use std::sync::Arc;
 
-use reattempt::ConfigWaiter;
 use reattempt::config_poll::StaleConfig;
+use reattempt::{Backend, ConfigWaiter};
 
 use super::vbucket::KeyHash;
 use super::{Address, ClusterConfig, ConfigPoller, ConfigStore, Refreshing, Service, Swapped};
@@ -35,8 +35,9 @@ pub struct StaleKvConfig {
 pub struct KvNote {
     key: Option<KeyHash>,
     config: Option<Arc<ClusterConfig>>,
-    /// The node of the request if there was no configuration yet: the first one arrived while the
-    /// request waited for a connection.
+    /// The node of an attempt without an answer; also of one with an answer if there was no
+    /// configuration yet: the first one arrived while the request waited for a connection. It may
+    /// not be the key's: a vbucket is moving, or a collection was looked up.
     went_to: Option<Address>,
 }
 
@@ -149,13 +150,16 @@ where
         }
     }
 
+    fn sent_to(&self, note: &mut KvNote, backend: &Backend) {
+        note.went_to = backend.as_str().parse().ok();
+    }
+
     fn check(&self, mut note: KvNote, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
-        if note.config.is_none() {
-            note.went_to = match outcome {
-                Ok(answer) => answer.node(),
-                Err(error) => error.node(),
-            };
-        }
+        note.went_to = match outcome {
+            Ok(answer) if note.config.is_none() => answer.node(),
+            Ok(_) => None,
+            Err(error) => error.node().or(note.went_to),
+        };
         let of_key = || self.owner(note.key?, note.config.as_deref());
         let of_key = || of_key().map(|(_, node)| node);
         let refreshing = match outcome {
@@ -173,7 +177,10 @@ where
                 asks.then(|| self.poller.refresh(None)).flatten()
             }
             Err(error) if error.is_fatal() => return None,
-            Err(error) => self.poller.refresh(error.node().or_else(of_key).as_ref()),
+            Err(_) => {
+                let failed = note.went_to.clone().or_else(of_key);
+                self.poller.refresh(failed.as_ref())
+            }
         };
         self.waiter(note, refreshing)
     }

@@ -23,9 +23,13 @@ const LONGEST_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Failures without one are handled by another strategy, `BestEffort` unless
 /// [`ErrorMapStrategy::otherwise`] sets one.
 ///
-/// The retries of one status are counted while it is the only failure; any other failure restarts
-/// the count. If a retry would be sent later than `max-duration` after the first such failure, the
-/// failure is returned at once. So is one whose delay is longer than a day, if the call has no
+/// The retries of one status are counted while it is the only failure; any other failure in
+/// between, also one without a status, such as a lost connection, restarts the count and the time
+/// of `max-duration`. If a retry would be sent later than `max-duration` after the first failure
+/// of such a series, the failure is returned at once. So a call whose failures alternate is not
+/// bounded by any `max-duration`, only by its deadline.
+///
+/// A failure whose delay is longer than a day is returned at once, too, if the call has no
 /// deadline. Between two retries there is at least one millisecond.
 #[derive(Clone, Debug)]
 pub struct ErrorMapStrategy {

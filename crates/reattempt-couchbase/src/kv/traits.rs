@@ -23,6 +23,12 @@ pub trait KvRequest {
     fn key(&self) -> Option<&[u8]> {
         None
     }
+
+    /// True for a write with a durability requirement (the framing extra 1): the server answers
+    /// after it was replicated or persisted. `KvClientLayer` gives it more time by default.
+    fn is_durable(&self) -> bool {
+        false
+    }
 }
 
 impl<T: KvRequest> KvRequest for Call<T> {
@@ -32,6 +38,10 @@ impl<T: KvRequest> KvRequest for Call<T> {
 
     fn key(&self) -> Option<&[u8]> {
         self.request.key()
+    }
+
+    fn is_durable(&self) -> bool {
+        self.request.is_durable()
     }
 }
 

@@ -6,17 +6,22 @@ use std::time::Duration;
 use reattempt::observe::with_observer;
 use reattempt::strategy::BestEffort;
 use reattempt::{
-    AttemptDeadlineLayer, ClientErrorLayer, ConfigPollLayer, DeadlineLayer, HedgeLayer, Observer,
-    PushbackLayer, RetryLayer, RetryStrategy, RetryThrottle, ThrottleLayer,
+    AttemptDeadlineLayer, ClientErrorLayer, ConfigPollLayer, HedgeLayer, Observer, PushbackLayer,
+    RetryLayer, RetryStrategy, RetryThrottle, ThrottleLayer,
 };
 use tower_layer::Layer;
 
 use super::KvClient;
+use super::timeouts::TimeoutLayer;
 use crate::kv::{ErrorMapStrategy, ErrorMaps, KvClassifier, KvPushback};
 use crate::{ConfigPoller, StaleKvConfig};
 
 /// RFC 0059's KVTimeout.
 pub const KV_TIMEOUT: Duration = Duration::from_millis(2500);
+
+/// RFC 0059's KVDurableTimeout: a [durable](crate::KvRequest::is_durable) write is answered after
+/// it was replicated or persisted.
+pub const KV_DURABLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retries for a key-value client.
 ///
@@ -26,6 +31,7 @@ pub const KV_TIMEOUT: Duration = Duration::from_millis(2500);
 /// | which failures | RFC 0049's list; other statuses by the error map of the node that answered | [`KvClassifier`] |
 /// | which requests | those of RFC 0049's list of idempotent operations; any, if it was never sent or did nothing | [`stamp_idempotency`](super::stamp_idempotency) |
 /// | time for all attempts | [2.5 s](KV_TIMEOUT) | RFC 0059, KVTimeout |
+/// | of a [durable](crate::KvRequest::is_durable) write | [10 s](KV_DURABLE_TIMEOUT) | RFC 0059, KVDurableTimeout |
 /// | time of each attempt | unlimited | RFC 0049 has no such limit |
 /// | a delay that does not fit | waits until the deadline and sends nothing | RFC 0049, Capping the Retry Duration |
 /// | retry specifications of error maps | unused | RFC 0049 allows them only to a strategy of their own: [`error_maps`](Self::error_maps) |
@@ -57,7 +63,7 @@ pub const KV_TIMEOUT: Duration = Duration::from_millis(2500);
 #[derive(Clone, Debug)]
 pub struct KvClientLayer {
     throttle: ThrottleLayer,
-    deadline: DeadlineLayer,
+    timeouts: TimeoutLayer,
     classifier: KvClassifier,
     strategy: Arc<dyn RetryStrategy>,
     maps: Option<ErrorMaps>,
@@ -84,7 +90,7 @@ impl KvClientLayer {
     pub fn without_config_poll() -> Self {
         Self {
             throttle: ThrottleLayer::by_policy(),
-            deadline: DeadlineLayer::new(KV_TIMEOUT).unless_policy(),
+            timeouts: TimeoutLayer::new(KV_DURABLE_TIMEOUT, KV_TIMEOUT),
             classifier: KvClassifier::new(),
             strategy: Arc::new(BestEffort::new()),
             maps: None,
@@ -105,10 +111,10 @@ impl KvClientLayer {
         self
     }
 
-    /// Sets the time of a call, for all attempts together.
+    /// Sets the time of a call, for all attempts together; also of a durable write.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.deadline = DeadlineLayer::new(timeout).unless_policy();
+        self.timeouts = TimeoutLayer::new(timeout, timeout);
         self
     }
 
@@ -116,7 +122,7 @@ impl KvClientLayer {
     /// limit retries without end.
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
-        self.deadline = DeadlineLayer::no_timeout();
+        self.timeouts = TimeoutLayer::none();
         self
     }
 
@@ -189,7 +195,7 @@ impl<S> Layer<S> for KvClientLayer {
         let limited = self.attempt.layer(answered);
         let attempt = ConfigPollLayer::new(self.stale.clone()).layer(limited);
         let call = self
-            .deadline
+            .timeouts
             .layer(retry.layer(hedge.unclaimed().layer(attempt)));
         KvClient {
             stack: self.throttle.layer(call),

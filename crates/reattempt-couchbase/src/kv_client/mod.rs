@@ -60,6 +60,7 @@
 mod layer;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -79,9 +80,10 @@ use crate::kv::{
     KvAnswer, KvClassifier, KvPushback, KvRequest, KvTransportError, stamp_idempotency,
 };
 use crate::{Address, StaleKvConfig};
-pub use layer::{KV_TIMEOUT, KvClientLayer};
+pub use layer::{KV_DURABLE_TIMEOUT, KV_TIMEOUT, KvClientLayer};
+use timeouts::Timeouts;
 
-/// The single layers of a client, from the outside in.
+/// The single layers of a client, from the outside in; in it the deadline depends on the request.
 type Stack<S> = Throttle<Deadline<Recovery<PerAttempt<S>>>>;
 type Recovery<S> = Retry<HedgeUnclaimed<S, KvClassifier>, KvClassifier>;
 /// The attempt's own limit is below the config poll, for which it is a sign like a lost connection.
@@ -93,7 +95,7 @@ type Answered<S> = Pushback<WithClientError<S>, KvPushback>;
 /// Its error is a [`ClientError`] with the transport's own.
 #[derive(Clone)]
 pub struct KvClient<S> {
-    stack: Stack<S>,
+    stack: Throttle<Timeouts<Recovery<PerAttempt<S>>>>,
 }
 
 impl<S> fmt::Debug for KvClient<S> {

@@ -45,7 +45,12 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
-        if let Some(note) = this.note.take() {
+        if let Some(mut note) = this.note.take() {
+            if outcome.is_err() {
+                if let Some(backend) = this.reporter.context().backend() {
+                    this.poll.sent_to(&mut note, &backend);
+                }
+            }
             let waiter = this.poll.check(note, outcome.as_ref());
             if let Some(waiter) = waiter {
                 this.reporter.config_coming(waiter);

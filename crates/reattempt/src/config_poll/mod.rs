@@ -42,7 +42,7 @@ mod tests;
 use std::task::{Context, Poll};
 
 use crate::call::attempts::ConfigWaiter;
-use crate::{CallContext, HasCallContext};
+use crate::{Backend, CallContext, HasCallContext};
 use tower_service::Service;
 
 pub use future::ConfigPollFuture;
@@ -58,6 +58,13 @@ pub trait StaleConfig<Req, Res, Err> {
 
     /// Called with a request before it is sent.
     fn note(&self, request: &Req) -> Self::Note;
+
+    /// Called before [`check`](Self::check) with the node of an attempt that ended with an error,
+    /// if a layer below has [reported](crate::AttemptReporter::backend) it. The error may not name
+    /// it: an attempt that was cut off has none of the transport. By default it is ignored.
+    fn sent_to(&self, note: &mut Self::Note, backend: &Backend) {
+        let _ = (note, backend);
+    }
 
     /// Called with the outcome. If the configuration may be stale, returns what to wait for: a
     /// future that fetches a newer one, or waits for a fetch that was started here.
@@ -78,6 +85,12 @@ where
 
     fn note(&self, request: &Req) -> Self::Note {
         self.as_ref().map(|poll| poll.note(request))
+    }
+
+    fn sent_to(&self, note: &mut Self::Note, backend: &Backend) {
+        if let Some((poll, note)) = self.as_ref().zip(note.as_mut()) {
+            poll.sent_to(note, backend);
+        }
     }
 
     fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {

@@ -142,6 +142,18 @@ pub enum ClientError {
         /// The collection id.
         collection: u32,
     },
+    /// The request names a collection by its path, and no
+    /// [`CollectionClient`](crate::kv::CollectionClient) has looked up its id.
+    #[error(
+        "not sent to {address}: put a CollectionClient around the client, which looks up the id of \
+         collection {path:?}"
+    )]
+    UnresolvedCollection {
+        /// The node.
+        address: Arc<str>,
+        /// The collection as `scope.collection`.
+        path: Arc<str>,
+    },
 }
 
 impl ClientError {
@@ -164,7 +176,8 @@ impl ClientError {
             | ClientError::NotSent { address, .. }
             | ClientError::ClosedInFlight { address, .. }
             | ClientError::NoCollectionId { address }
-            | ClientError::NoCollections { address, .. } => Some(address),
+            | ClientError::NoCollections { address, .. }
+            | ClientError::UnresolvedCollection { address, .. } => Some(address),
             ClientError::NoNode { .. } | ClientError::Invalid(_) => None,
         }
     }

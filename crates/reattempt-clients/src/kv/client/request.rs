@@ -36,7 +36,8 @@ pub struct KvRequest {
     /// The collection id; 0 is the default collection.
     pub collection: u32,
     /// The collection as `scope.collection`, for a
-    /// [`CollectionClient`](crate::kv::CollectionClient) to look up.
+    /// [`CollectionClient`](crate::kv::CollectionClient) to look up, which clears it. A connection
+    /// sends no keyed request that still has it.
     pub collection_path: Option<Arc<str>>,
     /// The vbucket; `None` leaves it to the router (a single node then gets 0): that of the key, or
     /// any node if the operation names no document.
@@ -232,7 +233,8 @@ impl KvRequest {
     }
 
     /// Sets the collection by `scope.collection`. Only for a
-    /// [`CollectionClient`](crate::kv::CollectionClient), which looks up its id.
+    /// [`CollectionClient`](crate::kv::CollectionClient), which looks up its id; without one a
+    /// keyed request fails with [`UnresolvedCollection`](super::ClientError::UnresolvedCollection).
     pub fn in_collection_named(mut self, path: impl Into<Arc<str>>) -> Self {
         self.collection_path = Some(path.into());
         self

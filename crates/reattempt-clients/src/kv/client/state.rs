@@ -109,6 +109,17 @@ impl Shared {
         &self,
         request: &KvRequest,
     ) -> Result<(u32, oneshot::Receiver<Outcome>), ClientError> {
+        if let Some(path) = request
+            .collection_path
+            .as_ref()
+            .filter(|_| request.is_keyed())
+        {
+            // Without the id it would be sent to the default collection.
+            return Err(ClientError::UnresolvedCollection {
+                address: self.address.clone(),
+                path: Arc::clone(path),
+            });
+        }
         if request.collection != 0 && request.is_keyed() && !self.collections {
             let collection = request.collection;
             return Err(ClientError::NoCollections {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use reattempt::ConfigWaiter;
 use reattempt::backoff::Randomness;
 use reattempt::config_poll::StaleConfig;
-use reattempt::{Call, HasCallContext, Stage};
+use reattempt::{AttemptDeadlineLayer, Backend, Call, HasCallContext, Stage};
 use reattempt::{ConfigPollLayer, RetryLayer, strategy::BestEffort};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{ServiceBuilder, ServiceExt};
@@ -192,6 +192,33 @@ async fn a_lost_attempt_asks_another_node_than_the_keys() {
     assert!(!goes(waiter, SECOND).await);
     assert!(setup.asked().is_empty(), "there is no other node");
     assert!(setup.check(GET, Err(Lost::ForGood)).is_none());
+}
+
+/// C48: after a fast-forward, and for the lookup of a collection, it is not the key's node.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_cut_off_at_another_node_excludes_that_one() {
+    for (backend, asked) in [(node(2).to_string(), 1), ("no address".to_owned(), 2)] {
+        let setup = Setup::new(Some(config(1, 2, 3, 2)));
+        let stack = ServiceBuilder::new()
+            .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()))
+            .layer(ConfigPollLayer::new(Some(setup.stale.clone())))
+            .layer(AttemptDeadlineLayer::new(SECOND))
+            .service_fn(move |call: Call<Request>| {
+                let context = call.context().unwrap();
+                context.reporter().backend(Backend::new(&*backend));
+                let hangs = context.attempt() == 1;
+                async move {
+                    if hangs {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok::<_, Lost>(Answer::of(0))
+                }
+            });
+        let mut call = Call::new(GET);
+        stamp_idempotency(&mut call);
+        assert_eq!(stack.oneshot(call).await.unwrap().status, 0);
+        assert_eq!(setup.asked(), [node(asked)]);
+    }
 }
 
 /// C47

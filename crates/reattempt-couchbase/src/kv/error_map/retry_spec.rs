@@ -49,8 +49,9 @@ impl RetrySpec {
         self.ceil_ms.map(Duration::from_millis)
     }
 
-    /// The time after the first failure within which the last retry may be sent; `None` if absent
-    /// or 0, then only the call's deadline limits it. Includes `after`.
+    /// The time after the first failure of a series with this status within which the last retry
+    /// may be sent; `None` if absent or 0, then only the call's deadline limits it. Includes
+    /// `after`.
     #[must_use]
     pub fn max_duration(&self) -> Option<Duration> {
         self.max_duration_ms.map(Duration::from_millis)

@@ -150,6 +150,20 @@ async fn max_duration_counts_from_the_first_failure_with_the_status() {
     assert_eq!(sends[6..], [63, 83, 93, 103, 113]);
 }
 
+/// C28 C29: failures that alternate are bounded by the deadline alone.
+#[tokio::test(start_paused = true)]
+async fn max_duration_restarts_after_another_failure() {
+    let codes = |n| if n == 3 { 0x86 } else { 0xfff3 };
+    let (outcome, sends) = sent(by_map(), codes, 10_000).await;
+    assert_eq!(outcome, Ok(0xfff3));
+    assert_eq!(sends[..4], [0, 20, 30, 40]);
+    let again: Vec<_> = sends[4..].iter().map(|at| at - sends[4]).collect();
+    assert_eq!(again, [0, 20, 30, 40, 50]);
+    let (outcome, sends) = sent(by_map(), |n| [0xfff3, 0x86][n % 2], 10_000).await;
+    assert_eq!(outcome, Err(Lost::Elapsed));
+    assert!(sends.last() > Some(&9_000), "{sends:?}");
+}
+
 /// Decisions that no specification makes are left to the other strategy, for all failures.
 #[test]
 fn the_other_strategy_decides_the_deadline_and_which_failure() {

@@ -47,6 +47,48 @@ async fn a_policys_timeout_replaces_the_presets() {
     }
 }
 
+#[derive(Clone)]
+struct Durable;
+
+impl KvRequest for Durable {
+    fn opcode(&self) -> u8 {
+        Opcode::SET.0
+    }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_durable_write_has_ten_seconds_unless_they_are_set() {
+    let layer = KvClientLayer::without_config_poll;
+    for (layer, policys, limit) in [
+        (layer(), None, 10_000),
+        (layer().timeout(ms(70)), None, 70),
+        (layer().timeout(ms(20_000)), None, 20_000),
+        (layer(), Some(300), 300),
+        (layer(), Some(12_000), 12_000),
+        (layer().no_timeout(), Some(300), 300),
+    ] {
+        let mut call = Call::new(Durable);
+        if let Some(timeout) = policys {
+            let policy = RoutePolicy::new("p").with_timeout(ms(timeout));
+            call.context_mut().set_policy(Arc::new(policy));
+        }
+        let hangs = service_fn(|_: Call<Durable>| std::future::pending::<Result<Answer, Lost>>());
+        let began = Instant::now();
+        let error = layer.layer(hangs).oneshot(call).await.unwrap_err();
+        let ClientError::Elapsed(elapsed) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(
+            (began.elapsed(), elapsed.timeout),
+            (ms(limit), Some(ms(limit)))
+        );
+    }
+}
+
 /// C12, C32: the layer stamps the idempotency of RFC 0049's list, unless the caller has set it.
 #[tokio::test(start_paused = true)]
 async fn a_lost_write_is_sent_again_only_if_the_caller_says_so() {
