@@ -12,7 +12,7 @@ use crate::call::state::CallState;
 use crate::driver::RetryDriver;
 use crate::info::AttemptRecord;
 use crate::machine::{Action, Facts, FailedAttempt};
-use crate::{AttemptOutcome, CallContext, Observer, RetryStrategy, RetryThrottle, StopReason};
+use crate::{CallContext, Observer, RetryStrategy, RetryThrottle, StopReason};
 
 /// The effects on one attempt's call: its context, and what the layer was built with.
 #[derive(Clone, Copy, Debug)]
@@ -100,17 +100,11 @@ impl<'a> Effects<'a> {
     pub(crate) fn record(&self, record: &mut AttemptRecord) {
         if let Some(state) = self.context.shared() {
             record.backend = state.backend_of(self.context.attempt());
-            // A final failure is no reason to retry.
-            let retryable = record.outcome == AttemptOutcome::Retry;
-            let reason = record
-                .failure
-                .filter(|_| retryable)
-                .map(|failure| failure.reason);
             #[cfg(feature = "tokio")]
             if state.has_learners() {
                 self.no_end_of(record);
             }
-            state.record(record, reason);
+            state.record(record);
         }
         // Last, so that a panic in it loses no record.
         if let Some(observer) = self.observer {

@@ -156,7 +156,7 @@ mod tests {
         info.attempts = 3;
         info.transparent = 1;
         info.stopped = Some(StopReason::Success);
-        info.push(&record(), Some(KV_LOCKED));
+        info.push(&record());
         info.count_refused(StopReason::Throttled);
         let line = "3 attempts (1 transparent), ended by success; failed for KV_LOCKED (1); \
                     hedges refused by throttled (1)";
