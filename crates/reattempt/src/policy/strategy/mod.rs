@@ -3,14 +3,14 @@
 mod attempts;
 mod best_effort;
 mod by_reference;
+mod call_view;
 mod controlled_backoff;
 mod extended;
 mod never_retry;
 #[cfg(test)]
 mod tests;
-mod view_builders;
+mod view;
 
-use std::any::{Any, TypeId};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,12 +18,13 @@ use std::time::{Duration, Instant};
 
 pub use attempts::{MaxAttempts, RetryOnce};
 pub use best_effort::BestEffort;
+pub use call_view::CallView;
 pub use controlled_backoff::ControlledBackoff;
 pub use extended::Extended;
 pub use never_retry::NeverRetry;
 
 use crate::info::Backend;
-use crate::{CallDeadline, Failure, OnDeadline, RetryInfo};
+use crate::{CallDeadline, Failure, OnDeadline};
 
 /// An error from a deferred decision.
 pub type StrategyError = Box<dyn std::error::Error + Send + Sync>;
@@ -45,17 +46,6 @@ pub enum Decision {
     After(Duration),
     /// Decide asynchronously (RFC 0049's `Future<RetryAction>`).
     Defer(Deferred),
-}
-
-impl Debug for Decision {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Stop => f.write_str("Stop"),
-            Self::Exhausted => f.write_str("Exhausted"),
-            Self::After(delay) => f.debug_tuple("After").field(delay).finish(),
-            Self::Defer(_) => f.write_str("Defer"),
-        }
-    }
 }
 
 /// Which of two failures a call returns.
@@ -169,56 +159,4 @@ pub struct RetryView<'a> {
     pub deadline: Option<CallDeadline>,
     /// The call's history and its user data: see [`info`](Self::info) and [`data`](Self::data).
     pub call: &'a dyn CallView,
-}
-
-impl<'a> RetryView<'a> {
-    /// What happened in the call before this failure.
-    #[must_use]
-    pub fn info(&self) -> RetryInfo {
-        self.call.info()
-    }
-
-    /// Whether the call has made `max` attempts, by which [`RetryStrategy::max_attempts`] ends it:
-    /// transparent ones are not counted.
-    #[must_use]
-    pub const fn has_used_up(&self, max: u32) -> bool {
-        self.retries.saturating_add(1) >= max
-    }
-
-    /// The user data of this type.
-    #[must_use]
-    pub fn data<T: Any + Send + Sync>(&self) -> Option<&'a T> {
-        self.call.data(TypeId::of::<T>())?.downcast_ref()
-    }
-}
-
-/// What a strategy may ask about its call, and in part a hedge delay
-/// ([`HedgeView`](crate::policy::hedge::HedgeView)). Implemented for
-/// [`CallContext`](crate::CallContext), and for `()`, which has no history and no data.
-pub trait CallView: Debug {
-    /// What happened in the call before the failure.
-    fn info(&self) -> RetryInfo;
-
-    /// The user data of the type with this id.
-    fn data(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)>;
-
-    /// The name of the call's [`RoutePolicy`](crate::RoutePolicy); empty without one.
-    fn route(&self) -> &str {
-        ""
-    }
-
-    /// Where this attempt was sent, if that was reported.
-    fn backend(&self) -> Option<Backend> {
-        None
-    }
-}
-
-impl CallView for () {
-    fn info(&self) -> RetryInfo {
-        RetryInfo::default()
-    }
-
-    fn data(&self, _: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        None
-    }
 }
