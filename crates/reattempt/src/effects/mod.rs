@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 mod dropped;
+mod ended;
 mod hedged;
 #[cfg(feature = "tokio")]
 mod no_end;
@@ -110,43 +111,6 @@ impl<'a> Effects<'a> {
         if let Some(observer) = self.observer {
             observer.attempt_settled(self.context, record);
         }
-    }
-
-    fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
-        if let Some(state) = self.context.shared() {
-            state.amend(attempt, change);
-        }
-    }
-
-    /// The delay after this attempt ended early: its record gets the time that was really waited.
-    pub(crate) fn waited_until(&self, now: Instant) {
-        self.amend(self.context.attempt(), |record| {
-            if let (Some(_), Some(ended)) = (record.delay, record.ended) {
-                record.delay = Some(now.saturating_duration_since(ended));
-            }
-        });
-    }
-
-    /// A late gate: the attempt that was waited for is not sent, and the call ends.
-    pub(crate) fn unsent(&self, driver: &mut RetryDriver, stopped: StopReason) {
-        driver.unsent(self.throttle());
-        self.amend(self.context.attempt(), |record| {
-            record.stopped = Some(stopped);
-        });
-        self.ended(stopped);
-    }
-
-    /// The call ended for this reason.
-    pub(crate) fn ended(&self, stopped: StopReason) {
-        let Some(state) = self.context.shared() else {
-            return;
-        };
-        if !state.end(stopped) {
-            return;
-        }
-        // The log's lock orders this before or after a waiter that is stored at the same time.
-        state.drop_waiters();
-        self.observe_end(state, stopped);
     }
 
     fn observe_end(&self, state: &CallState, stopped: StopReason) {
