@@ -11,8 +11,8 @@ use crate::{Classify, HasCallContext, Replay, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use super::attempt::{Failing, Next};
 use super::deferred::Deciding;
-use super::failing::{Failing, Next};
 use super::{Config, First};
 use crate::clock;
 use crate::poll::{as_poll, polled_after_completion};
@@ -194,23 +194,6 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// A first attempt succeeded, and there is an observer. By `self`: with the address of the
-    /// context taken, calls without an observer would keep it in memory (10 instructions).
-    #[cold]
-    #[inline(never)]
-    fn first_succeeded(self: Pin<&mut Self>, committed: bool) {
-        let this = self.project();
-        let context = this.source.context_mut();
-        context.settle_success(committed);
-        if let Some(observer) = &this.config.settings.own_observer {
-            observer.first_succeeded(context, committed);
-        }
-        if let StateProj::InFlight { mut future, .. } = this.state.project() {
-            future.set(None);
-        }
-        this.source.release();
-    }
-
     // An `Option`, so that the cold path does not share the memory of the hot path's outcome, which
     // then stays in registers.
     #[cold]
@@ -286,12 +269,8 @@ where
                     let (failing, held) = std::mem::replace(sent, Sent::Passed).failures();
                     self.as_mut().failed(verdict, outcome, failing, held)
                 }
-                StateProj::Deciding { deciding } => {
-                    deciding.failing.poll_beside(cx);
-                    let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
-                    self.as_mut().decided(decision)
-                }
-                StateProj::Between { failing, kept } => match failing.next {
+                StateProj::Deciding { .. } => ready!(self.as_mut().poll_deciding(cx)),
+                StateProj::Between { failing, .. } => match failing.next {
                     Next::Wait => {
                         if ready!(failing.poll_wait(owner, cx)) {
                             let settings = &this.config.settings;
@@ -310,19 +289,7 @@ where
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Next::Late => {
-                        ready!(failing.poll_wait(owner, cx));
-                        failing.next = Next::AtOnce;
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    Next::Expire => {
-                        ready!(failing.poll_wait(owner, cx));
-                        let Some(kept) = kept.take() else {
-                            polled_after_completion("RetryFuture")
-                        };
-                        ControlFlow::Break(kept)
-                    }
+                    Next::Late | Next::Expire => ready!(self.as_mut().poll_late(owner, cx)),
                     // User code panicked.
                     Next::Settle | Next::Send => polled_after_completion("RetryFuture"),
                     Next::Ready | Next::AtOnce => {

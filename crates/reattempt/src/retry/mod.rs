@@ -45,9 +45,12 @@ mod abandoned;
 mod attempt;
 mod by_policy;
 mod deferred;
-mod failing;
 mod future;
+mod late;
 mod layer;
+mod moved;
+mod observed;
+mod spare;
 #[cfg(test)]
 mod tests;
 
