@@ -29,8 +29,8 @@ impl<C> Config<C> {
         }
     }
 
-    /// Claims a call that may have a policy, or whose first attempt is observed or the last one, and
-    /// starts that attempt.
+    /// Claims a call that may have a policy, or whose first attempt is observed or the last one,
+    /// and starts that attempt.
     #[inline(always)]
     pub(super) fn take_up_by_policy<Res, Err>(
         &self,
