@@ -190,9 +190,7 @@ impl CallState {
         }
         any
     }
-}
 
-impl CallState {
     /// What the last attempt that no circuit breaker refused failed with; the refusal, if all were
     /// refused.
     pub(crate) fn last_failure(&self) -> Option<Failure> {

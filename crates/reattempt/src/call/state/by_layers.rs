@@ -1,4 +1,4 @@
-//! What layers beside the one that retries write of a call.
+//! What layers note of a call: it is claimed, left to another layer, stopped, copied, or limited.
 
 use super::{ATTEMPT_TIMEOUT, CLAIMED, COPIED, CallState, SENT_MASK, STOPPED, stopped_bits};
 use crate::StopReason;
