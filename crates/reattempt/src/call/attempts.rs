@@ -2,16 +2,18 @@
 
 #[cfg(all(test, reattempt_loom))]
 mod models;
+mod reports;
 #[cfg(test)]
 mod tests;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
+use crate::AttemptReport;
 use crate::policy::MOST_HEDGED_ATTEMPTS;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{AttemptReport, ServerPushback, Stage};
+pub(crate) use reports::Flag;
+use reports::{VALUE_BITS, reported};
 
 /// Resolves after a newer configuration was looked up: `true` if it moved the call's target, so
 /// that the retry is sent at once; `false` leaves the delay to the back-off.
@@ -31,16 +33,6 @@ pub(crate) struct AttemptKey {
 }
 
 impl AttemptKey {
-    /// The slot that is tried first. For the first [`SLOTS`] attempts it is always free, since no
-    /// earlier attempt used it.
-    #[inline]
-    pub(crate) const fn first_choice(attempt: u32) -> Self {
-        Self {
-            attempt,
-            slot: (attempt % SLOTS as u32) as u8,
-        }
-    }
-
     /// Whether the word is this attempt's.
     const fn owns(self, word: u64) -> bool {
         word >> TAG_SHIFT == tag(self.attempt) >> TAG_SHIFT
@@ -54,43 +46,6 @@ impl AttemptKey {
 #[derive(Debug, Default)]
 pub(crate) struct AttemptSlots([AtomicU64; SLOTS]);
 
-/// A fact of an attempt that is one bit of its word.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flag(u64);
-
-impl Flag {
-    const fn of(bit: u32) -> Self {
-        Self(1 << (VALUE_BITS + bit))
-    }
-
-    pub(crate) const FORBIDDEN: Self = Self::of(2);
-    const CONFIG_COMING: Self = Self::of(3);
-    const STOP: Self = Self::of(4);
-    const AFTER: Self = Self::of(5);
-    const COMMITTED: Self = Self::of(6);
-    /// It takes no more reports.
-    pub(crate) const OVER: Self = Self::of(7);
-    pub(crate) const OWN_ANSWER: Self = Self::of(8);
-    pub(crate) const UNTRIED_BACKEND: Self = Self::of(9);
-    pub(crate) const IN_DOUBT: Self = Self::of(10);
-    pub(crate) const CIRCUIT_OPEN: Self = Self::of(11);
-}
-
-/// Two bits: whether a layer follows the attempt's response.
-const FOLLOW: u64 = 0b11 << (VALUE_BITS + 12);
-/// One does.
-const FOLLOWED: u64 = 0b01 << (VALUE_BITS + 12);
-/// One did, and reported a good end while the response was not committed.
-const ENDED: u64 = 0b10 << (VALUE_BITS + 12);
-/// Several do, or one follows the responses of several steps: whose end is reported is not known.
-const SEVERAL: u64 = FOLLOW;
-
-/// Twenty-five days: as far as gRPC's pushback of 31 bits of milliseconds goes.
-const VALUE_BITS: u32 = 41;
-const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
-const STAGE: u64 = 0b11 << VALUE_BITS;
-/// Both flags together say that the pushback was unreadable.
-const PUSHBACK: u64 = Flag::STOP.0 | Flag::AFTER.0;
 const TAG_SHIFT: u32 = VALUE_BITS + 14;
 
 const fn tag(attempt: u32) -> u64 {
@@ -107,7 +62,10 @@ impl AttemptSlots {
     /// in flight there, the slot of an attempt that is over.
     #[inline]
     pub(crate) fn begin(&self, attempt: u32) -> AttemptKey {
-        let mut key = AttemptKey::first_choice(attempt);
+        let mut key = AttemptKey {
+            attempt,
+            slot: (attempt % SLOTS as u32) as u8,
+        };
         // Up to this number every attempt is the first of this call in its slot, whose content is
         // left over from an earlier call.
         if attempt > SLOTS as u32 && !self.is_over(key.slot) {
@@ -130,12 +88,6 @@ impl AttemptSlots {
             .unwrap_or(first)
     }
 
-    /// The word of this attempt; `None` if the slot belongs to a later one.
-    fn word(&self, key: AttemptKey) -> Option<u64> {
-        let word = self.slot(key.slot).load(Ordering::Acquire);
-        key.owns(word).then_some(word)
-    }
-
     /// Changes the word of this attempt, and returns it as it was; `None` if the slot belongs to a
     /// later attempt.
     fn update(&self, key: AttemptKey, change: impl Fn(u64) -> u64) -> Option<u64> {
@@ -146,162 +98,10 @@ impl AttemptSlots {
             .ok()
     }
 
-    /// Changes the word of this attempt; false if the slot belongs to a later attempt.
-    fn change(&self, key: AttemptKey, change: impl Fn(u64) -> u64) -> bool {
-        self.update(key, change).is_some()
-    }
-
     /// The attempt takes no more reports: what was reported of it.
     pub(crate) fn end(&self, key: AttemptKey) -> AttemptReport {
         let word = self.update(key, |word| word | Flag::OVER.0);
         word.map_or_else(AttemptReport::default, report)
-    }
-
-    pub(crate) fn pushback(&self, key: AttemptKey, pushback: ServerPushback) {
-        self.change(key, |word| {
-            let word = word & !(PUSHBACK | VALUE_MASK);
-            match pushback {
-                ServerPushback::Stop => word | Flag::STOP.0,
-                ServerPushback::After(delay) => {
-                    let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
-                    word | Flag::AFTER.0 | micros.min(VALUE_MASK)
-                }
-            }
-        });
-    }
-
-    /// Writes nothing if there is none.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn forget_pushback(&self, key: AttemptKey) {
-        let report = self.read(key);
-        if report.pushback.is_some() || report.pushback_unreadable {
-            self.change(key, |word| word & !PUSHBACK);
-        }
-    }
-
-    pub(crate) fn pushback_unreadable(&self, key: AttemptKey) {
-        self.change(key, |word| (word & !VALUE_MASK) | PUSHBACK);
-    }
-
-    pub(crate) fn stage(&self, key: AttemptKey, stage: Stage) {
-        let bits = (stage as u64 + 1) << VALUE_BITS;
-        self.change(key, |word| (word & !STAGE) | bits);
-    }
-
-    /// Sets or clears a flag.
-    pub(crate) fn put(&self, key: AttemptKey, flag: Flag, on: bool) {
-        let bit = if on { flag.0 } else { 0 };
-        self.change(key, |word| (word & !flag.0) | bit);
-    }
-
-    /// An earlier step of the attempt was not sent, and this one is: what was reported of that one
-    /// no longer holds.
-    pub(crate) fn sent_again(&self, key: AttemptKey) {
-        let refusal = Flag::CIRCUIT_OPEN.0 | Flag::OWN_ANSWER.0 | STAGE;
-        self.change(key, |word| word & !refusal);
-    }
-
-    pub(crate) fn set(&self, key: AttemptKey, flag: Flag) {
-        self.change(key, |word| word | flag.0);
-    }
-
-    /// False if the slot belongs to a later attempt or this attempt is over.
-    pub(crate) fn config_coming(&self, key: AttemptKey) -> bool {
-        self.change(key, |word| word | Flag::CONFIG_COMING.0) && !self.is_over(key.slot)
-    }
-
-    /// True if one of the first `sent` attempts is in flight and may have left the client.
-    pub(crate) fn any_may_have_left(&self, sent: u32) -> bool {
-        let dispatch = (Stage::Dispatch as u64 + 1) << VALUE_BITS;
-        self.assigned(sent).any(|slot| {
-            let word = self.slot(slot).load(Ordering::Acquire);
-            word & Flag::OVER.0 == 0 && word & STAGE != dispatch
-        })
-    }
-
-    /// True if one of the first `sent` attempts has a committed response that is followed and has
-    /// not ended.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn is_end_awaited(&self, sent: u32) -> bool {
-        self.assigned(sent).any(|slot| {
-            let word = self.slot(slot).load(Ordering::Acquire);
-            word & Flag::COMMITTED.0 != 0 && word & FOLLOW != 0
-        })
-    }
-
-    /// The slots of the first `sent` attempts. The others are not assigned yet and hold data of an
-    /// earlier call.
-    fn assigned(&self, sent: u32) -> impl Iterator<Item = u8> {
-        (0..SLOTS as u8)
-            .filter(move |slot| sent >= SLOTS as u32 || (1..=sent).contains(&u32::from(*slot)))
-    }
-
-    /// The end of the attempt's response will be reported.
-    pub(crate) fn follow(&self, key: AttemptKey) {
-        self.change(key, |word| {
-            let follow = match word & FOLLOW {
-                FOLLOWED | SEVERAL => SEVERAL,
-                // The one that did has reported.
-                _ => FOLLOWED,
-            };
-            word & !FOLLOW | follow
-        });
-    }
-
-    /// A layer reports the end of the attempt's response, or has done so.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn is_followed(&self, key: AttemptKey) -> bool {
-        self.word(key).is_some_and(|word| word & FOLLOW != 0)
-    }
-
-    /// The response is the call's. False if it has been read to a good end by now, so that no end
-    /// follows.
-    pub(crate) fn commit(&self, key: AttemptKey) -> bool {
-        let has_ended = |word: u64| word & FOLLOW == ENDED;
-        let commit = |word| {
-            if has_ended(word) {
-                word
-            } else {
-                word | Flag::COMMITTED.0
-            }
-        };
-        !self.update(key, commit).is_some_and(has_ended)
-    }
-
-    /// The response ended. True exactly once for a committed attempt: its final status may now be
-    /// counted.
-    pub(crate) fn conclude(&self, key: AttemptKey, is_good: bool) -> bool {
-        let is_committed = |word: u64| word & Flag::COMMITTED.0 != 0;
-        let conclude = |word| {
-            if is_committed(word) {
-                word & !Flag::COMMITTED.0
-            } else if is_good && word & FOLLOW == FOLLOWED {
-                word & !FOLLOW | ENDED
-            } else {
-                word
-            }
-        };
-        self.update(key, conclude).is_some_and(is_committed)
-    }
-
-    /// True if the outcome of this attempt is a layer's own.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn is_own_answer(&self, key: AttemptKey) -> bool {
-        self.read(key).own_answer
-    }
-
-    /// True if one of the first `sent` attempts has not failed, and its outcome is a layer's own.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn any_own_answer(&self, sent: u32) -> bool {
-        self.assigned(sent).any(|slot| {
-            let word = self.slot(slot).load(Ordering::Acquire);
-            word & Flag::OVER.0 == 0 && word & Flag::OWN_ANSWER.0 != 0
-        })
-    }
-
-    pub(crate) fn read(&self, key: AttemptKey) -> AttemptReport {
-        self.word(key).map_or_else(AttemptReport::default, report)
     }
 }
 
@@ -315,29 +115,5 @@ fn report(word: u64) -> AttemptReport {
     if is_silent(word) {
         return AttemptReport::default();
     }
-    let has = |flag: Flag| word & flag.0 != 0;
-    AttemptReport {
-        pushback: match (has(Flag::STOP), has(Flag::AFTER)) {
-            (true, false) => Some(ServerPushback::Stop),
-            (false, true) => {
-                let micros = word & VALUE_MASK;
-                Some(ServerPushback::After(Duration::from_micros(micros)))
-            }
-            _ => None,
-        },
-        pushback_unreadable: word & PUSHBACK == PUSHBACK,
-        stage: match (word & STAGE) >> VALUE_BITS {
-            1 => Some(Stage::Dispatch),
-            2 => Some(Stage::InFlight),
-            3 => Some(Stage::Response),
-            _ => None,
-        },
-        own_answer: has(Flag::OWN_ANSWER),
-        untried_backend: has(Flag::UNTRIED_BACKEND),
-        forbidden: has(Flag::FORBIDDEN),
-        in_doubt: has(Flag::IN_DOUBT),
-        circuit_open: has(Flag::CIRCUIT_OPEN),
-        config_coming: has(Flag::CONFIG_COMING),
-        followed: word & FOLLOWED != 0,
-    }
+    reported(word)
 }

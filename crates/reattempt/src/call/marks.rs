@@ -184,7 +184,13 @@ mod tests {
         marks.set(ENFORCED);
         marks.claim_first();
         assert!(marks.has(CLAIMED) && marks.has(ENFORCED));
-        assert_eq!(marks.key(), AttemptKey::first_choice(1));
+        assert_eq!(
+            marks.key(),
+            AttemptKey {
+                attempt: 1,
+                slot: 1,
+            }
+        );
         assert_eq!(marks.kind(), AttemptKind::Initial);
     }
 
@@ -194,10 +200,22 @@ mod tests {
         marks.set(CALLER);
         marks.pass_first();
         assert!(marks.has(BEGUN) && !marks.has(CLAIMED));
-        assert_eq!(marks.key(), AttemptKey::first_choice(1));
+        assert_eq!(
+            marks.key(),
+            AttemptKey {
+                attempt: 1,
+                slot: 1,
+            }
+        );
         marks.leave_call();
         assert!(marks.has(CALLER) && !marks.has(BEGUN));
-        assert_eq!(marks.key(), AttemptKey::first_choice(0));
+        assert_eq!(
+            marks.key(),
+            AttemptKey {
+                attempt: 0,
+                slot: 0,
+            }
+        );
     }
 
     #[test]

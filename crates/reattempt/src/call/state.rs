@@ -1,31 +1,35 @@
 //! State shared by all attempts and layers of one call.
 
+mod amended;
 #[cfg(feature = "tokio")]
 mod at_end;
 mod backends;
 mod began;
+mod by_layers;
 mod committed;
 mod identity;
 mod in_flight;
-mod log;
 #[cfg(all(test, reattempt_loom))]
 mod models;
 mod options;
+mod own_answer;
+mod reuse;
 mod waiters;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use crate::call::attempts::{AttemptKey, AttemptSlots, Flag};
-use crate::call::marks::Marks;
-use crate::policy::throttle::count_success;
+use crate::call::attempts::{AttemptKey, AttemptSlots, ConfigWaiter};
+use crate::info::{AttemptRecord, Backend, MOST_RECORDS, RetryInfo};
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
-use crate::{RetryThrottle, StopReason};
+use crate::{AttemptOutcome, Failure, RetryReason, StopReason};
 #[cfg(feature = "tokio")]
 pub(crate) use at_end::AtEnd;
+#[cfg(feature = "tokio")]
+use at_end::{EndOf, Step};
 use began::Began;
 #[cfg(feature = "tokio")]
 pub(crate) use committed::ResponseFailed;
-use log::CallLog;
+use identity::Identity;
 pub(crate) use options::{CallerOptions, Options};
 
 /// One state per call. Every attempt writes the atomics; the log is behind a lock that a call whose
@@ -67,6 +71,9 @@ const WON: u64 = 1 << 59;
 const OVER: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
 
+/// The maximum number of distinct reasons counted per call.
+const MOST_REASONS: usize = 16;
+
 const fn stopped_bits(stopped: StopReason) -> u64 {
     (stopped.to_byte() as u64) << STOPPED_SHIFT
 }
@@ -87,20 +94,30 @@ const LEARNS: u8 = 1 << 4;
 /// A layer, and not the server, made the response of an attempt.
 const OWN_ANSWER: u8 = 1 << 6;
 
+/// The log of a call: its records, and what its attempts left.
+#[derive(Default)]
+struct CallLog {
+    info: RetryInfo,
+    /// Only if the log is on.
+    identity: Option<Box<Identity>>,
+    /// The failure for which the throttle last paid for a retry.
+    paid: Option<Failure>,
+    backends: Vec<(u32, Backend)>,
+    waiters: Vec<(u32, ConfigWaiter)>,
+    #[cfg(feature = "tokio")]
+    at_end: Vec<(EndOf, AtEnd)>,
+    #[cfg(feature = "tokio")]
+    steps: Vec<Step>,
+    /// Learns if the committed response fails.
+    #[cfg(feature = "tokio")]
+    watcher: Option<ResponseFailed>,
+}
+
 impl CallState {
     /// The state of the call itself.
     #[inline]
     pub(crate) fn of_call(&self) -> &Self {
         self.of.as_deref().unwrap_or(self)
-    }
-
-    /// True if a later call may use this state: it holds nothing but a policy and a throttle, which
-    /// that call replaces or attaches again, and perhaps an empty log.
-    #[inline]
-    pub(crate) fn is_reusable(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) == 0
-            && self.options.caller.is_none()
-            && self.of.is_none()
     }
 
     #[inline]
@@ -114,24 +131,9 @@ impl CallState {
         self.has(LOGGED)
     }
 
-    /// Resets what another call left. Each attempt writes its slot before it is read. Only attempt
-    /// 0, which no recovery layer sends, uses its slot without writing it first.
-    #[inline]
-    pub(crate) fn reset(&self) {
-        self.progress.store(0, Ordering::Relaxed);
-        self.slots.begin(0);
-    }
-
     #[inline]
     fn progress(&self) -> u64 {
         self.progress.load(Ordering::Relaxed)
-    }
-
-    /// A recovery layer acts on the call. Only one claims it: a clone of a context that is not
-    /// claimed has a state of its own.
-    #[inline]
-    pub(crate) fn claim(&self) {
-        self.progress.fetch_or(CLAIMED, Ordering::Relaxed);
     }
 
     /// [`CallState::claim`] and [`CallState::sent`] for the first attempt in one step.
@@ -139,16 +141,6 @@ impl CallState {
     pub(crate) fn claim_first(&self) {
         self.progress.store(CLAIMED | 1, Ordering::Relaxed);
         self.slots.begin(1);
-    }
-
-    /// A recovery layer leaves the call to another one: if none acts, what is sent now is the only
-    /// attempt.
-    #[cold]
-    pub(crate) fn pass_first(&self) {
-        if self.progress() & SENT_MASK == 0 {
-            self.progress.fetch_or(1, Ordering::Relaxed);
-            self.slots.begin(1);
-        }
     }
 
     #[inline]
@@ -166,12 +158,6 @@ impl CallState {
             self.write(|log| log.info.transparent = log.info.transparent.saturating_add(1));
         }
         key
-    }
-
-    /// True once an attempt was sent.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn sent_any(&self) -> bool {
-        self.progress() & SENT_MASK > 0
     }
 
     /// True once a second attempt was sent.
@@ -204,51 +190,6 @@ impl CallState {
             .store(rest | OVER | WON | stopped_bits(stopped), Ordering::Relaxed);
     }
 
-    /// The first attempt of a call that is not plain succeeded: the throttle counts it if the
-    /// server answered it. By values: with the address of the context taken, a plain call would
-    /// keep it in memory.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn succeeded(&self, attempt: Marks, throttle: Option<&dyn RetryThrottle>) {
-        if let Some(throttle) = throttle.filter(|_| !self.is_own_answer(attempt.key())) {
-            count_success(throttle, 1, None);
-        }
-        self.won(StopReason::Success);
-    }
-
-    /// A layer ended this attempt with an error: the reported stage counts.
-    pub(crate) fn own_failure(&self, key: AttemptKey) {
-        self.slots.set(key, Flag::OWN_ANSWER);
-    }
-
-    /// A layer made the response of this attempt, which may be a success.
-    pub(crate) fn own_answer(&self, key: AttemptKey) {
-        self.own_failure(key);
-        self.flags.fetch_or(OWN_ANSWER, Ordering::Relaxed);
-    }
-
-    /// The attempt is sent: what a layer made of an earlier step of it is no longer its outcome.
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub(crate) fn forget_own_answer(&self, key: AttemptKey) {
-        if self.has(OWN_ANSWER) {
-            self.slots.put(key, Flag::OWN_ANSWER, false);
-        }
-    }
-
-    /// True if the outcome of this attempt, which is in flight, is a layer's own.
-    #[inline]
-    pub(crate) fn is_own_answer(&self, key: AttemptKey) -> bool {
-        self.has(OWN_ANSWER) && self.slots.is_own_answer(key)
-    }
-
-    /// True if the response of the call is a layer's own.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn is_answered_by_layer(&self) -> bool {
-        let sent = (self.progress() & SENT_MASK) as u32;
-        self.has(OWN_ANSWER) && self.slots.any_own_answer(sent)
-    }
-
     /// The call ended without a success. False if its end is recorded: then a panic of user code
     /// drops the call after it.
     pub(crate) fn end(&self, stopped: StopReason) -> bool {
@@ -261,53 +202,112 @@ impl CallState {
         ended.is_ok()
     }
 
-    /// True once an attempt succeeded by what the server answered, or its response is committed.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn has_won(&self) -> bool {
-        self.progress() & WON != 0 && !self.is_answered_by_layer()
-    }
-
     /// True once the recovery layer has said that the call is over.
     pub(crate) fn is_over(&self) -> bool {
         self.progress() & OVER != 0
-    }
-
-    /// A layer above may call this at any time, so it is one atomic step.
-    pub(crate) fn stop(&self, stopped: StopReason) {
-        if self.stopped() == Some(stopped) {
-            return;
-        }
-        let _ = self
-            .progress
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |progress| {
-                Some(progress & !STOPPED | stopped_bits(stopped))
-            });
-    }
-
-    /// The request is copied after a layer began this call: the copy is a call of its own, of which
-    /// that layer sees nothing.
-    pub(crate) fn copied(&self) {
-        self.flags.fetch_or(COPIED, Ordering::Relaxed);
-    }
-
-    /// True once the request was copied after a layer began this call.
-    pub(crate) fn is_copied(&self) -> bool {
-        self.has(COPIED)
-    }
-
-    /// A layer below the recovery layer enforces the policy's attempt timeout.
-    pub(crate) fn enforce_attempt_timeout(&self) {
-        self.progress.fetch_or(ATTEMPT_TIMEOUT, Ordering::Relaxed);
-    }
-
-    /// True once a layer enforces the attempt timeout.
-    pub(crate) fn has_attempt_timeout(&self) -> bool {
-        self.progress() & ATTEMPT_TIMEOUT != 0
     }
 
     /// Why the call ended, if it has.
     #[inline]
     pub(crate) fn stopped(&self) -> Option<StopReason> {
         StopReason::from_byte((self.progress() >> STOPPED_SHIFT) as u8)
+    }
+
+    fn in_log<T, F>(&self, act: F) -> T
+    where
+        F: FnOnce(&mut Option<Box<CallLog>>) -> T,
+    {
+        act(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The log, which something is written to now.
+    fn begun<'a>(&self, log: &'a mut Option<Box<CallLog>>) -> &'a mut CallLog {
+        if !self.is_logged() {
+            self.flags.fetch_or(LOGGED, Ordering::Relaxed);
+        }
+        log.get_or_insert_default()
+    }
+
+    fn write<T, F: FnOnce(&mut CallLog) -> T>(&self, write: F) -> T {
+        self.in_log(|log| write(self.begun(log)))
+    }
+
+    fn read<T, F: FnOnce(&CallLog) -> T>(&self, read: F) -> Option<T> {
+        self.in_log(|log| log.as_deref().map(read))
+    }
+
+    pub(crate) fn record(&self, record: &AttemptRecord) {
+        self.remember_lost(record);
+        let _unwanted = self.write(|log| {
+            if record.paid {
+                log.paid = record.failure;
+            }
+            log.info.push(record);
+            // The lock orders this before or after a waiter that is stored at the same time.
+            let unwanted = self.has(LEFT_WAITER) && self.is_over();
+            unwanted.then(|| std::mem::take(&mut log.waiters))
+        });
+    }
+
+    /// The failure for which the throttle last paid for a retry. A call that succeeds at once has
+    /// no log to read.
+    pub(crate) fn last_paid(&self) -> Option<Failure> {
+        if !self.is_logged() {
+            return None;
+        }
+        self.read(|log| log.paid)?
+    }
+
+    pub(crate) fn info(&self) -> RetryInfo {
+        let kept = self.is_logged().then(|| self.read(|log| log.info.clone()));
+        let mut info = kept.flatten().unwrap_or_default();
+        info.attempts = (self.progress() & SENT_MASK) as u32;
+        info.stopped = self.stopped();
+        info
+    }
+}
+
+impl RetryInfo {
+    pub(crate) fn count_reason(&mut self, reason: RetryReason) {
+        if let Some(seen) = self.reasons.iter_mut().find(|(r, _)| *r == reason) {
+            seen.1 = seen.1.saturating_add(1);
+        } else if self.reasons.len() < MOST_REASONS {
+            self.reasons.push((reason, 1));
+        }
+    }
+
+    pub(crate) fn push(&mut self, record: &AttemptRecord) {
+        // A final failure is no reason to retry.
+        if let (AttemptOutcome::Retry, Some(failure)) = (record.outcome, &record.failure) {
+            self.count_reason(failure.reason);
+        }
+        if self.records.len() == MOST_RECORDS {
+            self.records.remove(0);
+            self.dropped = self.dropped.saturating_add(1);
+        }
+        // Cloned in place.
+        self.records.extend_from_slice(std::slice::from_ref(record));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::reason::KV_LOCKED;
+    use crate::{AttemptKind, Stage};
+
+    #[test]
+    fn of_many_records_the_last_are_kept_and_the_others_counted() {
+        let mut info = RetryInfo::default();
+        let most = u32::try_from(MOST_RECORDS).unwrap();
+        for number in 1..=most + 5 {
+            let outcome = AttemptOutcome::Retry;
+            let mut record = AttemptRecord::new(number, AttemptKind::Retry, outcome);
+            record.failure = Some(Failure::new(KV_LOCKED, Stage::Response));
+            info.push(&record);
+            assert_eq!(info.dropped_records(), number.saturating_sub(most));
+        }
+        assert!(info.records().map(|record| record.number).eq(6..=most + 5));
+        assert_eq!(info.count(KV_LOCKED), most + 5, "dropped records count");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::{Armed, DeadlineFuture, Ends};
 use crate::clock;
+use crate::poll::polled_after_completion;
 use crate::{DeadlineScope, Elapsed, Idempotency, Stage, StopReason};
 
 /// Makes the outcome for the caller when the deadline has passed.
@@ -56,6 +57,27 @@ impl<F, M> DeadlineFuture<F, M> {
             armed,
             on_elapsed,
         }
+    }
+
+    /// The deadline ends the call.
+    pub(super) fn ended<Res, Err>(self: Pin<&mut Self>, sent: bool) -> Result<Res, Err>
+    where
+        M: OnElapsed<Res, Err>,
+    {
+        let mut this = self.project();
+        let Some(armed) = this.armed.take() else {
+            polled_after_completion("DeadlineFuture")
+        };
+        let handle = &armed.handle;
+        if !sent {
+            handle.unsent();
+        }
+        // After a success a layer between still waits, for example for the body.
+        let may_have_acted = || handle.in_flight() || handle.has_lost() || handle.has_won();
+        let ambiguous = sent && !armed.is_repeatable() && may_have_acted();
+        // Dropped before the history is read, so that it includes the cancelled attempts.
+        this.inner.set(None);
+        armed.end(&*this.on_elapsed, ambiguous)
     }
 
     /// An outcome that may stem from another timer for this deadline.

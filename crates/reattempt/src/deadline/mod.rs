@@ -24,6 +24,7 @@
 
 mod elapsed;
 mod layer;
+mod scope;
 #[cfg(test)]
 mod tests;
 
@@ -33,10 +34,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use crate::poll::polled_after_completion;
-use crate::{
-    CallContext, CallDeadline, CallHandle, DeadlineScope, HasCallContext, Idempotency, StackCheck,
-};
+use crate::{CallContext, CallHandle, DeadlineScope, HasCallContext, Idempotency, StackCheck};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -44,6 +42,7 @@ use crate::clock;
 use crate::timer::{self, Timer};
 pub use elapsed::{AsError, OnElapsed};
 pub use layer::{AttemptDeadlineLayer, DeadlineLayer};
+use scope::between;
 
 /// Ends calls (or attempts) at their deadline. Made by [`DeadlineLayer`].
 #[derive(Clone, Debug)]
@@ -97,28 +96,7 @@ impl<S, M> Deadline<S, M> {
     /// Attaches the deadline; `None` if there is nothing to enforce here.
     #[inline(always)]
     fn arm(&mut self, context: &mut CallContext, natural: Idempotency) -> Option<(Instant, Armed)> {
-        let scope = if context.is_claimed() {
-            self.inside_recovery.switch_off();
-            DeadlineScope::Attempt
-        } else {
-            if self.inside_recovery.is_on() {
-                self.inside_recovery.warn(
-                    "AttemptDeadlineLayer",
-                    "is outside of any recovery layer, so it bounds the whole call: \
-                     put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
-                );
-            }
-            DeadlineScope::Call
-        };
-        let policy = context.policy().map(|policy| &**policy);
-        let of_policy = policy.and_then(|policy| match scope {
-            DeadlineScope::Call => policy.timeout(),
-            DeadlineScope::Attempt => policy.attempt_timeout(),
-        });
-        if of_policy.is_some() && scope == DeadlineScope::Attempt {
-            context.note_attempt_timeout();
-        }
-        let timeout = self.with_policy(of_policy);
+        let (scope, timeout) = self.bounds(context);
         let own = timeout.map(|timeout| clock::after(clock::now(), timeout));
         let (at, is_own, late) = match (own, context.deadline()) {
             (Some(own), None) => (own, true, false),
@@ -134,34 +112,6 @@ impl<S, M> Deadline<S, M> {
         };
         Some((at, armed))
     }
-
-    #[inline]
-    fn with_policy(&self, of_policy: Option<Duration>) -> Option<Duration> {
-        match (self.timeout, of_policy) {
-            (own, None) => own,
-            (Some(own), Some(policy)) if !self.unless_policy => Some(own.min(policy)),
-            (_, Some(policy)) => Some(policy),
-        }
-    }
-}
-
-/// The instant to enforce, from the layer's own timeout and a deadline that is already attached;
-/// whether it is the layer's own, and whether it has passed. The layer's own starts now: it has
-/// passed only if it is zero and the one attached, which began earlier, is the same instant.
-#[inline(never)]
-fn between(own: Option<Instant>, stamped: Option<CallDeadline>) -> Option<(Instant, bool, bool)> {
-    let outer = match (own, stamped) {
-        // An outer layer enforces an earlier one: nothing to do here.
-        (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => {
-            return None;
-        }
-        (Some(own), outer) if outer.is_none_or(|outer| own <= outer.at) => {
-            let late = outer.is_some_and(|outer| own == outer.at && outer.passed(clock::now()));
-            return Some((own, true, late));
-        }
-        (_, outer) => outer?,
-    };
-    Some((outer.at, false, outer.passed(clock::now())))
 }
 
 /// When a deadline ends the call.
@@ -248,11 +198,11 @@ impl<F, M> DeadlineFuture<F, M> {
     /// The inner future is pending, or nothing was sent: arms the timer, and ends the call when it
     /// fires.
     #[inline(never)]
-    fn elapsed<Res, Err>(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Res, Err>>
+    fn elapsed<Res, Err>(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Res, Err>>
     where
         M: OnElapsed<Res, Err>,
     {
-        let mut this = self.project();
+        let this = self.as_mut().project();
         let sent = this.inner.is_some();
         if sent {
             if let Ends::At(at) = *this.ends {
@@ -278,18 +228,6 @@ impl<F, M> DeadlineFuture<F, M> {
                 Ends::Never | Ends::At(_) => return Poll::Pending,
             }
         }
-        let Some(armed) = this.armed.take() else {
-            polled_after_completion("DeadlineFuture")
-        };
-        let handle = &armed.handle;
-        if !sent {
-            handle.unsent();
-        }
-        // After a success a layer between still waits, for example for the body.
-        let may_have_acted = || handle.in_flight() || handle.has_lost() || handle.has_won();
-        let ambiguous = sent && !armed.is_repeatable() && may_have_acted();
-        // Dropped before the history is read, so that it includes the cancelled attempts.
-        this.inner.set(None);
-        Poll::Ready(armed.end(&*this.on_elapsed, ambiguous))
+        Poll::Ready(self.ended(sent))
     }
 }

@@ -13,11 +13,11 @@ use crate::{
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
 use super::*;
-use crate::Elapsed;
 use crate::test_util::{
     Answer, Fault, Payload, Probe, Step, Told, attempt, elapsed, ms, probe, readiness, told,
     verdict,
 };
+use crate::{CallDeadline, Elapsed};
 use crate::{HedgeLayer, HedgePolicy, RetryLayer};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;

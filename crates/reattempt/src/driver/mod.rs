@@ -36,16 +36,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod count;
+mod deferred;
 mod hedge;
 
-use std::time::{Duration, Instant};
-
 pub use crate::policy::throttle::{count_success, count_unsuccessful};
+pub(crate) use count::count;
 pub use hedge::{HedgeDriver, Refused};
 
-use crate::machine::{Action, Asked, FailedAttempt, RetryMachine, Wait};
-use crate::policy::strategy::{CallView, StrategyError};
-use crate::policy::throttle::Settled;
+use crate::machine::{Action, FailedAttempt, RetryMachine, Wait};
+use crate::policy::strategy::CallView;
 use crate::{Failure, RetryStrategy, RetryThrottle, StopReason};
 
 /// A retry machine, and what its throttle spent.
@@ -73,21 +73,6 @@ impl RetryDriver {
         });
         let action = self.machine.decide(failed, allowed, strategy, call);
         self.spend(action, failed, throttle)
-    }
-
-    /// What follows once the strategy finished a deferred decision. `replayable` is as of now.
-    pub fn decided(
-        &mut self,
-        asked: &mut Asked,
-        now: Instant,
-        decision: Result<Option<Duration>, StrategyError>,
-        replayable: bool,
-        strategy: &dyn RetryStrategy,
-        throttle: Option<&dyn RetryThrottle>,
-    ) -> Action {
-        let machine = &mut self.machine;
-        let action = machine.decided(asked, now, decision, replayable, strategy);
-        self.spend(action, &mut asked.failed, throttle)
     }
 
     /// The throttle pays for the attempt that follows, or refuses it.
@@ -126,23 +111,4 @@ impl RetryDriver {
             throttle.refund(Some(&failure));
         }
     }
-}
-
-/// The throttle counts a failed attempt, whose record gets the fill. False if the failure is none
-/// of its own.
-pub(crate) fn count(throttle: &dyn RetryThrottle, failed: &mut FailedAttempt) -> bool {
-    let counts = failed.counts();
-    let attempt = failed.record.number;
-    if attempt <= 1 && failed.is_final_answer() {
-        throttle.first_answered();
-    } else {
-        count_unsuccessful(throttle, attempt);
-    }
-    if failed.is_for_throttle() {
-        if counts {
-            throttle.settled(Settled::Failure(failed.failure()));
-        }
-        failed.record.milli_tokens = throttle.milli_tokens();
-    }
-    counts
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 mod dropped;
+mod ended;
 mod hedged;
 #[cfg(feature = "tokio")]
 mod no_end;
@@ -12,7 +13,7 @@ use crate::call::state::CallState;
 use crate::driver::RetryDriver;
 use crate::info::AttemptRecord;
 use crate::machine::{Action, Facts, FailedAttempt};
-use crate::{AttemptOutcome, CallContext, Observer, RetryStrategy, RetryThrottle, StopReason};
+use crate::{CallContext, Observer, RetryStrategy, RetryThrottle, StopReason};
 
 /// The effects on one attempt's call: its context, and what the layer was built with.
 #[derive(Clone, Copy, Debug)]
@@ -100,59 +101,16 @@ impl<'a> Effects<'a> {
     pub(crate) fn record(&self, record: &mut AttemptRecord) {
         if let Some(state) = self.context.shared() {
             record.backend = state.backend_of(self.context.attempt());
-            // A final failure is no reason to retry.
-            let retryable = record.outcome == AttemptOutcome::Retry;
-            let reason = record
-                .failure
-                .filter(|_| retryable)
-                .map(|failure| failure.reason);
             #[cfg(feature = "tokio")]
             if state.has_learners() {
                 self.no_end_of(record);
             }
-            state.record(record, reason);
+            state.record(record);
         }
         // Last, so that a panic in it loses no record.
         if let Some(observer) = self.observer {
             observer.attempt_settled(self.context, record);
         }
-    }
-
-    fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {
-        if let Some(state) = self.context.shared() {
-            state.amend(attempt, change);
-        }
-    }
-
-    /// The delay after this attempt ended early: its record gets the time that was really waited.
-    pub(crate) fn waited_until(&self, now: Instant) {
-        self.amend(self.context.attempt(), |record| {
-            if let (Some(_), Some(ended)) = (record.delay, record.ended) {
-                record.delay = Some(now.saturating_duration_since(ended));
-            }
-        });
-    }
-
-    /// A late gate: the attempt that was waited for is not sent, and the call ends.
-    pub(crate) fn unsent(&self, driver: &mut RetryDriver, stopped: StopReason) {
-        driver.unsent(self.throttle());
-        self.amend(self.context.attempt(), |record| {
-            record.stopped = Some(stopped);
-        });
-        self.ended(stopped);
-    }
-
-    /// The call ended for this reason.
-    pub(crate) fn ended(&self, stopped: StopReason) {
-        let Some(state) = self.context.shared() else {
-            return;
-        };
-        if !state.end(stopped) {
-            return;
-        }
-        // The log's lock orders this before or after a waiter that is stored at the same time.
-        state.drop_waiters();
-        self.observe_end(state, stopped);
     }
 
     fn observe_end(&self, state: &CallState, stopped: StopReason) {

@@ -1,5 +1,6 @@
 //! What an attempt came to: reasons, stages, verdicts, and what the server asks for.
 
+mod builders;
 mod idempotency;
 mod pushback;
 pub mod reason;

@@ -2,8 +2,34 @@
 
 use std::fmt;
 
-use super::{AttemptRecord, RetryInfo};
-use crate::AttemptOutcome;
+use super::{AttemptKind, AttemptOutcome, AttemptRecord, RetryInfo};
+
+impl AttemptKind {
+    /// The name in logs and in the program's output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Retry => "retry",
+            Self::Hedge => "hedge",
+            Self::Transparent => "transparent",
+        }
+    }
+}
+
+impl AttemptOutcome {
+    /// The name in logs and in the program's output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Committed => "committed",
+            Self::Fatal => "fatal",
+            Self::Retry => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
 
 /// Thousandths of a token as tokens: `9.05`.
 pub(crate) fn tokens(f: &mut fmt::Formatter<'_>, milli: u64) -> fmt::Result {
@@ -106,7 +132,7 @@ mod tests {
     use super::*;
     use crate::failure::reason::KV_LOCKED;
     use crate::info::Backend;
-    use crate::{AttemptKind, Failure, ServerPushback, Stage, StopReason};
+    use crate::{Failure, ServerPushback, Stage, StopReason};
 
     fn record() -> AttemptRecord {
         let mut record = AttemptRecord::new(1, AttemptKind::Initial, AttemptOutcome::Retry);
@@ -156,7 +182,7 @@ mod tests {
         info.attempts = 3;
         info.transparent = 1;
         info.stopped = Some(StopReason::Success);
-        info.push(&record(), Some(KV_LOCKED));
+        info.push(&record());
         info.count_refused(StopReason::Throttled);
         let line = "3 attempts (1 transparent), ended by success; failed for KV_LOCKED (1); \
                     hedges refused by throttled (1)";

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Backend, StopReason};
-use crate::{Failure, ServerPushback, Stage, Transparent};
+use crate::{Failure, ServerPushback, Stage};
 
 /// Why an attempt was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,19 +17,6 @@ pub enum AttemptKind {
     Hedge,
     /// Sent after a failure that the server's application never saw; not counted.
     Transparent,
-}
-
-impl AttemptKind {
-    /// The name in logs and in the program's output.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Initial => "initial",
-            Self::Retry => "retry",
-            Self::Hedge => "hedge",
-            Self::Transparent => "transparent",
-        }
-    }
 }
 
 /// How one attempt ended.
@@ -47,20 +34,6 @@ pub enum AttemptOutcome {
     /// [`AttemptRecord::ended`]: the request cut the attempt off because another attempt continues
     /// alone.
     Cancelled,
-}
-
-impl AttemptOutcome {
-    /// The name in logs and in the program's output.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Committed => "committed",
-            Self::Fatal => "fatal",
-            Self::Retry => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
 }
 
 /// One attempt and the decision that followed it.
@@ -126,17 +99,6 @@ impl AttemptRecord {
             ended: None,
             milli_tokens: None,
             paid: false,
-        }
-    }
-
-    /// Whether the server may have carried out the attempt although nothing is known of it: it was
-    /// lost or given up in flight.
-    pub(crate) fn is_lost(&self) -> bool {
-        match self.failure {
-            Some(failure) => {
-                failure.stage == Stage::InFlight && failure.transparent == Transparent::No
-            }
-            None => self.outcome == AttemptOutcome::Cancelled,
         }
     }
 }

@@ -5,21 +5,13 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use super::transparent::TransparentRetries;
-use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass, UNKNOWN};
+use super::{stage, transparent};
+use crate::failure::reason::CIRCUIT_BREAKER_OPEN;
 use crate::info::AttemptRecord;
-use crate::policy::AttemptEnd;
-#[cfg(doc)]
-use crate::policy::HedgeDelay;
 use crate::{
     AttemptKind, AttemptOutcome, AttemptReport, CallDeadline, Failure, OnDeadline, ServerPushback,
     Stage, StopReason, Transparent, Verdict,
 };
-
-/// At most this many retries of one call are sent at once because a newer configuration moved the
-/// key. A cluster that moves it with every response would otherwise receive requests at the speed
-/// of the network without an end: the reason always retries.
-pub(super) const MOST_NUDGED: u32 = 16;
 
 /// The longest pushback that a call without a deadline waits for. A longer one means stop.
 const LONGEST_PUSHBACK: Duration = Duration::from_secs(24 * 60 * 60);
@@ -110,42 +102,13 @@ impl FailedAttempt {
             return Some(Self::refused(facts, classified.code, waits));
         }
         let mut failure = classified;
-        failure.transparent = match failure.transparent {
-            Transparent::IfUnread if facts.unread => Transparent::Unlimited,
-            Transparent::IfUnread => Transparent::No,
-            Transparent::NextBackend if !facts.report.untried_backend => Transparent::No,
-            known => known,
-        };
+        failure.transparent = transparent::resolved(classified.transparent, facts);
         let unread = classified.transparent == Transparent::IfUnread && facts.unread;
-        if let Some(stage) = stage(failure.stage, unread, &facts.report) {
-            if let (Stage::Dispatch, Stage::InFlight | Stage::Response)
-            | (Stage::Response, Stage::InFlight) = (failure.stage, stage)
-            {
-                // It left the client after all, or the response that made it safe is not the
-                // server's. A reason that says "never sent" is no permission then.
-                let reason = failure.reason;
-                let unsent = matches!(reason.class(), ReasonClass::Unsent | ReasonClass::Request);
-                failure.safe = reason.allows_non_idempotent_retry() && !unsent;
-                if failure.stage == Stage::Dispatch {
-                    failure.transparent = Transparent::No;
-                }
-            }
-            failure.stage = stage;
-            // A transport that reports that nothing left the client knows more than any reason.
-            failure.safe |= stage == Stage::Dispatch;
-        }
+        stage::weigh(&mut failure, unread, &facts.report);
         Some(Self::known(facts, failure, retryable))
     }
 
-    /// An attempt in flight that can go no further, because another one goes on alone.
-    #[must_use]
-    pub fn of_cut_off(mut facts: Facts) -> Self {
-        facts.cut_off = true;
-        let stage = facts.report.stage.unwrap_or(Stage::InFlight);
-        Self::known(&facts, Failure::new(UNKNOWN, stage), false)
-    }
-
-    fn known(facts: &Facts, mut failure: Failure, retryable: bool) -> Self {
+    pub(super) fn known(facts: &Facts, mut failure: Failure, retryable: bool) -> Self {
         if facts.report.in_doubt {
             // The failure is one of a later step.
             failure.stage = failure.stage.max(Stage::InFlight);
@@ -171,32 +134,6 @@ impl FailedAttempt {
         }
     }
 
-    /// An attempt that a circuit breaker refused. It may go to another backend, at once to one that
-    /// was not tried. Without another one it is not retryable, unless its protocol `waits` for the
-    /// circuit to close.
-    fn refused(facts: &Facts, code: Option<i32>, waits: bool) -> Self {
-        let transparent = if facts.report.untried_backend {
-            Transparent::NextBackend
-        } else {
-            Transparent::No
-        };
-        let mut failure = Failure::new(CIRCUIT_BREAKER_OPEN, Stage::Dispatch);
-        (failure.code, failure.transparent) = (code, transparent);
-        Self::known(facts, failure, waits || facts.other_backend)
-    }
-
-    /// Uses up a transparent retry, if one is left for this failure and the server did not say
-    /// stop.
-    pub(super) fn use_transparent(&mut self, left: &mut TransparentRetries) {
-        let facts = &self.facts;
-        if facts.transparent && facts.replayable && !self.is_stop() {
-            self.transparent = left.next(self.failure.transparent, facts.deadline.is_some());
-            if self.transparent.is_some() {
-                self.record.outcome = AttemptOutcome::Retry;
-            }
-        }
-    }
-
     /// What follows: an attempt after this delay, or none for this reason.
     pub(super) const fn decided(&mut self, delay: Option<Duration>, stopped: Option<StopReason>) {
         (self.record.delay, self.record.stopped) = (delay, stopped);
@@ -211,45 +148,6 @@ impl FailedAttempt {
     #[must_use]
     pub const fn failure(&self) -> &Failure {
         &self.failure
-    }
-
-    /// Whether the throttle has a part in it: not in one that was cut off or is retried
-    /// transparently.
-    #[must_use]
-    pub const fn is_for_throttle(&self) -> bool {
-        !self.facts.cut_off && self.transparent.is_none()
-    }
-
-    /// The server answered the request, and not that it failed: "not found", for example.
-    pub(crate) fn is_final_answer(&self) -> bool {
-        self.failure.is_answer() && self.is_for_throttle() && !self.counts()
-    }
-
-    /// Whether the throttle counts it: retryable failures, and any with a "do not retry" (A6,
-    /// Throttling), unless a transparent or an always-retry reason decides.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        let stop = self.facts.report.pushback == Some(ServerPushback::Stop);
-        // An open circuit says nothing that the failures which opened it have not said.
-        let counted = self.retryable && !self.facts.report.circuit_open || stop;
-        counted && self.is_for_throttle() && !self.is_forced()
-    }
-
-    /// A circuit breaker refused it. The throttle does not count that, and is asked for what
-    /// follows unless that is transparent.
-    pub(crate) fn was_refused(&self) -> bool {
-        self.facts.report.circuit_open && self.is_for_throttle()
-    }
-
-    /// How it ended for a hedge delay that learns ([`HedgeDelay::ended`]); `None` if it never left
-    /// the client, because then it says nothing of how long the server takes.
-    #[must_use]
-    pub fn learned(&self) -> Option<AttemptEnd> {
-        match self.failure.stage {
-            _ if self.facts.cut_off => Some(AttemptEnd::Dropped),
-            Stage::Dispatch => None,
-            Stage::InFlight | Stage::Response => Some(AttemptEnd::Failed),
-        }
     }
 
     /// The server, or a layer on its behalf, wants no further attempt of this call.
@@ -272,34 +170,5 @@ impl FailedAttempt {
             Some(ServerPushback::After(delay)) => Some(delay),
             Some(ServerPushback::Stop) | None => None,
         }
-    }
-
-    /// Whether a newer configuration may end this delay early. A pushback is exact (A6, Pushback).
-    pub(super) fn may_nudge(&self, delay: Duration) -> bool {
-        self.facts.report.config_coming && self.facts.report.pushback.is_none() && !delay.is_zero()
-    }
-
-    /// Whether a newer configuration has already moved what the call is about. Then there is no
-    /// delay but a pushback.
-    pub(super) fn goes_at_once(&self, retries: u32) -> bool {
-        self.facts.config_moved && self.facts.report.pushback.is_none() && retries < MOST_NUDGED
-    }
-
-    /// Whether an always-retry reason decides, past strategy, throttle and idempotency.
-    pub(super) fn is_forced(&self) -> bool {
-        self.retryable && self.failure.reason.always_retry()
-    }
-}
-
-/// The stage that replaces the classifier's, if one does. A server's response is final: what a
-/// transport reported before it does not make the request safe to send again.
-fn stage(classified: Stage, unread: bool, report: &AttemptReport) -> Option<Stage> {
-    if report.own_answer {
-        return Some(report.stage.unwrap_or(Stage::InFlight));
-    }
-    match classified {
-        Stage::Response => None,
-        _ if unread => Some(Stage::Dispatch),
-        _ => report.stage,
     }
 }

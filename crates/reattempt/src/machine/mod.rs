@@ -5,15 +5,24 @@
 //! simulator drive the same machines, so that every rule has one home. A success is no event to
 //! decide about, and reads no clock.
 
+mod config_moved;
 mod deferred;
 mod failed_attempt;
+mod forced;
 mod hedge;
+mod held;
+mod late;
+mod refused;
 mod retry;
+mod stage;
+mod streak;
 #[cfg(test)]
 mod tests;
+mod throttled;
 mod transparent;
 
 pub use deferred::Asked;
 pub use failed_attempt::{Facts, FailedAttempt};
 pub use hedge::{Due, HedgeAction, HedgeMachine, Planned, Withdrawn};
-pub use retry::{Action, Keep, Resume, RetryMachine, Wait};
+pub use late::Resume;
+pub use retry::{Action, Keep, RetryMachine, Wait};

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use super::config_moved::MOST_NUDGED;
 use super::deferred::Asked;
-use super::failed_attempt::{FailedAttempt, MOST_NUDGED};
+use super::failed_attempt::FailedAttempt;
+use super::streak::Streak;
 use super::transparent::TransparentRetries;
 use crate::call_deadline::later;
-use crate::policy::backoff::Backoff;
 use crate::policy::strategy::CallView;
 use crate::{
-    AttemptKind, CallDeadline, Decision, Failure, OnDeadline, RetryReason, RetryStrategy,
-    RetryView, StopReason, Surface,
+    AttemptKind, Decision, Failure, OnDeadline, RetryStrategy, RetryView, StopReason, Surface,
 };
 
 /// What the driver keeps while it waits.
@@ -54,31 +54,6 @@ pub enum Action {
     Expire(Surface),
 }
 
-/// What to do when the wait is over and the service is ready. Unless the attempt is sent, the
-/// driver's throttle gets back what it spent:
-/// [`RetryDriver::unsent`](crate::driver::RetryDriver::unsent).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resume {
-    /// Send the attempt.
-    Send,
-    /// The deadline passed meanwhile, and no layer enforces it: return the failure that was kept.
-    Return,
-    /// The deadline passed meanwhile: let it end the call.
-    Expire,
-}
-
-impl Resume {
-    /// Whether the attempt that was waited for may be sent at `now`.
-    #[must_use]
-    pub fn at(now: Instant, deadline: Option<CallDeadline>) -> Self {
-        match deadline {
-            Some(deadline) if deadline.passed(now) && deadline.enforced => Self::Expire,
-            Some(deadline) if deadline.passed(now) => Self::Return,
-            _ => Self::Send,
-        }
-    }
-}
-
 /// The decisions of one call that is retried.
 ///
 /// Each failed attempt goes through [`RetryMachine::failed`] and [`RetryMachine::decide`]. The
@@ -91,17 +66,8 @@ pub struct RetryMachine {
     streak: Option<Streak>,
     failing_since: Option<Instant>,
     previous_delay: Option<Duration>,
-    held: Option<Failure>,
+    pub(super) held: Option<Failure>,
     last: bool,
-}
-
-/// Consecutive failures with one code.
-#[derive(Clone, Copy, Debug)]
-struct Streak {
-    code: Option<i32>,
-    reason: RetryReason,
-    since: Instant,
-    count: u32,
 }
 
 impl RetryMachine {
@@ -120,12 +86,6 @@ impl RetryMachine {
         self.last
     }
 
-    /// Whether the strategy holds a failure.
-    #[must_use]
-    pub const fn holds(&self) -> bool {
-        self.held.is_some()
-    }
-
     fn exhausted(&self, strategy: &dyn RetryStrategy) -> bool {
         strategy
             .max_attempts()
@@ -139,7 +99,7 @@ impl RetryMachine {
     pub fn failed(&mut self, failed: &mut FailedAttempt) {
         if !failed.facts.cut_off {
             self.failing_since.get_or_insert(failed.facts.now);
-            self.follow_streak(failed.facts.now, &failed.failure);
+            Streak::follow(&mut self.streak, failed.facts.now, &failed.failure);
             failed.use_transparent(&mut self.transparent);
         }
     }
@@ -167,14 +127,8 @@ impl RetryMachine {
             return self.stop(StopReason::Pushback, failed, strategy);
         }
         if failed.is_forced() {
-            let own = Backoff::controlled().delay(self.retries, None);
-            let delay = match failed.pushback_delay() {
-                // No maximum of attempts and no throttle bounds this retry: the back-off has to.
-                Some(asked) => asked.max(own),
-                None if failed.goes_at_once(self.retries) => Duration::ZERO,
-                None => own,
-            };
-            return self.schedule(delay, failed, strategy);
+            let delay = failed.forced_delay(self.retries);
+            return self.wait(delay, AttemptKind::Retry, failed, strategy);
         }
         if !failed.failure.safe && !facts.idempotent {
             return self.stop(StopReason::NotIdempotent, failed, strategy);
@@ -240,18 +194,6 @@ impl RetryMachine {
             None if failed.goes_at_once(self.retries) => Duration::ZERO,
             None => delay,
         };
-        self.schedule(delay, failed, strategy)
-    }
-
-    fn schedule(
-        &mut self,
-        delay: Duration,
-        failed: &mut FailedAttempt,
-        strategy: &dyn RetryStrategy,
-    ) -> Action {
-        if !failed.facts.replayable {
-            return self.stop(StopReason::NotReplayable, failed, strategy);
-        }
         self.wait(delay, AttemptKind::Retry, failed, strategy)
     }
 
@@ -262,6 +204,9 @@ impl RetryMachine {
         failed: &mut FailedAttempt,
         strategy: &dyn RetryStrategy,
     ) -> Action {
+        if !failed.facts.replayable {
+            return self.stop(StopReason::NotReplayable, failed, strategy);
+        }
         let deadline = failed.facts.deadline;
         let until = (!delay.is_zero()).then(|| later(failed.facts.now, delay));
         let at = until.unwrap_or(failed.facts.now);
@@ -308,16 +253,6 @@ impl RetryMachine {
         Action::Wait(wait)
     }
 
-    fn hold(&mut self, new: &Failure, strategy: &dyn RetryStrategy) -> Keep {
-        match self.held {
-            Some(held) if strategy.surface(&held, new) == Surface::Held => Keep::Held,
-            _ => {
-                self.held = Some(*new);
-                Keep::New
-            }
-        }
-    }
-
     pub(super) fn stop(
         &self,
         stopped: StopReason,
@@ -333,24 +268,6 @@ impl RetryMachine {
         match &self.held {
             Some(held) => strategy.surface(held, new),
             None => Surface::New,
-        }
-    }
-
-    fn follow_streak(&mut self, now: Instant, failure: &Failure) {
-        let same = |streak: &&mut Streak| {
-            streak.code == failure.code
-                && (failure.code.is_some() || streak.reason == failure.reason)
-        };
-        match self.streak.as_mut().filter(same) {
-            Some(streak) => streak.count = streak.count.saturating_add(1),
-            None => {
-                self.streak = Some(Streak {
-                    code: failure.code,
-                    reason: failure.reason,
-                    since: now,
-                    count: 1,
-                });
-            }
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{MOST_RECORDS, Transparent};
+use super::{Facts, FailedAttempt};
+use crate::{AttemptOutcome, MOST_RECORDS, Transparent};
 
 /// Maximum number of attempts that never left the client if the call has a deadline.
 const MOST_WITH_DEADLINE: u32 = 1000;
@@ -53,6 +54,30 @@ impl TransparentRetries {
                         .saturating_mul(1 << steps.min(10))
                         .min(LONGEST_DELAY),
                 })
+            }
+        }
+    }
+}
+
+/// What is known by now of whether the failure may be retried without being counted.
+pub(super) fn resolved(classified: Transparent, facts: &Facts) -> Transparent {
+    match classified {
+        Transparent::IfUnread if facts.unread => Transparent::Unlimited,
+        Transparent::IfUnread => Transparent::No,
+        Transparent::NextBackend if !facts.report.untried_backend => Transparent::No,
+        known => known,
+    }
+}
+
+impl FailedAttempt {
+    /// Uses up a transparent retry, if one is left for this failure and the server did not say
+    /// stop.
+    pub(super) fn use_transparent(&mut self, left: &mut TransparentRetries) {
+        let facts = &self.facts;
+        if facts.transparent && facts.replayable && !self.is_stop() {
+            self.transparent = left.next(self.failure.transparent, facts.deadline.is_some());
+            if self.transparent.is_some() {
+                self.record.outcome = AttemptOutcome::Retry;
             }
         }
     }

@@ -1,24 +1,25 @@
 //! What both recovery layers share: their settings, and the request that is kept for another
 //! attempt.
 
+mod for_log;
+mod late;
 mod passed;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod warnings;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::call::ResponseFailed;
-use crate::clock;
 use crate::effects::Effects;
 use crate::machine::Facts;
-use crate::observe::{with_log, with_observer};
 use crate::{
-    AttemptKind, CallContext, CallDeadline, Classify, Failure, HasCallContext, NextAttempt,
-    Observer, Replay, Verdict,
+    AttemptKind, CallContext, Classify, Failure, HasCallContext, NextAttempt, Observer, Replay,
+    Verdict,
 };
+pub(crate) use late::past;
 pub(crate) use warnings::Warnings;
 
 /// The first attempt of a call.
@@ -27,13 +28,6 @@ pub(crate) const FIRST: NextAttempt<'static> = NextAttempt {
     kind: AttemptKind::Initial,
     after: None,
 };
-
-/// When a call ends by itself that was left to a `Deadline` layer above: long enough after its
-/// deadline for that layer to have ended it, unless it no longer polls the call, as when a layer
-/// between them sends the call in a task of its own.
-pub(crate) fn past(deadline: CallDeadline) -> Instant {
-    clock::after(deadline.at, Duration::from_secs(1))
-}
 
 /// The settings of a recovery layer, which all its services share.
 #[derive(Clone)]
@@ -56,34 +50,6 @@ pub(crate) struct Settings<C> {
 }
 
 impl<C> Settings<C> {
-    pub(crate) fn new(layer: &'static str, classifier: C) -> Self {
-        Self {
-            classifier,
-            transparent: true,
-            observer: with_log(None),
-            own_observer: None,
-            sees_success: false,
-            sees_sent: false,
-            response_failed: None,
-            service: None,
-            warnings: Warnings::of(layer),
-        }
-    }
-
-    /// Adds an observer to those added before.
-    pub(crate) fn observe(&mut self, observer: Arc<dyn Observer>) {
-        let own = with_observer(self.own_observer.take(), observer);
-        (self.sees_success, self.sees_sent) = (own.sees_success(), own.sees_sent());
-        self.observer = with_log(Some(Arc::clone(&own)));
-        self.response_failed = own.sees_response().then(|| {
-            let own = Arc::clone(&own);
-            let failed: ResponseFailed =
-                Arc::new(move |context, why, failure| own.response_failed(context, why, failure));
-            failed
-        });
-        self.own_observer = Some(own);
-    }
-
     /// The verdict on an attempt of this layer.
     #[inline(always)]
     pub(crate) fn classify<Res, Err>(
@@ -129,37 +95,12 @@ pub(crate) enum Source<S, Req> {
 }
 
 impl<S, Req: HasCallContext> Source<S, Req> {
-    /// The context of the current or last attempt.
-    #[inline]
-    pub(crate) fn context(&self) -> Option<&CallContext> {
-        match self {
-            Self::Template { request, .. } => request.context(),
-            Self::Last(context) => Some(context),
-        }
-    }
-
-    /// Keeps what the call is about, if the log is on.
-    pub(crate) fn describe(&self, service: Option<&Cow<'static, str>>) {
-        if let Self::Template { request, .. } = self {
-            if let Some(context) = request.context() {
-                context.describe(|| request.subject().of_service(service));
-            }
-        }
-    }
-
     /// The context of the attempt that is out or was out last, to be written.
     #[inline(always)]
     pub(crate) fn context_mut(&mut self) -> &mut CallContext {
         match self {
             Self::Template { request, .. } => request.context_mut(),
             Self::Last(context) => context,
-        }
-    }
-
-    /// Drops the request and the service.
-    pub(crate) fn shed(&mut self) {
-        if let Self::Template { request, .. } = self {
-            *self = Self::Last(std::mem::take(request.context_mut()));
         }
     }
 }

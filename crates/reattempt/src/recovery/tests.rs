@@ -8,11 +8,13 @@ use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use tokio::time::Sleep;
 use tower::{Layer, Service, ServiceExt};
 
 use super::*;
+use crate::clock;
 use crate::failure::reason::KV_TEMPORARY_FAILURE;
 use crate::hedge::HedgeDelay;
 use crate::policy::strategy::{StrategyError, Surface};
@@ -20,8 +22,9 @@ use crate::policy::throttle::Settled;
 use crate::policy::{EndedAttempt, HedgeView};
 use crate::test_util::ms;
 use crate::{
-    AttemptRecord, Call, Decision, HedgeLayer, HedgePolicy, OnDeadline, RetryInfo, RetryInfoHandle,
-    RetryLayer, RetryStrategy, RetryThrottle, RetryView, RoutePolicy, Stage, StopReason,
+    AttemptRecord, Call, CallDeadline, Decision, HedgeLayer, HedgePolicy, OnDeadline, RetryInfo,
+    RetryInfoHandle, RetryLayer, RetryStrategy, RetryThrottle, RetryView, RoutePolicy, Stage,
+    StopReason,
 };
 
 thread_local! {

@@ -2,23 +2,86 @@
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use crate::machine::{Action, FailedAttempt, Keep, Resume};
+use crate::call::attempts::ConfigWaiter;
+use crate::driver::RetryDriver;
+use crate::machine::{Action, FailedAttempt, Keep, Resume, Wait};
 use crate::{
-    AttemptKind, Classify, HasCallContext, NextAttempt, Replay, StopReason, Surface, Verdict,
+    AttemptKind, Classify, Failure, HasCallContext, NextAttempt, Replay, StopReason, Surface,
+    Verdict,
 };
 use tower_service::Service;
 
-use super::deferred::Deciding;
-use super::failing::{Failing, Next};
 use super::future::{Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
 use crate::clock;
 use crate::poll::polled_after_completion;
-use crate::recovery::{Source, past};
+use crate::recovery::Source;
+use crate::timer::Timer;
 
 /// After every fourth attempt without a delay other tasks run once, so that a call which fails at
 /// once does not hold up its thread.
 const MOST_AT_ONCE: u32 = 4;
+
+/// What happens before the next attempt.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Next {
+    /// User code is asked what follows: only a panic of it drops the call here, or in the next.
+    Settle,
+    /// The attempt is sent.
+    Send,
+    /// The delay runs.
+    Wait,
+    /// Other tasks run once, in place of a delay.
+    Yield,
+    /// The service gets ready.
+    #[default]
+    Ready,
+    /// The same, and nothing was waited for.
+    AtOnce,
+    /// The deadline has passed, and no failure was kept: if no layer above ends the call when the
+    /// timers of the deadline fire, the attempt is sent.
+    Late,
+    /// Nothing more is sent, and the end of the call is recorded: if no layer above ends it, it
+    /// ends by itself.
+    Expire,
+}
+
+/// Allocated with the first failure, and reused by a later call.
+#[derive(Default)]
+pub(super) struct Failing {
+    pub(super) driver: RetryDriver,
+    pub(super) next: Next,
+    pub(super) kind: AttemptKind,
+    /// Of the attempt that failed last.
+    pub(super) failure: Option<Failure>,
+    pub(super) timer: Timer,
+    pub(super) waiter: Option<ConfigWaiter>,
+}
+
+impl Failing {
+    pub(super) fn wait(&mut self, wait: &Wait) {
+        self.kind = wait.kind;
+        if !wait.nudge {
+            self.waiter = None;
+        }
+        if let Some(until) = wait.until {
+            self.timer.set_to(until);
+        }
+    }
+
+    /// Ready when the delay is over (false), or a newer configuration moved what the call is about
+    /// (true).
+    pub(super) fn poll_wait(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.poll_moved(cx) {
+            return Poll::Ready(true);
+        }
+        ready!(self.timer.poll_of(owner, cx));
+        // No one polls it from here on, and it may hold what the next attempt needs.
+        self.waiter = None;
+        Poll::Ready(false)
+    }
+}
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
@@ -84,12 +147,12 @@ where
 
     /// Carries out what the machine decided.
     pub(super) fn act(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         action: Action,
         outcome: Outcome<S, Req>,
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
-        let mut this = self.project();
+        let mut this = self.as_mut().project();
         let StateProj::Between { failing, kept } = this.state.as_mut().project() else {
             polled_after_completion("RetryFuture")
         };
@@ -98,26 +161,8 @@ where
                 let held = held.filter(|_| surface == Surface::Held);
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
-            Action::Expire(surface) => {
-                let deadline = this.source.context_mut().deadline();
-                failing.leave(Next::Expire, deadline.map(past));
-                this.source.shed();
-                let held = held.filter(|_| surface == Surface::Held);
-                *kept = Some(held.unwrap_or(outcome));
-            }
-            Action::Ask(asked) => {
-                if let StateOwned::Between { failing, .. } =
-                    this.state.as_mut().project_replace(State::Done)
-                {
-                    let deciding = Box::new(Deciding {
-                        asked,
-                        outcome,
-                        failing,
-                        held,
-                    });
-                    this.state.set(State::Deciding { deciding });
-                }
-            }
+            Action::Expire(surface) => self.expire(surface, outcome, held),
+            Action::Ask(asked) => self.ask(asked, outcome, held),
             Action::Wait(wait) => {
                 let settings = &this.config.settings;
                 let attempt = this.source.context_mut().attempt();
@@ -160,20 +205,9 @@ where
         ControlFlow::Continue(())
     }
 
-    /// The service failed before it was ready again. The server's own failure is returned first.
-    pub(super) fn broken(self: Pin<&mut Self>, error: S::Error) -> Outcome<S, Req> {
-        let this = self.project();
-        let StateProj::Between { failing, kept } = this.state.project() else {
-            return Err(error);
-        };
-        let effects = this.config.settings.effects(this.source.context_mut());
-        effects.unsent(&mut failing.driver, StopReason::Fatal);
-        kept.take().unwrap_or(Err(error))
-    }
-
     /// The service is ready: send the next attempt, unless the deadline has passed.
-    pub(super) fn send(self: Pin<&mut Self>) -> ControlFlow<Outcome<S, Req>> {
-        let mut this = self.project();
+    pub(super) fn send(mut self: Pin<&mut Self>) -> ControlFlow<Outcome<S, Req>> {
+        let mut this = self.as_mut().project();
         // The state stays until the attempt is sent, so that a panic of the service or of the
         // observer ends the call as a drop does.
         let (StateProj::Between { failing, kept }, Source::Template { request, service }) =
@@ -182,7 +216,6 @@ where
             polled_after_completion("RetryFuture")
         };
         let context = &*request.context_mut();
-        let effects = || this.config.settings.effects(context);
         // If nothing was waited for, the instant counts at which the failure was read, and by which
         // it was decided.
         let resume = match (failing.next, context.deadline()) {
@@ -192,27 +225,7 @@ where
         match (resume, kept.is_some()) {
             // Without a failure to return, a call that no layer ends sends what it waited to send.
             (Resume::Send, _) | (Resume::Return, false) => {}
-            (Resume::Expire, false) => {
-                // Its timers fire at the next tick of the clock.
-                let tick = context.deadline().map(|deadline| deadline.at);
-                failing.leave(Next::Late, tick);
-                return ControlFlow::Continue(());
-            }
-            (Resume::Expire, true) => {
-                effects().unsent(&mut failing.driver, StopReason::Deadline);
-                let expired = context.deadline().map(past);
-                failing.leave(Next::Expire, expired);
-                this.source.shed();
-                return ControlFlow::Continue(());
-            }
-            (Resume::Return, true) => {
-                effects().unsent(&mut failing.driver, StopReason::Deadline);
-                // The service may hold a permit for the attempt that is not sent.
-                this.source.shed();
-                return kept
-                    .take()
-                    .map_or(ControlFlow::Continue(()), ControlFlow::Break);
-            }
+            _ => return self.late(resume == Resume::Expire),
         }
         let next = NextAttempt {
             number: context.attempt() + 1,

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::machine::Asked;
@@ -9,8 +10,8 @@ use crate::policy::strategy::StrategyError;
 use crate::{AttemptKind, Classify, HasCallContext, Replay};
 use tower_service::Service;
 
-use super::failing::Failing;
-use super::future::{Outcome, RetryFuture, State, StateOwned};
+use super::attempt::Failing;
+use super::future::{Outcome, RetryFuture, State, StateOwned, StateProj};
 use crate::clock;
 use crate::poll::polled_after_completion;
 
@@ -29,8 +30,42 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
+    /// The strategy finishes its decision later.
+    pub(super) fn ask(
+        self: Pin<&mut Self>,
+        asked: Box<Asked>,
+        outcome: Outcome<S, Req>,
+        held: Option<Outcome<S, Req>>,
+    ) {
+        let mut this = self.project();
+        if let StateOwned::Between { failing, .. } =
+            this.state.as_mut().project_replace(State::Done)
+        {
+            let deciding = Box::new(Deciding {
+                asked,
+                outcome,
+                failing,
+                held,
+            });
+            this.state.set(State::Deciding { deciding });
+        }
+    }
+
+    /// Ready once the strategy has decided, and the machine by that.
+    pub(super) fn poll_deciding(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<ControlFlow<Outcome<S, Req>>> {
+        let StateProj::Deciding { deciding } = self.as_mut().project().state.project() else {
+            polled_after_completion("RetryFuture")
+        };
+        deciding.failing.poll_beside(cx);
+        let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
+        Poll::Ready(self.decided(decision))
+    }
+
     /// The strategy finished its decision.
-    pub(super) fn decided(
+    fn decided(
         mut self: Pin<&mut Self>,
         decision: Result<Option<Duration>, StrategyError>,
     ) -> ControlFlow<Outcome<S, Req>> {

@@ -11,8 +11,8 @@ use crate::{Classify, HasCallContext, Replay, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use super::attempt::{Failing, Next};
 use super::deferred::Deciding;
-use super::failing::{Failing, Next};
 use super::{Config, First};
 use crate::clock;
 use crate::poll::{as_poll, polled_after_completion};
@@ -147,18 +147,13 @@ where
     /// A first attempt that works takes this function alone.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if !matches!(
-            self.state,
-            State::InFlight {
-                sent: Sent::First,
-                ..
-            }
-        ) {
-            return as_poll(self.poll_on(cx));
-        }
         let mut this = self.as_mut().project();
-        let StateProj::InFlight { mut future, .. } = this.state.as_mut().project() else {
-            polled_after_completion("RetryFuture")
+        let StateProj::InFlight {
+            mut future,
+            sent: Sent::First,
+        } = this.state.as_mut().project()
+        else {
+            return as_poll(self.poll_on(cx));
         };
         let Some(in_flight) = future.as_mut().as_pin_mut() else {
             polled_after_completion("RetryFuture")
@@ -194,23 +189,6 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// A first attempt succeeded, and there is an observer. By `self`: with the address of the
-    /// context taken, calls without an observer would keep it in memory (10 instructions).
-    #[cold]
-    #[inline(never)]
-    fn first_succeeded(self: Pin<&mut Self>, committed: bool) {
-        let this = self.project();
-        let context = this.source.context_mut();
-        context.settle_success(committed);
-        if let Some(observer) = &this.config.settings.own_observer {
-            observer.first_succeeded(context, committed);
-        }
-        if let StateProj::InFlight { mut future, .. } = this.state.project() {
-            future.set(None);
-        }
-        this.source.release();
-    }
-
     // An `Option`, so that the cold path does not share the memory of the hot path's outcome, which
     // then stays in registers.
     #[cold]
@@ -286,12 +264,8 @@ where
                     let (failing, held) = std::mem::replace(sent, Sent::Passed).failures();
                     self.as_mut().failed(verdict, outcome, failing, held)
                 }
-                StateProj::Deciding { deciding } => {
-                    deciding.failing.poll_beside(cx);
-                    let decision = ready!(deciding.asked.deferred.as_mut().poll(cx));
-                    self.as_mut().decided(decision)
-                }
-                StateProj::Between { failing, kept } => match failing.next {
+                StateProj::Deciding { .. } => ready!(self.as_mut().poll_deciding(cx)),
+                StateProj::Between { failing, .. } => match failing.next {
                     Next::Wait => {
                         if ready!(failing.poll_wait(owner, cx)) {
                             let settings = &this.config.settings;
@@ -310,19 +284,7 @@ where
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Next::Late => {
-                        ready!(failing.poll_wait(owner, cx));
-                        failing.next = Next::AtOnce;
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    Next::Expire => {
-                        ready!(failing.poll_wait(owner, cx));
-                        let Some(kept) = kept.take() else {
-                            polled_after_completion("RetryFuture")
-                        };
-                        ControlFlow::Break(kept)
-                    }
+                    Next::Late | Next::Expire => ready!(self.as_mut().poll_late(owner, cx)),
                     // User code panicked.
                     Next::Settle | Next::Send => polled_after_completion("RetryFuture"),
                     Next::Ready | Next::AtOnce => {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::{Observer, RetryStrategy};
 use tower_layer::Layer;
 
-use super::{Config, Retry, may_follow, no_recovery};
+use super::by_policy::{may_follow, no_recovery};
+use super::{Config, Retry};
 use crate::policy::strategy::NeverRetry;
 use crate::recovery::{Settings, Warnings};
 
@@ -95,5 +96,23 @@ impl<S, C: Clone> Layer<S> for RetryLayer<C> {
             inner,
             config: Arc::new(config),
         }
+    }
+}
+
+impl<S: Clone, C> Clone for Retry<S, C> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            config: Arc::clone(&self.config),
+        }
+    }
+}
+
+impl<S: fmt::Debug, C> fmt::Debug for Retry<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry")
+            .field("inner", &self.inner)
+            .field("strategy", &self.config.strategy)
+            .finish_non_exhaustive()
     }
 }

@@ -43,25 +43,22 @@
 
 mod abandoned;
 mod attempt;
+mod by_policy;
 mod deferred;
-mod failing;
 mod future;
+mod late;
 mod layer;
+mod moved;
+mod observed;
+mod spare;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use crate::policy::backoff::Backoff;
-use crate::policy::strategy::{MaxAttempts, NeverRetry};
 use crate::recovery::{FIRST, Settings, Source, with_context};
-use crate::{
-    CallContext, Classify, HasCallContext, Idempotency, OnDeadline, Recovery, Replay,
-    RetryStrategy, RoutePolicy,
-};
+use crate::{CallContext, Classify, HasCallContext, Idempotency, Replay, RetryStrategy};
 use tower_service::Service;
 
 pub use future::RetryFuture;
@@ -79,67 +76,10 @@ struct Config<C> {
     settings: Settings<C>,
 }
 
-impl<C> Config<C> {
-    /// The caller's strategy beats the policy's, the policy's beats the layer's. `None` for a
-    /// policy that hedges: a layer below has to act.
-    #[inline]
-    fn choose<'a>(
-        &'a self,
-        policy: Option<&'a Arc<RoutePolicy>>,
-        own: Option<&'a Arc<dyn RetryStrategy>>,
-    ) -> Option<&'a dyn RetryStrategy> {
-        match (own, policy.map(|policy| policy.recovery())) {
-            (Some(strategy), _) | (None, Some(Recovery::Retry(strategy))) => Some(&**strategy),
-            (None, Some(Recovery::None)) => Some(self.no_recovery),
-            (None, Some(Recovery::Hedge(_))) => None,
-            (None, Some(Recovery::Default) | None) => Some(&*self.strategy),
-        }
-    }
-
-    /// The strategy of a call that this layer has claimed.
-    fn strategy<'a>(&'a self, context: &'a CallContext) -> &'a dyn RetryStrategy {
-        self.choose(context.policy(), context.strategy())
-            .unwrap_or_else(|| &*self.strategy)
-    }
-}
-
-/// Retries nothing. The policy does not say what becomes of a transparent retry that does not fit
-/// before the deadline: the call waits for it, unless the layer's strategy gives up explicitly.
-fn no_recovery(layer: &dyn RetryStrategy) -> &'static dyn RetryStrategy {
-    static GIVES_UP: MaxAttempts =
-        MaxAttempts::new(1, Backoff::constant(Duration::ZERO)).on_deadline(OnDeadline::GiveUp);
-    match layer.on_deadline() {
-        Some(OnDeadline::GiveUp) => &GIVES_UP,
-        Some(OnDeadline::Cap) | None => &NeverRetry,
-    }
-}
-
-fn may_follow(strategy: &dyn RetryStrategy) -> bool {
-    strategy.max_attempts().is_none_or(|max| max > 1)
-}
-
 /// Retries calls. Made by [`RetryLayer`].
 pub struct Retry<S, C> {
     inner: S,
     config: Arc<Config<C>>,
-}
-
-impl<S: Clone, C> Clone for Retry<S, C> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            config: Arc::clone(&self.config),
-        }
-    }
-}
-
-impl<S: fmt::Debug, C> fmt::Debug for Retry<S, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retry")
-            .field("inner", &self.inner)
-            .field("strategy", &self.config.strategy)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<S, C, Req> Service<Req> for Retry<S, C>
@@ -199,32 +139,6 @@ enum First {
     },
 }
 
-impl<S, C> Retry<S, C> {
-    /// This layer sends no attempt after the first one, or does not act: the request itself is
-    /// sent.
-    #[cold]
-    #[inline(never)]
-    fn call_moved<Req>(&mut self, mut request: Req, first: First) -> (S::Future, CallContext)
-    where
-        S: Service<Req>,
-        Req: HasCallContext,
-    {
-        let context = request.context_mut();
-        if matches!(first, First::Left) {
-            context.pass_first();
-        }
-        let context = context.share();
-        if matches!(first, First::Sent { .. }) {
-            context.describe(|| {
-                request
-                    .subject()
-                    .of_service(self.config.settings.service.as_ref())
-            });
-        }
-        (self.inner.call(request), context)
-    }
-}
-
 impl<C> Config<C> {
     /// Claims the call and starts its first attempt, if this layer is to act on it.
     #[inline(always)]
@@ -242,54 +156,13 @@ impl<C> Config<C> {
                 limited: false,
             };
         }
-        let may_force = self.settings.classifier.may_force();
-        let has_deadline = context.deadline().is_some();
-        let first = self.first(
-            context.policy(),
-            context.strategy(),
-            has_deadline,
-            may_force,
-        );
-        if matches!(first, First::Left) {
-            return First::Left;
-        }
-        claim(context, natural);
-        if self.settings.sees_sent {
-            self.sent(context.clone());
-        }
-        first
+        self.take_up_by_policy::<Res, Err>(context, natural)
     }
 
-    /// What the policy, the caller's strategy and the layer make of the first attempt. Not by
-    /// context: an address taken would keep every context in memory. Out of line it costs a call 4
-    /// to 10 per cent.
-    #[inline]
-    fn first(
-        &self,
-        policy: Option<&Arc<RoutePolicy>>,
-        own: Option<&Arc<dyn RetryStrategy>>,
-        has_deadline: bool,
-        may_force: bool,
-    ) -> First {
-        let may_follow = match (own, policy.map(|policy| policy.recovery())) {
-            (None, None | Some(Recovery::Default)) if self.may_follow => true,
-            _ => match self.choose(policy, own) {
-                Some(strategy) => may_follow(strategy),
-                None => return First::Left,
-            },
-        };
-        let warnings = &self.settings.warnings;
-        warnings.if_timeout_ignored(has_deadline, policy);
-        First::Sent {
-            may_follow: may_force || may_follow,
-            limited: policy.is_some_and(|policy| policy.attempt_timeout().is_some()),
-        }
-    }
-
-    // By value, as above.
-    #[inline(never)]
-    fn sent(&self, context: CallContext) {
-        self.settings.observer.attempt_sent(&context);
+    /// The strategy of a call that this layer has claimed.
+    fn strategy<'a>(&'a self, context: &'a CallContext) -> &'a dyn RetryStrategy {
+        self.choose(context.policy(), context.strategy())
+            .unwrap_or_else(|| &*self.strategy)
     }
 }
 

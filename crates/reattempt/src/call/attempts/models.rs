@@ -4,6 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
+use crate::{ServerPushback, Stage};
 
 /// Runs a reporter of this attempt concurrently with an action of the recovery layer.
 fn beside(
@@ -55,7 +56,10 @@ fn a_late_report_is_ignored_while_its_slot_is_reassigned() {
                 (one.slot, AttemptReport::default())
             );
         });
-        let later = AttemptKey::first_choice(1 + SLOTS as u32);
+        let later = AttemptKey {
+            attempt: 1 + SLOTS as u32,
+            slot: 1,
+        };
         assert_eq!(slots.read(later), AttemptReport::default());
         assert!(slots.any_may_have_left(later.attempt), "it is in flight");
     });

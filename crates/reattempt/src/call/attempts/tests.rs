@@ -1,6 +1,10 @@
 use proptest::prelude::*;
 
+use std::time::Duration;
+
+use super::reports::{STAGE, VALUE_MASK};
 use super::*;
+use crate::{ServerPushback, Stage};
 
 #[derive(Clone, Copy, Debug)]
 enum Report {

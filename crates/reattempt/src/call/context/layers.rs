@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use super::CallContext;
+use super::{Attempt, CallContext};
 #[cfg(feature = "tokio")]
 use crate::AttemptKind;
 #[cfg(feature = "tokio")]
 use crate::CallDeadline;
+#[cfg(feature = "tokio")]
+use crate::call::ResponseFailed;
 use crate::call::attempts::{ConfigWaiter, Flag};
 #[cfg(feature = "tokio")]
 use crate::call::marks::MAY_LOSE;
+#[cfg(test)]
+use crate::call::marks::{BEGUN, CLAIMED};
 use crate::call::marks::{POLICY, THROTTLE};
 #[cfg(feature = "tokio")]
 use crate::call::state::AtEnd;
@@ -17,7 +21,10 @@ use crate::call::state::CallState;
 use crate::info::Backend;
 #[cfg(feature = "tokio")]
 use crate::policy::health::Outcome;
-use crate::{RetryThrottle, RoutePolicy};
+use crate::policy::throttle::count_success;
+use crate::{AttemptReport, RetryThrottle, RoutePolicy};
+#[cfg(feature = "tokio")]
+use crate::{Failure, StopReason, Verdict};
 
 impl CallContext {
     /// For layers: attaches the route's policy. Of two layers the outer one's applies.
@@ -127,6 +134,125 @@ impl CallContext {
             state.slots.forget_pushback(key);
             state.forget_own_answer(key);
             state.sent_on(self.attempt());
+        }
+    }
+}
+
+impl CallContext {
+    /// For layers: true once a recovery layer, above or below, acts on the call.
+    #[must_use]
+    #[inline]
+    pub(crate) fn is_taken_up(&self) -> bool {
+        self.shared().is_some_and(CallState::is_claimed)
+    }
+
+    /// For recovery layers: true once the end of the call is recorded.
+    pub(crate) fn is_over(&self) -> bool {
+        self.shared().is_some_and(CallState::is_over)
+    }
+
+    /// For simulators: this call is acted on; recovery layers pass it through.
+    #[cfg(test)]
+    pub(crate) fn claim(&mut self) {
+        self.begun().claim();
+        self.attempt.marks.set(CLAIMED | BEGUN);
+    }
+
+    /// For recovery layers that leave the call to another one, which may not exist: what is sent
+    /// now is the first attempt.
+    pub(crate) fn pass_first(&mut self) {
+        self.begun().pass_first();
+        self.attempt.marks.pass_first();
+    }
+
+    /// For recovery layers: if this attempt fails, no caller misses it.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn allow_to_lose(&mut self) {
+        self.attempt.marks.set(MAY_LOSE);
+    }
+
+    /// For recovery layers: true if a layer below, and not the server, made the outcome of this
+    /// attempt. It then says nothing about the server.
+    #[inline]
+    pub(crate) fn is_own_answer(&self) -> bool {
+        self.attempt.is_own_answer()
+    }
+
+    /// For layers that learn of a server: the attempt succeeded, by what a layer below made.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn is_own_success(&self, verdict: &Verdict) -> bool {
+        verdict.failure().is_none() && self.is_own_answer()
+    }
+
+    /// True if a layer below reports the end of the attempt's response, or has done so.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_followed(&self) -> bool {
+        self.shared()
+            .is_some_and(|state| state.slots.is_followed(self.key()))
+    }
+
+    /// For recovery layers: what is called if the response, which is committed, fails later. Only
+    /// if a layer below follows it.
+    #[cfg(feature = "tokio")]
+    #[inline(never)]
+    pub(crate) fn watch_response(&self, failed: &ResponseFailed) {
+        if let Some(state) = self.shared().filter(|_| self.is_followed()) {
+            state.watch_response(Arc::clone(failed));
+        }
+    }
+
+    /// A response failed after it was committed.
+    #[cfg(feature = "tokio")]
+    #[cold]
+    pub(crate) fn response_failed(&self, stopped: StopReason, failure: Option<&Failure>) {
+        if let Some(failed) = self.shared().and_then(CallState::take_watcher) {
+            failed(self, stopped, failure);
+        }
+    }
+
+    /// What the layers below, and the transport, have reported of this attempt so far: for
+    /// classifiers, and for layers that decide by it.
+    #[must_use]
+    pub fn report(&self) -> AttemptReport {
+        let state = self.shared();
+        state.map_or_else(AttemptReport::default, |state| state.slots.read(self.key()))
+    }
+
+    /// For a refused attempt: whether another backend let one through.
+    pub(crate) fn was_let_through_elsewhere(&self) -> bool {
+        let attempt = self.attempt();
+        self.shared()
+            .is_some_and(|state| state.was_let_through_elsewhere(attempt))
+    }
+
+    pub(crate) fn backend(&self) -> Option<Backend> {
+        self.shared()?.backend_of(self.attempt())
+    }
+}
+
+impl Attempt {
+    /// Its context, for observers.
+    #[cfg(feature = "tokio")]
+    pub(super) fn context(&self) -> CallContext {
+        CallContext {
+            attempt: self.share(),
+            deadline: None,
+        }
+    }
+
+    /// A layer below, and not the server, made the response of this attempt.
+    #[inline]
+    pub(super) fn is_own_answer(&self) -> bool {
+        self.call()
+            .is_some_and(|state| state.is_own_answer(self.marks.key()))
+    }
+
+    /// The throttle counts that this attempt succeeded, with the failure for which it last paid.
+    pub(super) fn count_success(&self) {
+        if let Some(throttle) = self.throttle().filter(|_| !self.is_own_answer()) {
+            let paid = self.call().and_then(CallState::last_paid);
+            count_success(&**throttle, self.marks.attempt(), paid.as_ref());
         }
     }
 }

@@ -5,7 +5,6 @@ mod handle;
 mod info_handle;
 mod layers;
 mod options;
-mod progress;
 mod reporter;
 #[cfg(test)]
 mod tests;
@@ -14,12 +13,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::call::attempts::AttemptKey;
-use crate::call::marks::{CALLER, CLAIMED, ENFORCED, Marks, POLICY, THROTTLE};
-use crate::call::state::{CallState, CallerOptions};
+use crate::call::marks::{BEGUN, CALLER, CLAIMED, ENFORCED, Marks, POLICY};
+use crate::call::state::CallState;
 use crate::call::states;
-use crate::info::Backend;
 use crate::policy::throttle::count_success;
-use crate::{AttemptKind, CallDeadline, Idempotency, RetryStrategy, RetryThrottle, RoutePolicy};
+use crate::{
+    AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, CallDeadline, Idempotency,
+    StopReason,
+};
 pub use handle::CallHandle;
 pub use info_handle::RetryInfoHandle;
 pub(crate) use info_handle::Watch;
@@ -83,77 +84,10 @@ impl Attempt {
         }
     }
 
-    /// Its context, for observers.
-    #[cfg(feature = "tokio")]
-    fn context(&self) -> CallContext {
-        CallContext {
-            attempt: self.share(),
-            deadline: None,
-        }
-    }
-
     /// The state of the call, if it has one.
     #[inline]
     fn call(&self) -> Option<&CallState> {
         self.state.as_deref().map(CallState::of_call)
-    }
-
-    /// The options that the caller set; few calls have any.
-    #[inline]
-    fn caller(&self) -> Option<&CallerOptions> {
-        if self.marks.has(CALLER) {
-            self.state.as_deref()?.options.caller.as_deref()
-        } else {
-            None
-        }
-    }
-
-    /// The route's policy.
-    #[inline]
-    fn route_policy(&self) -> Option<&Arc<RoutePolicy>> {
-        if self.marks.has(POLICY) {
-            self.state.as_deref()?.options.policy.as_ref()
-        } else {
-            None
-        }
-    }
-
-    /// The policy that applies: the caller's, else the route's.
-    #[inline]
-    fn policy(&self) -> Option<&Arc<RoutePolicy>> {
-        self.caller()
-            .and_then(|own| own.policy.as_ref())
-            .or_else(|| self.route_policy())
-    }
-
-    /// A layer below, and not the server, made the response of this attempt.
-    #[inline]
-    fn is_own_answer(&self) -> bool {
-        self.call()
-            .is_some_and(|state| state.is_own_answer(self.marks.key()))
-    }
-
-    /// The throttle counts that this attempt succeeded, with the failure for which it last paid.
-    fn count_success(&self) {
-        if let Some(throttle) = self.throttle().filter(|_| !self.is_own_answer()) {
-            let paid = self.call().and_then(CallState::last_paid);
-            count_success(&**throttle, self.marks.attempt(), paid.as_ref());
-        }
-    }
-
-    /// The throttle that applies: the caller's, else the policy's, else the layer's.
-    #[inline]
-    fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        self.caller()
-            .and_then(|own| own.throttle.as_ref())
-            .or_else(|| self.policy()?.throttle())
-            .or_else(|| {
-                if self.marks.has(THROTTLE) {
-                    self.state.as_deref()?.options.throttle.get()
-                } else {
-                    None
-                }
-            })
     }
 }
 
@@ -207,32 +141,11 @@ impl CallContext {
         self.attempt.marks.set(ENFORCED);
     }
 
-    /// The policy that applies: the caller's, else the route's.
-    #[must_use]
-    #[inline]
-    pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
-        self.attempt.policy()
-    }
-
     /// False if there is certainly no policy and no strategy other than the layers' own.
     #[must_use]
     #[inline]
     pub const fn has_policy(&self) -> bool {
         self.attempt.marks.has(CALLER | POLICY)
-    }
-
-    /// The strategy that the caller set for this call.
-    #[must_use]
-    #[inline]
-    pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
-        self.attempt.caller()?.strategy.as_ref()
-    }
-
-    /// The throttle that applies: the caller's, else the policy's, else the layer's.
-    #[must_use]
-    #[inline]
-    pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
-        self.attempt.throttle()
     }
 
     /// The same attempt of the same call, for a layer that looks at the call's end.
@@ -253,15 +166,128 @@ impl CallContext {
     pub(crate) const fn key(&self) -> AttemptKey {
         self.attempt.marks.key()
     }
+}
 
-    /// For a refused attempt: whether another backend let one through.
-    pub(crate) fn was_let_through_elsewhere(&self) -> bool {
-        let attempt = self.attempt();
-        self.shared()
-            .is_some_and(|state| state.was_let_through_elsewhere(attempt))
+/// How a call proceeds: it begins, a recovery layer claims it, attempts are sent, one succeeds.
+impl CallContext {
+    /// For layers: the call begins, unless it has begun. Returns a handle to it.
+    #[inline]
+    pub fn begin(&mut self) -> CallHandle {
+        self.begun();
+        self.attempt.marks.set(BEGUN);
+        CallHandle(self.attempt.share())
     }
 
-    pub(crate) fn backend(&self) -> Option<Backend> {
-        self.shared()?.backend_of(self.attempt())
+    #[inline]
+    fn state(&mut self) -> &CallState {
+        self.attempt.state.get_or_insert_with(states::fresh)
+    }
+
+    /// The state of the call, which the caller sees from now on.
+    #[inline]
+    fn begun(&mut self) -> &CallState {
+        self.state();
+        if self.attempt.marks.has(CALLER) && !self.attempt.marks.has(BEGUN) {
+            self.show_to_caller();
+        }
+        self.state().of_call()
+    }
+
+    /// For recovery layers: claims the call and makes this the context of its first attempt.
+    #[inline]
+    pub(crate) fn claim_first(&mut self) {
+        self.begun().claim_first();
+        self.attempt.marks.claim_first();
+    }
+
+    /// For recovery layers: makes this the context of an attempt that is about to be sent.
+    #[inline]
+    pub(crate) fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
+        let key = self.begun().sent(number, kind == AttemptKind::Transparent);
+        self.attempt.marks.set_attempt(key, kind);
+    }
+
+    /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
+    /// throttle and the state, and leaves no record.
+    #[inline]
+    pub(crate) fn settle_success(&self, committed: bool) {
+        let Some(state) = self.shared() else {
+            return;
+        };
+        if committed {
+            if !state.slots.commit(self.key()) {
+                // It was read to its end below.
+                self.attempt.count_success();
+            }
+            return state.won(StopReason::Committed);
+        }
+        let throttle = self.throttle().map(|throttle| &**throttle);
+        if state.is_plain() {
+            if let Some(throttle) = throttle {
+                count_success(throttle, 1, None);
+            }
+            state.won_plainly(StopReason::Success);
+        } else {
+            state.succeeded(self.attempt.marks, throttle);
+        }
+    }
+
+    /// The same for one of several attempts: unless it is the first, the throttle also receives the
+    /// failure for which it last paid.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn settle_recovery(&self, committed: bool) {
+        if committed {
+            return self.settle_success(true);
+        }
+        self.attempt.count_success();
+        if let Some(state) = self.shared() {
+            state.won(StopReason::Success);
+        }
+    }
+
+    /// The record of this attempt, which succeeded, or whose response is committed.
+    pub(crate) fn success_record(&self, committed: bool) -> AttemptRecord {
+        let (outcome, stopped) = if committed {
+            (AttemptOutcome::Committed, StopReason::Committed)
+        } else {
+            (AttemptOutcome::Success, StopReason::Success)
+        };
+        let mut record = AttemptRecord::new(self.attempt(), self.kind(), outcome);
+        record.backend = self.backend();
+        record.stopped = Some(stopped);
+        record
+    }
+
+    /// For recovery layers: true if this is a copy of that context, of the same attempt of the same
+    /// call.
+    #[must_use]
+    #[inline]
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
+        match (&self.attempt.state, &other.attempt.state) {
+            (Some(own), Some(of_other)) => {
+                Arc::ptr_eq(own, of_other) && self.attempt() == other.attempt()
+            }
+            _ => false,
+        }
+    }
+
+    /// For recovery layers: this, a copy of an earlier attempt's context, is now of that attempt.
+    pub(crate) fn follow(&mut self, of: &Self) {
+        match (&self.attempt.state, &of.attempt.state) {
+            (Some(own), Some(other)) if Arc::ptr_eq(own, other) => {
+                (self.attempt.marks, self.deadline) = (of.attempt.marks, of.deadline);
+            }
+            _ => *self = of.clone(),
+        }
+    }
+
+    /// For recovery layers: the attempt failed or was dropped, and takes no more reports. Returns
+    /// what was reported.
+    // Inlined, it adds 28 instructions to each failure.
+    #[inline(never)]
+    pub(crate) fn end_attempt(&self) -> AttemptReport {
+        let state = self.shared();
+        state.map_or_else(AttemptReport::default, |state| state.slots.end(self.key()))
     }
 }

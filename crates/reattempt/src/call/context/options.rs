@@ -1,11 +1,12 @@
-//! The options of a call are copied on write: a context that shares its state gets its own.
+//! The options of a call: which apply, and that they are copied on write. A context that shares its
+//! state gets its own.
 
 use std::sync::Arc;
 
-use super::Attempt;
-use crate::RetryThrottle;
+use super::{Attempt, CallContext};
 use crate::call::marks::{BEGUN, CALLER, POLICY, THROTTLE};
-use crate::call::state::{CallState, Options};
+use crate::call::state::{CallState, CallerOptions, Options};
+use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 
 impl Attempt {
     /// Another call with the same options. Does nothing that may unwind: wherever a context is
@@ -79,5 +80,74 @@ impl Attempt {
                 self.state = Some(Arc::new(CallState::beside(call, options)));
             }
         }
+    }
+}
+
+/// Which options apply.
+impl Attempt {
+    /// The options that the caller set; few calls have any.
+    #[inline]
+    pub(super) fn caller(&self) -> Option<&CallerOptions> {
+        if self.marks.has(CALLER) {
+            self.state.as_deref()?.options.caller.as_deref()
+        } else {
+            None
+        }
+    }
+
+    /// The route's policy.
+    #[inline]
+    pub(super) fn route_policy(&self) -> Option<&Arc<RoutePolicy>> {
+        if self.marks.has(POLICY) {
+            self.state.as_deref()?.options.policy.as_ref()
+        } else {
+            None
+        }
+    }
+
+    /// The policy that applies: the caller's, else the route's.
+    #[inline]
+    pub(super) fn policy(&self) -> Option<&Arc<RoutePolicy>> {
+        self.caller()
+            .and_then(|own| own.policy.as_ref())
+            .or_else(|| self.route_policy())
+    }
+
+    /// The throttle that applies: the caller's, else the policy's, else the layer's.
+    #[inline]
+    pub(super) fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
+        self.caller()
+            .and_then(|own| own.throttle.as_ref())
+            .or_else(|| self.policy()?.throttle())
+            .or_else(|| {
+                if self.marks.has(THROTTLE) {
+                    self.state.as_deref()?.options.throttle.get()
+                } else {
+                    None
+                }
+            })
+    }
+}
+
+impl CallContext {
+    /// The policy that applies: the caller's, else the route's.
+    #[must_use]
+    #[inline]
+    pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
+        self.attempt.policy()
+    }
+
+    /// The strategy that the caller set for this call.
+    #[must_use]
+    #[inline]
+    pub fn strategy(&self) -> Option<&Arc<dyn RetryStrategy>> {
+        self.attempt.caller()?.strategy.as_ref()
+    }
+
+    /// The throttle that applies: the caller's, else the policy's, else the layer's.
+    #[must_use]
+    #[inline]
+    pub fn throttle(&self) -> Option<&Arc<dyn RetryThrottle>> {
+        self.attempt.throttle()
     }
 }

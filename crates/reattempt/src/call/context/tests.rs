@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::RetryInfo;
 use crate::call::attempts::ConfigWaiter;
+use crate::info::Backend;
 use crate::policy::throttle::TokenBucket;
 use crate::{AttemptKind, CallDeadline, HasCallContext, RetryThrottle};
 use crate::{Call, policy::RoutePolicy};

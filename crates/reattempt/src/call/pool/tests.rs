@@ -101,7 +101,7 @@ fn failed(attempts: u32, waiter: ConfigWaiter) -> *const CallState {
         let mut record = AttemptRecord::new(attempt, AttemptKind::Retry, AttemptOutcome::Retry);
         record.failure = Some(Failure::new(KV_LOCKED, Stage::Response));
         record.paid = true;
-        state.record(&record, Some(KV_LOCKED));
+        state.record(&record);
         state.refused(StopReason::Throttled);
         state.describe(CallSubject::default);
     }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::log::CallLog;
-use super::{CallState, LEARNS, SENT_MASK};
+use super::{CallLog, CallState, LEARNS, SENT_MASK};
 use crate::call::marks::{Marks, STEPS};
 use crate::clock;
 use crate::policy::admission::{Admission, Criticality, is_accepted};
@@ -190,5 +189,30 @@ impl CallState {
             }
         }
         any
+    }
+
+    /// What the last attempt that no circuit breaker refused failed with; the refusal, if all were
+    /// refused.
+    pub(crate) fn last_failure(&self) -> Option<Failure> {
+        self.read(|log| {
+            let failures = || log.info.records.iter().rev().filter_map(|r| r.failure);
+            failures()
+                .find(|failure| !failure.was_refused())
+                .or_else(|| failures().next())
+        })?
+    }
+
+    /// The same of a call that ended at its deadline: only if it returned this failure, or waited
+    /// for a circuit to close.
+    pub(crate) fn failure_at_deadline(&self) -> Option<Failure> {
+        let is_known = self.read(|log| {
+            let last = log.info.records.last()?;
+            // An attempt that the deadline cut off has none.
+            let failure = last.failure?;
+            let returned = last.stopped == Some(StopReason::Deadline) && last.delay.is_none();
+            Some(returned || failure.was_refused())
+        });
+        is_known.flatten().filter(|known| *known)?;
+        self.last_failure()
     }
 }

@@ -3,8 +3,7 @@
 #[cfg(feature = "tokio")]
 use std::sync::Arc;
 
-use super::CallState;
-use super::log::CallLog;
+use super::{CallLog, CallState};
 #[cfg(feature = "tokio")]
 use crate::CallContext;
 use crate::call::marks::Marks;
@@ -69,6 +68,6 @@ impl CallLog {
         record.stopped = Some(StopReason::Committed);
         let mut backends = self.backends.iter().rev();
         record.backend = backends.find(|(n, _)| *n == number).map(|(_, b)| b.clone());
-        self.info.push(&record, None);
+        self.info.push(&record);
     }
 }

@@ -3,11 +3,12 @@
 use super::{CLAIMED, CallState, LOST, OVER, SENT_MASK};
 use crate::info::AttemptRecord;
 use crate::sync::Ordering;
+use crate::{AttemptOutcome, Stage, Transparent};
 
 impl CallState {
     /// An attempt ended, as its record says or is going to say.
     pub(crate) fn remember_lost(&self, record: &AttemptRecord) {
-        if record.is_lost() {
+        if is_lost(record) {
             self.flags.fetch_or(LOST, Ordering::Relaxed);
         }
     }
@@ -38,5 +39,14 @@ impl CallState {
                 return false;
             }
         }
+    }
+}
+
+/// Whether the server may have carried out the attempt although nothing is known of it: it was
+/// lost or given up in flight.
+fn is_lost(record: &AttemptRecord) -> bool {
+    match record.failure {
+        Some(failure) => failure.stage == Stage::InFlight && failure.transparent == Transparent::No,
+        None => record.outcome == AttemptOutcome::Cancelled,
     }
 }

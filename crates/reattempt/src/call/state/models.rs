@@ -43,7 +43,10 @@ fn the_end_of_one_attempt_never_hides_another_in_flight() {
         state.claim_first();
         let asks = both(&state, CallState::in_flight, |state| {
             let second = state.sent(2, false);
-            state.slots.end(AttemptKey::first_choice(1));
+            state.slots.end(AttemptKey {
+                attempt: 1,
+                slot: 1,
+            });
             assert_eq!(second.attempt, 2);
         });
         assert!(asks);
@@ -57,9 +60,13 @@ fn an_answer_is_seen_as_the_end_of_all_attempts() {
         let state = Arc::new(CallState::default());
         state.claim_first();
         let late = |state: &CallState| {
-            state
-                .slots
-                .stage(AttemptKey::first_choice(1), Stage::InFlight)
+            state.slots.stage(
+                AttemptKey {
+                    attempt: 1,
+                    slot: 1,
+                },
+                Stage::InFlight,
+            )
         };
         both(&state, late, |state| state.won(StopReason::Success));
         assert!(!state.in_flight());
@@ -85,7 +92,10 @@ fn a_waiter_left_meanwhile_is_dropped(ends: fn(&CallState, AttemptKey)) {
     loom::model(move || {
         let state = Arc::new(CallState::default());
         state.claim_first();
-        let key = AttemptKey::first_choice(1);
+        let key = AttemptKey {
+            attempt: 1,
+            slot: 1,
+        };
         state.sent(2, false);
         let leaves = move |state: &CallState| {
             state.leave_waiter(key, Box::pin(std::future::ready(true)));
@@ -109,6 +119,6 @@ fn a_waiter_left_while_another_attempt_wins_is_dropped() {
     a_waiter_left_meanwhile_is_dropped(|state, _| {
         state.won(StopReason::Success);
         let record = AttemptRecord::new(2, AttemptKind::Hedge, AttemptOutcome::Success);
-        state.record(&record, None);
+        state.record(&record);
     });
 }

@@ -1,7 +1,6 @@
 //! Waiters for a newer configuration, which attempts left until they are settled.
 
-use super::log::CallLog;
-use super::{CallState, LEFT_WAITER, OVER, STOPPED};
+use super::{CallLog, CallState, LEFT_WAITER, OVER, STOPPED};
 use crate::call::attempts::{AttemptKey, ConfigWaiter, SLOTS};
 use crate::sync::Ordering;
 

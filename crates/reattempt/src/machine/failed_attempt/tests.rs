@@ -1,6 +1,7 @@
 use super::*;
 use crate::failure::reason::{KV_LOCKED, SOCKET_NOT_AVAILABLE, UNKNOWN};
 use crate::machine::tests::simulator::start;
+use crate::policy::AttemptEnd;
 
 fn safe(failure: Failure, reported: Stage) -> bool {
     let mut facts = Facts::new(start(), 1, AttemptKind::Initial);

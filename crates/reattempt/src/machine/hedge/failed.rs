@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::failed_attempt::FailedAttempt;
+use super::super::failed_attempt::{Facts, FailedAttempt};
 use super::plan::Planner;
 use super::{HedgeAction, HedgeMachine, Planned};
-use crate::policy::HedgePolicy;
+use crate::failure::reason::UNKNOWN;
+#[cfg(doc)]
+use crate::policy::HedgeDelay;
 use crate::policy::backoff::Backoff;
-use crate::{OnDeadline, StopReason};
+use crate::policy::{AttemptEnd, HedgePolicy};
+use crate::{Failure, OnDeadline, Stage, StopReason};
 
 impl HedgeMachine {
     /// An attempt failed.
@@ -113,6 +116,27 @@ impl HedgeMachine {
                 failed.decided(Some(delay), None);
                 HedgeAction::Go
             }
+        }
+    }
+}
+
+impl FailedAttempt {
+    /// An attempt in flight that can go no further, because another one goes on alone.
+    #[must_use]
+    pub fn of_cut_off(mut facts: Facts) -> Self {
+        facts.cut_off = true;
+        let stage = facts.report.stage.unwrap_or(Stage::InFlight);
+        Self::known(&facts, Failure::new(UNKNOWN, stage), false)
+    }
+
+    /// How it ended for a hedge delay that learns ([`HedgeDelay::ended`]); `None` if it never left
+    /// the client, because then it says nothing of how long the server takes.
+    #[must_use]
+    pub fn learned(&self) -> Option<AttemptEnd> {
+        match self.failure.stage {
+            _ if self.facts.cut_off => Some(AttemptEnd::Dropped),
+            Stage::Dispatch => None,
+            Stage::InFlight | Stage::Response => Some(AttemptEnd::Failed),
         }
     }
 }

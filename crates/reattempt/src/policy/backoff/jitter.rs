@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Randomness;
+use super::{Backoff, CONTROLLED_MS, Randomness, Shape};
 
 /// How a delay is spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,6 +47,19 @@ impl Jitter {
                     .saturating_add(share(width, randomness.roll()))
                     .min(max)
             }
+        }
+    }
+}
+
+impl Backoff {
+    /// The longest delay before jitter.
+    pub(super) fn max(&self) -> Duration {
+        match self.shape {
+            Shape::Constant(delay) => delay,
+            Shape::Linear { max, .. }
+            | Shape::Exponential { max, .. }
+            | Shape::Calculated { max, .. } => max,
+            Shape::Controlled => Duration::from_millis(CONTROLLED_MS[CONTROLLED_MS.len() - 1]),
         }
     }
 }

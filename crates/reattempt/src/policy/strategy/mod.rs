@@ -1,29 +1,29 @@
 //! Strategies: whether and when a failed call is sent again (RFC 0049, Retry Strategies).
 
 mod attempts;
-mod best_effort;
 mod by_reference;
+mod call_view;
 mod controlled_backoff;
 mod extended;
 mod never_retry;
 #[cfg(test)]
 mod tests;
-mod view_builders;
+mod view;
 
-use std::any::{Any, TypeId};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 pub use attempts::{MaxAttempts, RetryOnce};
-pub use best_effort::BestEffort;
+pub use call_view::CallView;
 pub use controlled_backoff::ControlledBackoff;
 pub use extended::Extended;
 pub use never_retry::NeverRetry;
 
 use crate::info::Backend;
-use crate::{CallDeadline, Failure, OnDeadline, RetryInfo};
+use crate::policy::backoff::{Backoff, Jitter};
+use crate::{CallDeadline, Failure, OnDeadline};
 
 /// An error from a deferred decision.
 pub type StrategyError = Box<dyn std::error::Error + Send + Sync>;
@@ -45,17 +45,6 @@ pub enum Decision {
     After(Duration),
     /// Decide asynchronously (RFC 0049's `Future<RetryAction>`).
     Defer(Deferred),
-}
-
-impl Debug for Decision {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Stop => f.write_str("Stop"),
-            Self::Exhausted => f.write_str("Exhausted"),
-            Self::After(delay) => f.debug_tuple("After").field(delay).finish(),
-            Self::Defer(_) => f.write_str("Defer"),
-        }
-    }
 }
 
 /// Which of two failures a call returns.
@@ -171,54 +160,54 @@ pub struct RetryView<'a> {
     pub call: &'a dyn CallView,
 }
 
-impl<'a> RetryView<'a> {
-    /// What happened in the call before this failure.
+/// Retries until success or the deadline: 1, 2, 4 … 256, then 500 ms (RFC 0049, Best Effort).
+///
+/// The default of the key-value preset and of Couchbase's services. It has no maximum of attempts:
+/// put a `Deadline` layer outside.
+#[derive(Clone, Debug)]
+pub struct BestEffort {
+    backoff: Backoff,
+    on_deadline: OnDeadline,
+}
+
+impl BestEffort {
+    /// With RFC 0049's delays, 1 to 500 ms, without jitter.
     #[must_use]
-    pub fn info(&self) -> RetryInfo {
-        self.call.info()
+    pub const fn new() -> Self {
+        let (from, to) = (Duration::from_millis(1), Duration::from_millis(500));
+        Self::with_backoff(Backoff::exponential(from, to).jitter(Jitter::None))
     }
 
-    /// Whether the call has made `max` attempts, by which [`RetryStrategy::max_attempts`] ends it:
-    /// transparent ones are not counted.
+    /// Uses another back-off (RFC 0049's "different backoff calculator"): one of [`Backoff`]'s, or
+    /// a custom calculation with [`Backoff::calculated`].
     #[must_use]
-    pub const fn has_used_up(&self, max: u32) -> bool {
-        self.retries.saturating_add(1) >= max
+    pub const fn with_backoff(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            on_deadline: OnDeadline::Cap,
+        }
     }
 
-    /// The user data of this type.
+    /// What to do if a delay does not fit; [`OnDeadline::Cap`] by default.
     #[must_use]
-    pub fn data<T: Any + Send + Sync>(&self) -> Option<&'a T> {
-        self.call.data(TypeId::of::<T>())?.downcast_ref()
+    pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
+        self.on_deadline = on_deadline;
+        self
     }
 }
 
-/// What a strategy may ask about its call, and in part a hedge delay
-/// ([`HedgeView`](crate::policy::hedge::HedgeView)). Implemented for
-/// [`CallContext`](crate::CallContext), and for `()`, which has no history and no data.
-pub trait CallView: Debug {
-    /// What happened in the call before the failure.
-    fn info(&self) -> RetryInfo;
-
-    /// The user data of the type with this id.
-    fn data(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)>;
-
-    /// The name of the call's [`RoutePolicy`](crate::RoutePolicy); empty without one.
-    fn route(&self) -> &str {
-        ""
-    }
-
-    /// Where this attempt was sent, if that was reported.
-    fn backend(&self) -> Option<Backend> {
-        None
+impl Default for BestEffort {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-impl CallView for () {
-    fn info(&self) -> RetryInfo {
-        RetryInfo::default()
+impl RetryStrategy for BestEffort {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        Decision::After(self.backoff.delay(view.retries, view.previous_delay))
     }
 
-    fn data(&self, _: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        None
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        Some(self.on_deadline)
     }
 }

@@ -1,7 +1,7 @@
 //! What allows a further attempt independent of the strategy, and what refuses it.
 
 use crate::failure::reason::{KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT};
-use crate::{CallDeadline, Idempotency, Transparent};
+use crate::{CallDeadline, Idempotency, OnDeadline, RoutePolicy, Transparent};
 
 use super::*;
 

@@ -1,10 +1,12 @@
-//! Views of failures that did not happen, for unit tests of strategies.
+//! What a strategy sees and answers: views also of failures that did not happen, for unit tests.
 
+use std::any::{Any, TypeId};
+use std::fmt::{self, Debug};
 use std::time::{Duration, Instant};
 
-use super::{CallView, RetryView};
+use super::{CallView, Decision, RetryView};
 use crate::info::Backend;
-use crate::{CallDeadline, Failure};
+use crate::{CallDeadline, Failure, RetryInfo};
 
 /// Builders for unit tests of a strategy.
 ///
@@ -104,5 +106,38 @@ impl<'a> RetryView<'a> {
     pub const fn call(mut self, call: &'a dyn CallView) -> Self {
         self.call = call;
         self
+    }
+}
+
+impl<'a> RetryView<'a> {
+    /// What happened in the call before this failure.
+    #[must_use]
+    pub fn info(&self) -> RetryInfo {
+        self.call.info()
+    }
+
+    /// Whether the call has made `max` attempts, by which
+    /// [`RetryStrategy::max_attempts`](crate::RetryStrategy::max_attempts) ends it:
+    /// transparent ones are not counted.
+    #[must_use]
+    pub const fn has_used_up(&self, max: u32) -> bool {
+        self.retries.saturating_add(1) >= max
+    }
+
+    /// The user data of this type.
+    #[must_use]
+    pub fn data<T: Any + Send + Sync>(&self) -> Option<&'a T> {
+        self.call.data(TypeId::of::<T>())?.downcast_ref()
+    }
+}
+
+impl Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stop => f.write_str("Stop"),
+            Self::Exhausted => f.write_str("Exhausted"),
+            Self::After(delay) => f.debug_tuple("After").field(delay).finish(),
+            Self::Defer(_) => f.write_str("Defer"),
+        }
     }
 }

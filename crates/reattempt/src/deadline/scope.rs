@@ -1,0 +1,66 @@
+//! What a deadline bounds: the call or one attempt of it, and for how long.
+
+use std::time::{Duration, Instant};
+
+use super::Deadline;
+use crate::{CallContext, CallDeadline, DeadlineScope, clock};
+
+impl<S, M> Deadline<S, M> {
+    /// The scope, and the timeout that applies in it.
+    #[inline(always)]
+    pub(super) fn bounds(&mut self, context: &CallContext) -> (DeadlineScope, Option<Duration>) {
+        let scope = if context.is_claimed() {
+            self.inside_recovery.switch_off();
+            DeadlineScope::Attempt
+        } else {
+            if self.inside_recovery.is_on() {
+                self.inside_recovery.warn(
+                    "AttemptDeadlineLayer",
+                    "is outside of any recovery layer, so it bounds the whole call: \
+                     put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
+                );
+            }
+            DeadlineScope::Call
+        };
+        let policy = context.policy().map(|policy| &**policy);
+        let of_policy = policy.and_then(|policy| match scope {
+            DeadlineScope::Call => policy.timeout(),
+            DeadlineScope::Attempt => policy.attempt_timeout(),
+        });
+        if of_policy.is_some() && scope == DeadlineScope::Attempt {
+            context.note_attempt_timeout();
+        }
+        (scope, self.with_policy(of_policy))
+    }
+
+    #[inline]
+    fn with_policy(&self, of_policy: Option<Duration>) -> Option<Duration> {
+        match (self.timeout, of_policy) {
+            (own, None) => own,
+            (Some(own), Some(policy)) if !self.unless_policy => Some(own.min(policy)),
+            (_, Some(policy)) => Some(policy),
+        }
+    }
+}
+
+/// The instant to enforce, from the layer's own timeout and a deadline that is already attached;
+/// whether it is the layer's own, and whether it has passed. The layer's own starts now: it has
+/// passed only if it is zero and the one attached, which began earlier, is the same instant.
+#[inline(never)]
+pub(super) fn between(
+    own: Option<Instant>,
+    stamped: Option<CallDeadline>,
+) -> Option<(Instant, bool, bool)> {
+    let outer = match (own, stamped) {
+        // An outer layer enforces an earlier one: nothing to do here.
+        (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => {
+            return None;
+        }
+        (Some(own), outer) if outer.is_none_or(|outer| own <= outer.at) => {
+            let late = outer.is_some_and(|outer| own == outer.at && outer.passed(clock::now()));
+            return Some((own, true, late));
+        }
+        (_, outer) => outer?,
+    };
+    Some((outer.at, false, outer.passed(clock::now())))
+}

@@ -1,0 +1,40 @@
+//! How far a failed attempt came: what was reported is weighed against the classifier's verdict.
+
+use crate::failure::reason::ReasonClass;
+use crate::{AttemptReport, Failure, Stage, Transparent};
+
+/// Corrects the stage, and with it whether the request is safe to send again. `unread`: the attempt
+/// never left the client, because its request body was never read.
+pub(super) fn weigh(failure: &mut Failure, unread: bool, report: &AttemptReport) {
+    let Some(stage) = stage(failure.stage, unread, report) else {
+        return;
+    };
+    if let (Stage::Dispatch, Stage::InFlight | Stage::Response)
+    | (Stage::Response, Stage::InFlight) = (failure.stage, stage)
+    {
+        // It left the client after all, or the response that made it safe is not the
+        // server's. A reason that says "never sent" is no permission then.
+        let reason = failure.reason;
+        let unsent = matches!(reason.class(), ReasonClass::Unsent | ReasonClass::Request);
+        failure.safe = reason.allows_non_idempotent_retry() && !unsent;
+        if failure.stage == Stage::Dispatch {
+            failure.transparent = Transparent::No;
+        }
+    }
+    failure.stage = stage;
+    // A transport that reports that nothing left the client knows more than any reason.
+    failure.safe |= stage == Stage::Dispatch;
+}
+
+/// The stage that replaces the classifier's, if one does. A server's response is final: what a
+/// transport reported before it does not make the request safe to send again.
+fn stage(classified: Stage, unread: bool, report: &AttemptReport) -> Option<Stage> {
+    if report.own_answer {
+        return Some(report.stage.unwrap_or(Stage::InFlight));
+    }
+    match classified {
+        Stage::Response => None,
+        _ if unread => Some(Stage::Dispatch),
+        _ => report.stage,
+    }
+}
