@@ -13,7 +13,7 @@ use crate::simulation::Simulation;
 pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
     let mut call = Simulation::new(script, base);
     let strategy = script.strategy();
-    let mut machine = RetryMachine::new();
+    let mut machine = RetryMachine::default();
     let mut kept: Option<Told> = None;
     let (mut number, mut kind) = (1, AttemptKind::Initial);
     loop {

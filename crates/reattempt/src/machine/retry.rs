@@ -71,12 +71,6 @@ pub struct RetryMachine {
 }
 
 impl RetryMachine {
-    /// A machine for one call.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// After [`Action::Wait`]: whether the attempt that is about to be sent is the last that the
     /// strategy allows. Then the driver moves the request instead of copying it, unless the
     /// classifier knows always-retry reasons, which pass the maximum. False before the first
