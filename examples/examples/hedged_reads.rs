@@ -1,8 +1,8 @@
 //! Hedged reads over several hosts: the slowest of the replicas does not determine the latency of a
 //! read.
 //!
-//! Each attempt goes to a replica that its call has not tried yet. The budget bounds what the hedges
-//! cost. Run with `cargo run -p reattempt-examples --example hedged_reads`.
+//! Each attempt goes to a replica that its call has not tried yet. The budget bounds what the
+//! hedges cost. Run with `cargo run -p reattempt-examples --example hedged_reads`.
 
 use std::time::Duration;
 

@@ -139,8 +139,8 @@ impl<S: Send + 'static, C, P> Backends<S, C, P> {
         });
     }
 
-    /// Removes a backend. Its service is dropped once its own attempts have ended, and each `Backends`
-    /// that was called with the old list has been called again or dropped.
+    /// Removes a backend. Its service is dropped once its own attempts have ended, and each
+    /// `Backends` that was called with the old list has been called again or dropped.
     pub fn remove(&self, name: &str) {
         let name = Backend::new(name);
         self.change(|list| list.with(list.others(&name)));

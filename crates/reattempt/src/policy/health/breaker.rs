@@ -115,8 +115,8 @@ impl CircuitBreaker {
     }
 
     /// Calls this function whenever the circuit opens or closes, by itself or by hand; earlier
-    /// functions stay. It is called inline and must not block. Events of several threads may arrive in
-    /// another order than they happened in: [`state`](Self::state) says what is true now.
+    /// functions stay. It is called inline and must not block. Events of several threads may arrive
+    /// in another order than they happened in: [`state`](Self::state) says what is true now.
     pub fn on_event(&self, listener: impl Fn(&HealthEvent) + Send + Sync + 'static) {
         self.listeners.add(listener);
     }
