@@ -143,7 +143,8 @@
 //! # The stack
 //!
 //! `HttpClientLayer::policies`, or single layers below a `RouteLayer`: `docs/layer-order.md` has
-//! the preset layer by layer. A policy's throttle and budget replace the bucket of a `ThrottleLayer`.
+//! the preset layer by layer. A policy's throttle and budget replace the bucket of a
+//! `ThrottleLayer`.
 
 #[cfg(feature = "serde")]
 mod deserialize;

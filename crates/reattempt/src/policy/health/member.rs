@@ -190,7 +190,7 @@ impl Member {
         self.returned_at.store(now, Relaxed);
         // The next sweep judges what was sent from now on.
         let _ = self.take_counts();
-        // Last: who sees that it is back, without the lock, also sees since when.
+        // Last: a reader without the lock that finds it back also finds since when.
         self.ejected_at.store(0, Release);
     }
 
