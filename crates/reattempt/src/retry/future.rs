@@ -147,13 +147,18 @@ where
     /// A first attempt that works takes this function alone.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.as_mut().project();
-        let StateProj::InFlight {
-            mut future,
-            sent: Sent::First,
-        } = this.state.as_mut().project()
-        else {
+        if !matches!(
+            self.state,
+            State::InFlight {
+                sent: Sent::First,
+                ..
+            }
+        ) {
             return as_poll(self.poll_on(cx));
+        }
+        let mut this = self.as_mut().project();
+        let StateProj::InFlight { mut future, .. } = this.state.as_mut().project() else {
+            polled_after_completion("RetryFuture")
         };
         let Some(in_flight) = future.as_mut().as_pin_mut() else {
             polled_after_completion("RetryFuture")
