@@ -151,7 +151,15 @@ where
     }
 
     fn sent_to(&self, note: &mut KvNote, backend: &Backend) {
-        note.went_to = backend.as_str().parse().ok();
+        let node: Option<Address> = backend.as_str().parse().ok();
+        // A transport may name it in another way than the configuration.
+        note.went_to = node.filter(|node| {
+            note.config.as_deref().is_none_or(|config| {
+                let network = self.poller.network(config);
+                let mut all = config.addresses(Service::Kv, self.poller.tls(), &network);
+                all.any(|known| known == *node)
+            })
+        });
     }
 
     fn check(&self, mut note: KvNote, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {

@@ -103,7 +103,8 @@ impl<R, B> HttpClientLayer<R, B> {
     ///
     /// 429 counts as a failure: five in a row open the circuit. Only with
     /// [`github`](HttpClientLayer::github) and [`llm`](HttpClientLayer::llm), where it is a limit
-    /// of the caller's own key, it is an answer, and so is a 403 that is read as one.
+    /// of the caller's own key, it is an answer, which ends a run of failures; so is a 403 that is
+    /// read as one.
     ///
     /// ```
     /// use reattempt::health::HealthPolicy;

@@ -91,8 +91,9 @@ impl Entry {
         if retries.is_some() && hedges.is_some() {
             place.wrong("has both retry and hedge: only one may be set");
         }
+        let sends_again = retries.is_some() || hedges.is_some();
+        shared.throttles.entry(sends_again);
         let throttle = members.optional(place, "throttle", |place, json| {
-            let sends_again = retries.is_some() || hedges.is_some();
             let throttles = &mut shared.throttles;
             throttles.named(place, json, "throttles", sends_again)
         });

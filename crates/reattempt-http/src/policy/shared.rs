@@ -23,6 +23,8 @@ pub(super) struct Names<'a> {
     known: HashSet<&'a str>,
     /// The names that are used by some entry, and whether one of these sends again.
     used: HashMap<&'a str, bool>,
+    /// Some entry sends again. None does in a document that switches retries off.
+    sends_again: bool,
 }
 
 impl<'a> Names<'a> {
@@ -33,6 +35,7 @@ impl<'a> Names<'a> {
             known: listed.iter().copied().collect(),
             listed,
             used: HashMap::new(),
+            sends_again: false,
         }
     }
 
@@ -40,11 +43,16 @@ impl<'a> Names<'a> {
     pub(super) fn misused(&self, name: &str) -> Option<&'static str> {
         match self.used.get(name) {
             None => Some("no route uses it"),
-            Some(false) => Some(
+            Some(false) if self.sends_again => Some(
                 "no route that uses it has retry or hedge: there is nothing that it can refuse",
             ),
-            Some(true) => None,
+            Some(_) => None,
         }
+    }
+
+    /// Some entry sends again or not.
+    pub(super) const fn entry(&mut self, sends_again: bool) {
+        self.sends_again |= sends_again;
     }
 
     /// Looks up a name and marks it as used, by an entry that sends again or not; `all` is the name

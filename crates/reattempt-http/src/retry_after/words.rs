@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::{DATE, RETRY_AFTER};
+use http::header::{AGE, DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::HttpPushback;
@@ -100,10 +100,7 @@ impl HttpPushback {
                 if self.seconds != Some(false) {
                     let seconds_or_date = |text: &[u8]| {
                         let seconds = digits(text).map(Duration::from_secs);
-                        seconds.or_else(|| match until_date(text, self.wall_clock)? {
-                            Duration::ZERO => Some(self.after_answer(headers, text)),
-                            ahead => Some(ahead),
-                        })
+                        seconds.or_else(|| until_date(text, self.wall_clock))
                     };
                     retry_after.add(2, read(value, seconds_or_date));
                 }
@@ -122,6 +119,9 @@ impl HttpPushback {
                 reset.add(1, read(value, until));
             }
         }
+        if retry_after.word == Word::After(Duration::ZERO) && retry_after.rank == 2 {
+            return self.after_answer(headers);
+        }
         retry_after.word.or(|| {
             if reset.word == Word::Nothing || !limited() {
                 return Word::Nothing;
@@ -131,12 +131,15 @@ impl HttpPushback {
     }
 
     /// By this client's clock the date has passed, but that clock may be fast: the time from the
-    /// response's own date.
+    /// response's own date. Not of one that a cache kept.
     #[cold]
     #[inline(never)]
-    fn after_answer(&self, headers: &HeaderMap, until: &[u8]) -> Duration {
-        let answered = headers.get(DATE).map(HeaderValue::as_bytes);
-        let delay = answered.and_then(|from| between(from, until, self.wall_clock));
-        delay.unwrap_or_default()
+    fn after_answer(&self, headers: &HeaderMap) -> Word {
+        let answered = headers.get(DATE).filter(|_| !headers.contains_key(AGE));
+        let delays = headers.get_all(RETRY_AFTER).iter().filter_map(|until| {
+            let (from, until) = (answered?.as_bytes(), until.as_bytes().trim_ascii());
+            between(from, until, self.wall_clock)
+        });
+        Word::After(delays.max().unwrap_or_default())
     }
 }

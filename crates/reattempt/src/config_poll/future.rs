@@ -34,6 +34,19 @@ impl<F, P, N, Req> ConfigPollFuture<F, P, N, Req> {
     }
 }
 
+/// By value: with its address taken the note of a success would be kept in memory.
+#[cold]
+#[inline(never)]
+fn sent_to<Req, Res, Err, P>(poll: &P, mut note: P::Note, reporter: &AttemptReporter) -> P::Note
+where
+    P: StaleConfig<Req, Res, Err>,
+{
+    if let Some(backend) = reporter.reported_backend() {
+        poll.sent_to(&mut note, &backend);
+    }
+    note
+}
+
 impl<F, P, N, Req, Res, Err> Future for ConfigPollFuture<F, P, N, Req>
 where
     F: Future<Output = Result<Res, Err>>,
@@ -45,12 +58,12 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
-        if let Some(mut note) = this.note.take() {
-            if outcome.is_err() {
-                if let Some(backend) = this.reporter.context().backend() {
-                    this.poll.sent_to(&mut note, &backend);
-                }
-            }
+        if let Some(note) = this.note.take() {
+            let note = if outcome.is_err() {
+                sent_to(this.poll, note, this.reporter)
+            } else {
+                note
+            };
             let waiter = this.poll.check(note, outcome.as_ref());
             if let Some(waiter) = waiter {
                 this.reporter.config_coming(waiter);

@@ -154,8 +154,11 @@ impl Observer for Metrics {
         }
     }
 
-    fn hedge_refused(&self, _: &CallContext, _: StopReason) {
-        self.0.calls.hedges[2].increment();
+    fn hedge_refused(&self, context: &CallContext, _: StopReason) {
+        let calls = &self.0.calls;
+        calls.hedges[2].increment();
+        // What refuses is in use.
+        calls.throttles.failed(context);
     }
 
     fn sees_response(&self) -> bool {

@@ -94,7 +94,7 @@ pub static HEDGES: Instrument = Instrument::new(
 );
 
 /// `reattempt.throttle.tokens`: how far the throttle that is nearest to refusing is from it, of
-/// those that counted a failure in the last ten minutes.
+/// those that counted a failure or refused a hedge in the ten minutes before the last call ended.
 pub static THROTTLE: Instrument = Instrument::new(
     "reattempt.throttle.tokens",
     InstrumentKind::Gauge,

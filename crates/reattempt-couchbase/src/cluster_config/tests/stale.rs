@@ -197,7 +197,8 @@ async fn a_lost_attempt_asks_another_node_than_the_keys() {
 /// C48: after a fast-forward, and for the lookup of a collection, it is not the key's node.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_cut_off_at_another_node_excludes_that_one() {
-    for (backend, asked) in [(node(2).to_string(), 1), ("no address".to_owned(), 2)] {
+    let unknown = ["no address", "elsewhere:11210"].map(|name| (name.to_owned(), 2));
+    for (backend, asked) in [(node(2).to_string(), 1)].into_iter().chain(unknown) {
         let setup = Setup::new(Some(config(1, 2, 3, 2)));
         let stack = ServiceBuilder::new()
             .layer(RetryLayer::new(KvClassifier::new(), BestEffort::new()))

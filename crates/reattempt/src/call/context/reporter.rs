@@ -80,6 +80,12 @@ impl AttemptReporter {
         self.with(|state, key| state.backend(key.attempt, backend));
     }
 
+    /// Where the attempt was sent, if that was reported.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn reported_backend(&self) -> Option<Backend> {
+        self.0.call()?.backend_of(self.attempt())
+    }
+
     /// Whether there is a backend that this call has not tried, this attempt included: see
     /// [`Transparent::NextBackend`](crate::Transparent::NextBackend). The last report counts,
     /// because an attempt that waits for a connection may try several backends. At most

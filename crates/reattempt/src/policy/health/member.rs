@@ -8,6 +8,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 use Ordering::{Acquire, Relaxed, Release};
 
+/// Attempts that are lost within this time, in nanoseconds, may have had one connection.
+const AT_ONCE: u64 = 20_000_000;
+
 /// The state of one backend, shared by all lists that it is in. Instants are nanoseconds since the
 /// pool was made, and never 0.
 ///
@@ -92,11 +95,14 @@ impl Member {
     }
 
     /// One more failure without an answer between; returns how many there are. `None` if it is not
-    /// one more: `lost_since` is when an attempt was sent that was lost with its connection, which
-    /// the last failure may have been too.
+    /// one more: `lost_since` is when an attempt was sent that was lost with its connection, and the
+    /// last failure, at the same time, may have been lost with it.
     pub(super) fn failed_again(&self, lost_since: Option<u64>, now: u64) -> Option<u32> {
-        // At the same instant too: on a clock that stands still one is sent after another.
-        let counts = |last: u64| lost_since.is_none_or(|sent| sent >= last);
+        let counts = |last: u64| {
+            let is_later = now.saturating_sub(last) > AT_ONCE;
+            // At the same instant too: on a clock that stands still one is sent after another.
+            lost_since.is_none_or(|sent| sent >= last || is_later)
+        };
         let counted = |last: u64| counts(last).then_some(now.max(last));
         // One update, so that of many that are lost at once one counts.
         let last = self.failed_at.fetch_update(Relaxed, Relaxed, counted);

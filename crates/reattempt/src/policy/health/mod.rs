@@ -80,9 +80,9 @@ pub enum Outcome {
     /// [in a row](HealthPolicy::consecutive_failures): all requests of a connection end so at once
     /// when the server ends it.
     NeverSent,
-    /// It was sent, and failed without an answer or the end of its time: usually its connection was
-    /// lost. A failure, but one [in a row](HealthPolicy::consecutive_failures) only if it was sent
-    /// after the last of those: all requests in flight on a connection end so at once.
+    /// It was sent, and failed without an answer: usually its connection was lost. A failure, but
+    /// none [in a row](HealthPolicy::consecutive_failures) if it was sent before the last of those
+    /// and fails within 20 ms of it: all requests in flight on a connection end so at once.
     Lost,
     /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
     /// failure if that was long: see [`HealthPolicy::consecutive_failures`].

@@ -284,7 +284,7 @@ impl RetryThrottle for Governor {
     fn milli_headroom(&self) -> Option<u64> {
         let word = self.load();
         let dearest = price(ReasonClass::Overload);
-        let dearest = if dearest > word.half() {
+        let dearest = if dearest >= word.half() {
             MILLI
         } else {
             dearest

@@ -30,21 +30,6 @@ fn a_failure_at_the_end_of_a_response_counts() {
 }
 
 #[test]
-fn streams_that_one_connection_loses_are_one_failure_in_a_row() {
-    let mut lab = Lab::new(HealthPolicy::standard(), 3);
-    for _ in 0..4 {
-        let all = begin(&lab, 0, 10);
-        lab.pass(LONG);
-        end(&lab, all, Outcome::Lost);
-    }
-    assert_eq!(lab.ejected(), NONE);
-    let last = begin(&lab, 0, 1);
-    lab.pass(LONG);
-    end(&lab, last, Outcome::Lost);
-    assert_eq!(lab.ejected(), [0]);
-}
-
-#[test]
 fn a_success_at_the_end_interrupts_failures() {
     let lab = Lab::new(HealthPolicy::standard(), 3);
     for _ in 0..3 {

@@ -186,6 +186,18 @@ fn what_is_lost_after_another_failure_counts_if_sent_later() {
     assert_eq!(lab.ejected(), [0]);
 }
 
+/// As attempts that were sent together and reach their limits one after another.
+#[test]
+fn what_is_lost_at_different_times_counts_each() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    let all: Vec<_> = (0..5).map(|_| lab.send_to(0)).collect();
+    for sent in all {
+        lab.pass(21 * MS);
+        lab.pool.ended(sent, lab.now, Outcome::Lost, None);
+    }
+    assert_eq!(lab.ejected(), [0]);
+}
+
 #[test]
 fn long_silences_in_a_row_eject() {
     let mut lab = Lab::new(HealthPolicy::standard(), 3);
