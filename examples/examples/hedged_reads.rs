@@ -2,7 +2,9 @@
 //! read.
 //!
 //! Each attempt goes to a replica that its call has not tried yet. The budget bounds what the
-//! hedges cost; 5 is usual, but these are few calls. Run with `cargo run -p reattempt-examples --example hedged_reads`.
+//! hedges cost; 5 is usual, but these are few calls.
+//!
+//! Run with `cargo run -p reattempt-examples --example hedged_reads`.
 
 use std::time::Duration;
 

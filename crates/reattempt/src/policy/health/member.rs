@@ -95,8 +95,8 @@ impl Member {
     }
 
     /// One more failure without an answer between; returns how many there are. `None` if it is not
-    /// one more: `lost_since` is when an attempt was sent that was lost with its connection, and the
-    /// last failure, at the same time, may have been lost with it.
+    /// one more: `lost_since` is when an attempt was sent that was lost with its connection, and
+    /// the last failure, at the same time, may have been lost with it.
     pub(super) fn failed_again(&self, lost_since: Option<u64>, now: u64) -> Option<u32> {
         let counts = |last: u64| {
             let is_later = now.saturating_sub(last) > AT_ONCE;

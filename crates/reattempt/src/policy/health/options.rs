@@ -182,8 +182,8 @@ impl HealthPolicy {
 
     /// Ejects a backend at once after this many failures without an answer between them, or
     /// switches that off. Of attempts that were lost in flight
-    /// ([`Outcome::Lost`](super::Outcome::Lost)) within 20 ms, one counts, so that a lost connection
-    /// is one failure. An attempt that was dropped unanswered
+    /// ([`Outcome::Lost`](super::Outcome::Lost)) within 20 ms, one counts, so that a lost
+    /// connection is one failure. An attempt that was dropped unanswered
     /// is a failure, here and in the shares, if it lasted longer than four times what an answer
     /// usually takes, at its deadline if it lasted longer than usual. Before the first answer of
     /// all: if it lasted longer than the interval, and at its deadline also once the first of them
