@@ -98,7 +98,7 @@ const BALANCE_PINS: [(&str, u64); 6] = [
     ("pick", 118),
     ("pick+end", 248),
     ("round-robin", 62),
-    ("backends", 531),
+    ("backends", 544),
     ("backends-streams", 1493),
 ];
 

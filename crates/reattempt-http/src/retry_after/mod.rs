@@ -43,11 +43,9 @@ pub enum BeyondCap {
 ///
 /// Put it in a `PushbackLayer` below the recovery layer. Invalid values count as absent and are
 /// recorded (`AttemptRecord::pushback_unreadable`); so does the reset of a limit in the past, which
-/// the response contradicts. Of `Retry-After` a date in the past means now, unless it is later than
-/// the response's own `Date` and no cache kept it (`Age`): then the time between the two counts,
-/// because this clock is fast. A
-/// number that is too large saturates; of several values the longest counts. What a route sets
-/// takes precedence over the layer's, and what it leaves unset is as the layer was built:
+/// the response contradicts. Of `Retry-After` a date in the past means now. A number that is too
+/// large saturates; of several values the longest counts. What a route sets takes precedence over
+/// the layer's, and what it leaves unset is as the layer was built:
 /// [`HttpRoute::with_pushback`](crate::HttpRoute::with_pushback).
 ///
 /// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a

@@ -54,27 +54,6 @@ fn a_past_date_means_now_and_too_large_a_number_saturates() {
     assert_eq!(huge, Some(Duration::from_secs(u64::MAX)));
 }
 
-/// It is 08:49:37 here, and half a minute earlier at the server.
-#[test]
-fn a_date_counts_from_the_responses_own_if_this_clock_is_fast() {
-    let delay = |date, until| {
-        let headers = [("date", date), ("retry-after", until)];
-        read(HttpPushback::new(), 503, &headers)
-    };
-    let server = "Sun, 06 Nov 1994 08:49:07 GMT";
-    let s = Duration::from_secs;
-    let cases = [
-        (server, "Sun, 06 Nov 1994 08:49:27 GMT", s(20)),
-        (server, "Sun, 06 Nov 1994 08:49:47 GMT", s(10)),
-        (server, "Sun, 06 Nov 1994 08:49:06 GMT", s(0)),
-        ("yesterday", "Sun, 06 Nov 1994 08:49:27 GMT", s(0)),
-    ];
-    for (date, until, expected) in cases {
-        let expected = Some(ServerPushback::After(expected));
-        assert_eq!(delay(date, until), expected, "{date}, {until}");
-    }
-}
-
 const WEEKDAYS: [&str; 7] = [
     "Monday",
     "Tuesday",

@@ -28,13 +28,6 @@ pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duratio
     Some(at.map_or(Duration::ZERO, |at| until(at, now)))
 }
 
-/// The time from one HTTP date to another; none if that one is the earlier.
-pub(super) fn between(from: &[u8], until: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
-    let from = http_date::seconds(from, now)?;
-    let seconds = http_date::seconds(until, now)?.saturating_sub(from);
-    Some(Duration::from_secs(seconds.try_into().unwrap_or(0)))
-}
-
 /// The time until this instant.
 pub(super) fn until(at: SystemTime, now: fn() -> SystemTime) -> Duration {
     at.duration_since(now()).unwrap_or_default()

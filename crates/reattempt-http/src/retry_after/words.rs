@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use http::header::{AGE, DATE, RETRY_AFTER};
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::HttpPushback;
 use super::rate_limit;
-use super::value::{between, digits, until_date};
+use super::value::{digits, until_date};
 
 static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// Milliseconds; sent by AWS services.
@@ -119,27 +119,11 @@ impl HttpPushback {
                 reset.add(1, read(value, until));
             }
         }
-        if retry_after.word == Word::After(Duration::ZERO) && retry_after.rank == 2 {
-            return self.after_answer(headers);
-        }
         retry_after.word.or(|| {
             if reset.word == Word::Nothing || !limited() {
                 return Word::Nothing;
             }
             reset.word
         })
-    }
-
-    /// By this client's clock the date has passed, but that clock may be fast: the time from the
-    /// response's own date. Not of one that a cache kept.
-    #[cold]
-    #[inline(never)]
-    fn after_answer(&self, headers: &HeaderMap) -> Word {
-        let answered = headers.get(DATE).filter(|_| !headers.contains_key(AGE));
-        let delays = headers.get_all(RETRY_AFTER).iter().filter_map(|until| {
-            let (from, until) = (answered?.as_bytes(), until.as_bytes().trim_ascii());
-            between(from, until, self.wall_clock)
-        });
-        Word::After(delays.max().unwrap_or_default())
     }
 }

@@ -28,8 +28,8 @@ pub enum CircuitState {
     /// again, for longer if the policy's times grow. So does a trial that is dropped after a long
     /// silence. One that hangs for the time of the opening is not waited for: the next request is a
     /// trial too, and so it is after one that never left the client
-    /// ([`Outcome::NeverSent`](super::Outcome::NeverSent)): while each one does, it stays half-open.
-    /// A response that begins is a success
+    /// ([`Outcome::NeverSent`](super::Outcome::NeverSent)): while each one does, it stays
+    /// half-open. A response that begins is a success
     /// here; if it fails at its end, that opens the circuit again at once, with
     /// [`consecutive_failures`](super::HealthPolicy::consecutive_failures) on.
     HalfOpen,
