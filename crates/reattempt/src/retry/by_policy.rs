@@ -3,13 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Config, First, Retry, claim};
+use super::{Config, First, Retry};
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{MaxAttempts, NeverRetry};
-use crate::{
-    CallContext, Classify, HasCallContext, Idempotency, OnDeadline, Recovery, RetryStrategy,
-    RoutePolicy,
-};
+use crate::{CallContext, HasCallContext, OnDeadline, Recovery, RetryStrategy, RoutePolicy};
 use tower_service::Service;
 
 impl<C> Config<C> {
@@ -29,40 +26,11 @@ impl<C> Config<C> {
         }
     }
 
-    /// Claims a call that may have a policy, or whose first attempt is observed or the last one,
-    /// and starts that attempt.
-    #[inline(always)]
-    pub(super) fn take_up_by_policy<Res, Err>(
-        &self,
-        context: &mut CallContext,
-        natural: Idempotency,
-    ) -> First
-    where
-        C: Classify<Res, Err>,
-    {
-        let may_force = self.settings.classifier.may_force();
-        let has_deadline = context.deadline().is_some();
-        let first = self.first(
-            context.policy(),
-            context.strategy(),
-            has_deadline,
-            may_force,
-        );
-        if matches!(first, First::Left) {
-            return First::Left;
-        }
-        claim(context, natural);
-        if self.settings.sees_sent {
-            self.sent(context.clone());
-        }
-        first
-    }
-
     /// What the policy, the caller's strategy and the layer make of the first attempt. Not by
     /// context: an address taken would keep every context in memory. Out of line it costs a call 4
     /// to 10 per cent.
     #[inline]
-    fn first(
+    pub(super) fn first(
         &self,
         policy: Option<&Arc<RoutePolicy>>,
         own: Option<&Arc<dyn RetryStrategy>>,
@@ -86,7 +54,7 @@ impl<C> Config<C> {
 
     // By value, as above.
     #[inline(never)]
-    fn sent(&self, context: CallContext) {
+    pub(super) fn sent(&self, context: CallContext) {
         self.settings.observer.attempt_sent(&context);
     }
 }

@@ -156,7 +156,22 @@ impl<C> Config<C> {
                 limited: false,
             };
         }
-        self.take_up_by_policy::<Res, Err>(context, natural)
+        let may_force = self.settings.classifier.may_force();
+        let has_deadline = context.deadline().is_some();
+        let first = self.first(
+            context.policy(),
+            context.strategy(),
+            has_deadline,
+            may_force,
+        );
+        if matches!(first, First::Left) {
+            return First::Left;
+        }
+        claim(context, natural);
+        if self.settings.sees_sent {
+            self.sent(context.clone());
+        }
+        first
     }
 
     /// The strategy of a call that this layer has claimed.
