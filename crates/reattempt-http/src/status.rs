@@ -132,6 +132,7 @@ impl HttpClassifier {
     }
 
     /// For circuit breakers: a rate limit (429, a limited 403) is an answer like any other.
+    #[cfg(feature = "tokio")]
     pub(crate) const fn limits_apart(mut self) -> Self {
         self.limits_apart = true;
         self
