@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use tokio::time::Instant;
 
 use super::description::{ServerKind, TopologyKind};
@@ -139,7 +139,14 @@ impl MongoRequest {
     /// The read preference in effect.
     pub(super) fn preference(&self, default: ReadPreference) -> ReadPreference {
         let operation = self.given();
-        if operation.writes() || self.in_transaction {
+        let is_inline = |out: &Bson| {
+            out.as_document()
+                .is_some_and(|out| out.contains_key("inline"))
+        };
+        // A collection, which only a primary can write.
+        let has_target = operation == Operation::MapReduce
+            && self.command.get("out").is_some_and(|out| !is_inline(out));
+        if operation.writes() || has_target || self.in_transaction {
             return ReadPreference::Primary;
         }
         let default = match operation {
@@ -226,5 +233,24 @@ fn read_preference_sent(target: &Target<'_>) -> Option<ReadPreference> {
         }
         (_, _, ReadPreference::Primary) => None,
         (_, _, mode) => Some(mode),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_writes_a_collection_goes_to_the_primary() {
+        let preference = |out: Bson| {
+            let options = doc! { "out": out };
+            let request = MongoRequest::of(Operation::MapReduce, "db", "c", options);
+            request.preference(ReadPreference::Secondary)
+        };
+        assert_eq!(preference(Bson::from("totals")), ReadPreference::Primary);
+        let merged = doc! { "merge": "totals" };
+        assert_eq!(preference(merged.into()), ReadPreference::Primary);
+        let inline = doc! { "inline": 1 };
+        assert_eq!(preference(inline.into()), ReadPreference::Secondary);
     }
 }

@@ -24,7 +24,9 @@ pub(super) fn read(read: &mut ConnectionString, query: &str) -> Result<Auth, Uri
             .ok_or_else(|| UriError::Form(part.to_owned()))?;
         let name = decode("option", name)?;
         let value = decode(&name, value)?;
-        if !given.insert(name.to_lowercase()) {
+        let name_of = name.to_lowercase();
+        // A list of them is one option each.
+        if name_of != "readpreferencetags" && !given.insert(name_of) {
             return Err(UriError::Twice(name));
         }
         set(

@@ -138,6 +138,8 @@ fn what_cannot_be_used_says_where_and_why() {
         option("retryReads=true&retryreads=true"),
         UriError::Twice("retryreads".to_owned())
     );
+    let tags = "mongodb://a/?readPreferenceTags=dc:ny&readPreferenceTags=";
+    assert_eq!(read(tags).warnings.len(), 2);
     for name in ["loadBalanced=true", "tls=true", "authMechanism=PLAIN"] {
         assert!(
             matches!(option(name), UriError::Unsupported { .. }),
