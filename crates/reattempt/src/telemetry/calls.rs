@@ -120,7 +120,7 @@ impl Metrics {
             calls.hedges[usize::from(!won)].increment();
         }
         if failure.is_some() {
-            calls.throttles.failed(context);
+            calls.throttles.used(context);
         }
     }
 }
@@ -158,7 +158,7 @@ impl Observer for Metrics {
         let calls = &self.0.calls;
         calls.hedges[2].increment();
         // What refuses is in use.
-        calls.throttles.failed(context);
+        calls.throttles.used(context);
     }
 
     fn sees_response(&self) -> bool {
@@ -180,7 +180,7 @@ impl Observer for Metrics {
         let counter = calls.responses.get(&reason, || UNKNOWN.name(), make);
         counter.increment();
         if failure.is_some() {
-            calls.throttles.failed(context);
+            calls.throttles.used(context);
         }
     }
 

@@ -12,14 +12,14 @@ const AT_REST: u32 = 100;
 /// One of this many calls reads a level that rests. It may be that of calls that other throttles
 /// count, so that nothing says whether the emptiest one is full.
 const SELDOM: u32 = 64;
-/// No call reads the level: no throttle counted a failure, or none of those that did still counts.
+/// No call reads the level: no throttle was watched, or none of those that were still counts.
 const UNWATCHED: u32 = u32::MAX;
 /// Of more throttles the emptiest ones are watched.
 const MOST_THROTTLES: usize = 64;
-/// A throttle that counted no failure for this long is watched no more.
+/// A throttle that counted no failure and refused no hedge for this long is watched no more.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// The throttles that counted a failure, and the gauge of their level.
+/// The throttles that counted a failure or refused a hedge, and the gauge of their level.
 pub(super) struct Throttles {
     level: Arc<dyn Gauge>,
     seen: Mutex<Vec<Watched>>,
@@ -29,16 +29,16 @@ pub(super) struct Throttles {
     level_set: Mutex<Level>,
 }
 
-/// One of them, and when it counted its latest failure.
+/// One of them, and when it last did.
 struct Watched {
     throttle: Weak<dyn RetryThrottle>,
-    failed: Instant,
+    used: Instant,
 }
 
 impl Watched {
     /// Whether it still counts: one that no call uses any more would hold the gauge down forever.
     fn is_recent(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.failed) < FORGOTTEN_AFTER
+        now.saturating_duration_since(self.used) < FORGOTTEN_AFTER
     }
 }
 
@@ -61,9 +61,9 @@ impl Throttles {
         }
     }
 
-    /// The throttle of this call may have counted a failure.
+    /// The throttle of this call may have counted a failure, or refused a hedge.
     #[cold]
-    pub(super) fn failed(&self, context: &CallContext) {
+    pub(super) fn used(&self, context: &CallContext) {
         let Some(throttle) = context.throttle() else {
             return;
         };
@@ -84,7 +84,7 @@ impl Throttles {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The watched throttles that still exist and failed lately. Their code does not run inside the
+    /// The watched throttles that still exist and were used lately. Their code does not run inside the
     /// lock.
     fn live(&self, now: Instant) -> Vec<Arc<dyn RetryThrottle>> {
         let seen = self.seen();
@@ -97,12 +97,12 @@ impl Throttles {
     fn watch(&self, throttle: &Arc<dyn RetryThrottle>, now: Instant) {
         let new = Watched {
             throttle: Arc::downgrade(throttle),
-            failed: now,
+            used: now,
         };
         {
             let mut seen = self.seen();
             if let Some(known) = find(&mut seen, &new.throttle) {
-                known.failed = now;
+                known.used = now;
                 return;
             }
             seen.retain(|known| known.is_recent(now) && known.throttle.strong_count() > 0);

@@ -279,8 +279,8 @@ impl RetryThrottle for Governor {
         let above = word.level.saturating_sub(word.half());
         Some(u64::from(above.min(word.budget)))
     }
-    /// Zero if a retry after an overload would be refused, the dearest one. If the budget can never
-    /// pay for one, being too small: after any other failure.
+    /// Zero if a retry after an overload would be refused, the dearest one. With a burst below 6
+    /// none ever follows an overload: then after any other failure.
     fn milli_headroom(&self) -> Option<u64> {
         let word = self.load();
         let dearest = price(ReasonClass::Overload);

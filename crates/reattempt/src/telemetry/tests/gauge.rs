@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
+use crate::{CallContext, Observer, StopReason};
 
 #[tokio::test(start_paused = true)]
 async fn the_gauge_follows_a_throttle_that_recovers_after_other_calls() {
@@ -121,4 +122,22 @@ async fn one_panic_does_not_switch_the_gauge_off() {
     assert!(call.await.is_err(), "it panicked once");
     call_under(&metrics, Some(&bucket), false).await;
     assert!(meter.kept.sum("level") > 0);
+}
+
+/// A hedge budget may refuse for hours while no attempt fails.
+#[tokio::test(start_paused = true)]
+async fn a_throttle_that_refuses_hedges_is_not_forgotten() {
+    let (kept, metrics) = metrics();
+    let bucket = Arc::new(TokenBucket::new(4, 1).unwrap());
+    for _ in 0..2 {
+        call_under(&metrics, Some(&bucket), false).await;
+    }
+    let mut refused = CallContext::default();
+    refused.set_throttle(bucket);
+    for _ in 0..12 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        metrics.hedge_refused(&refused, StopReason::Throttled);
+        call_under(&metrics, None, true).await;
+        assert_eq!(level(&kept), 0);
+    }
 }

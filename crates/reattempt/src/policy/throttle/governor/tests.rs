@@ -91,11 +91,13 @@ fn the_headroom_is_zero_while_a_retry_is_refused() {
     assert!(!low.allows(Some(&TRANSIENT)));
     assert_eq!(low.milli_headroom(), Some(0));
 
-    let small = governor(2, 1);
-    assert!(small.spend(Some(&TRANSIENT)));
-    assert_eq!(small.milli_headroom(), Some(1));
-    assert!(small.spend(Some(&TRANSIENT)) && !small.allows(Some(&TRANSIENT)));
-    assert_eq!(small.milli_headroom(), Some(0));
+    for burst in [2, 5] {
+        let small = governor(burst, 1);
+        (1..burst).for_each(|_| assert!(small.spend(Some(&TRANSIENT))));
+        assert_eq!(small.milli_headroom(), Some(1));
+        assert!(small.spend(Some(&TRANSIENT)) && !small.allows(Some(&TRANSIENT)));
+        assert_eq!(small.milli_headroom(), Some(0));
+    }
 }
 
 #[test]
