@@ -84,8 +84,8 @@ impl Throttles {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The watched throttles that still exist and were used lately. Their code does not run inside the
-    /// lock.
+    /// The watched throttles that still exist and were used lately. Their code does not run inside
+    /// the lock.
     fn live(&self, now: Instant) -> Vec<Arc<dyn RetryThrottle>> {
         let seen = self.seen();
         let recent = seen.iter().filter(|known| known.is_recent(now));
