@@ -17,6 +17,9 @@ const BASE_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest overload back-off.
 const MAX_BACKOFF: Duration = Duration::from_millis(10_000);
 
+/// The bounds of the pause before each retry but the first, where only the deadline limits them.
+const UNTIL_DEADLINE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+
 /// Exactly one retry, without delay; raises the most informative error (Executing Retryable Read
 /// Commands).
 ///
@@ -61,8 +64,11 @@ impl RetryableReads {
             .overload_backoff(MAX_ADAPTIVE_RETRIES)
     }
 
-    /// Retries without delay until the call's deadline, instead of only once; a call without a
-    /// deadline is still retried once (the specification since 2022-10-18, with `timeoutMS`).
+    /// Retries until the call's deadline, instead of only once; a call without a deadline is still
+    /// retried once (the specification since 2022-10-18, with `timeoutMS`).
+    ///
+    /// The first retry has no delay. Each later one waits a random share of 1 ms, 2 ms, 4 ms and so
+    /// on up to 100 ms, so that a server which fails at once is not asked thousands of times.
     #[must_use]
     pub const fn until_deadline(mut self) -> Self {
         self.until_deadline = true;
@@ -110,16 +116,21 @@ impl RetryableReads {
     }
 
     fn delay(&self, view: &RetryView<'_>) -> Duration {
-        if !(self.backs_off() && is_overload(view.failure)) {
+        let ((from, to), step) = if self.backs_off() && is_overload(view.failure) {
+            let detail = FailureDetail::of(view.failure);
+            let base = detail.base_backoff.unwrap_or(BASE_BACKOFF);
+            // The first retry is number 1, with exponent 1.
+            ((base.saturating_mul(2), MAX_BACKOFF), view.retries)
+        } else if view.retries > 0 && self.most_retries(view).is_none() {
+            (UNTIL_DEADLINE, view.retries - 1)
+        } else {
             return Duration::ZERO;
-        }
-        let detail = FailureDetail::of(view.failure);
-        let base = detail.base_backoff.unwrap_or(BASE_BACKOFF);
-        // The first retry is number 1, with exponent 1. Nothing overflows: the back-off saturates.
-        Backoff::exponential(base.saturating_mul(2), MAX_BACKOFF)
+        };
+        // Nothing overflows: the back-off saturates.
+        Backoff::exponential(from, to)
             .jitter(Jitter::Full)
             .randomness(self.randomness.clone())
-            .delay(view.retries, None)
+            .delay(step, None)
     }
 }
 

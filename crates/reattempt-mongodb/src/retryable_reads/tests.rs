@@ -226,6 +226,21 @@ fn it_retries_until_the_deadline_and_raises_the_last_sent() {
     assert_eq!(read.stopped(), Some(StopReason::Deadline));
 }
 
+/// Codes such as 6 and 89 leave the server selected, so that nothing else slows the retries down.
+#[test]
+fn a_server_that_fails_at_once_is_not_asked_at_its_own_speed() {
+    let strategy = RetryableReads::current().randomness(Randomness::Fixed(0.5));
+    let mut read = Read::begin(strategy);
+    let limit = CallDeadline::stamped(read.now + Duration::from_secs(10));
+    read.call.context.stamp_deadline(limit);
+    let pauses: Vec<_> = (0..10)
+        .map_while(|_| read.waits_after(&Broken(STEPPED_DOWN, &[], None)))
+        .collect();
+    let half_ms = [0, 1, 2, 4, 8, 16, 32, 64, 100, 100];
+    let expected = half_ms.map(|n| Duration::from_micros(n * 500));
+    assert_eq!(pauses, expected);
+}
+
 #[test]
 fn without_a_deadline_there_is_still_only_one_retry() {
     let mut read = Read::begin(RetryableReads::seed_2022().until_deadline());

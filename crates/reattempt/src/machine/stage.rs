@@ -6,24 +6,25 @@ use crate::{AttemptReport, Failure, Stage, Transparent};
 /// Corrects the stage, and with it whether the request is safe to send again. `unread`: the attempt
 /// never left the client, because its request body was never read.
 pub(super) fn weigh(failure: &mut Failure, unread: bool, report: &AttemptReport) {
-    let Some(stage) = stage(failure.stage, unread, report) else {
-        return;
-    };
-    if let (Stage::Dispatch, Stage::InFlight | Stage::Response)
-    | (Stage::Response, Stage::InFlight) = (failure.stage, stage)
-    {
+    let classified = failure.stage;
+    failure.stage = stage(classified, unread, report).unwrap_or(classified);
+    let reason = failure.reason;
+    let unsent = matches!(reason.class(), ReasonClass::Unsent | ReasonClass::Request);
+    match (classified, failure.stage) {
+        // Nothing left the client, whatever the reason says.
+        (_, Stage::Dispatch) => failure.safe = true,
         // It left the client after all, or the response that made it safe is not the
         // server's. A reason that says "never sent" is no permission then.
-        let reason = failure.reason;
-        let unsent = matches!(reason.class(), ReasonClass::Unsent | ReasonClass::Request);
-        failure.safe = reason.allows_non_idempotent_retry() && !unsent;
-        if failure.stage == Stage::Dispatch {
-            failure.transparent = Transparent::No;
+        (Stage::Dispatch, Stage::InFlight | Stage::Response)
+        | (Stage::Response, Stage::InFlight) => {
+            failure.safe = reason.allows_non_idempotent_retry() && !unsent;
+            if classified == Stage::Dispatch {
+                failure.transparent = Transparent::No;
+            }
         }
+        (Stage::InFlight, Stage::InFlight) => failure.safe &= !unsent,
+        (Stage::InFlight | Stage::Response, Stage::Response) => {}
     }
-    failure.stage = stage;
-    // A transport that reports that nothing left the client knows more than any reason.
-    failure.safe |= stage == Stage::Dispatch;
 }
 
 /// The stage that replaces the classifier's, if one does. A server's response is final: what a

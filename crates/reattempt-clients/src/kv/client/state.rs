@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::{Bytes, BytesMut};
-use reattempt_couchbase::ErrorMap;
 use reattempt_couchbase::kv::Status;
+use reattempt_couchbase::{ErrorMap, cluster_config};
 use tokio::sync::{Notify, oneshot};
 
 use crate::kv::frame::Frame;
@@ -235,9 +235,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Stores a received configuration and calls the hook.
+    /// Stores a received configuration and calls the hook. One that is too long for any parser is
+    /// not kept.
     pub(super) fn config_arrived(&self, body: &Bytes) {
-        *lock(&self.config) = Some(body.clone());
+        if body.len() > cluster_config::MAX_BYTES {
+            return;
+        }
+        // A copy, which does not keep the read buffer of a long value in memory.
+        *lock(&self.config) = Some(Bytes::copy_from_slice(body));
         if let Some(hook) = &self.on_config {
             hook(body, host_of(&self.address));
         }

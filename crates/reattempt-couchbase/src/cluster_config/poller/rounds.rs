@@ -141,6 +141,7 @@ impl<F: FetchConfig> Rounds<F> {
         if !self.begin(cause) {
             return;
         }
+        let mut replaced = false;
         loop {
             let (revision, known) = (self.store.revision(), self.known());
             let seeds = self.options.seeds.iter();
@@ -161,6 +162,12 @@ impl<F: FetchConfig> Rounds<F> {
             if ended != Some(Asked::Replaced) {
                 break;
             }
+            // A source that has one configuration after another does not set the pace of requests.
+            let last_asked = self.control.state().last_asked;
+            if let (true, Some(last_asked)) = (replaced, last_asked) {
+                sleep_until(last_asked + self.control.floor).await;
+            }
+            replaced = true;
         }
         self.end();
     }

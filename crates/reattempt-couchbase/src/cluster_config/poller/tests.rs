@@ -596,6 +596,24 @@ async fn a_newer_configuration_ends_a_round_over_dead_nodes() {
     assert_eq!(nodes[1..], ["n1", "seed"], "{nodes:?}");
 }
 
+/// C48: at most one request per floor, however fast configurations without the asked node come.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_new_nodes_is_asked_at_the_pace_of_the_floor() {
+    let cluster = Cluster::new(|_| Does::Hangs);
+    let _refresh = cluster.poller.refresh(None).unwrap();
+    for rev in 2..500 {
+        let json = bucket(1, rev, 1, 0).replace("n1", &format!("v{rev}"));
+        let one = ClusterConfig::parse(json.as_bytes(), "n1").unwrap();
+        cluster.poller.store().compare_and_swap(one);
+        sleep(ms(1)).await;
+    }
+    let asked = cluster.asked().len();
+    assert!(
+        (5..=12).contains(&asked),
+        "{asked} requests in half a second"
+    );
+}
+
 /// A push of a node that lags is no reason not to wait for one that is asked.
 #[tokio::test(start_paused = true)]
 async fn the_answer_of_a_node_that_stays_is_waited_for() {

@@ -75,3 +75,13 @@ fn no_configuration_without_a_bucket_costs_nothing() {
     shared.answer(answer).unwrap();
     assert!(!shared.is_closed());
 }
+
+#[test]
+fn a_configuration_too_long_for_the_parser_is_not_kept() {
+    let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
+    let most = cluster_config::MAX_BYTES;
+    for (length, kept) in [(most, Some(most)), (most + 1, Some(most))] {
+        shared.config_arrived(&vec![b' '; length].into());
+        assert_eq!(shared.config().map(|config| config.len()), kept);
+    }
+}
