@@ -97,6 +97,28 @@ async fn a_policys_time_limit_in_its_place_ends_the_call_silently() {
     assert!(listener.heard().is_empty());
 }
 
+/// Calls without a policy are the outer recovery layer's.
+#[tokio::test(start_paused = true)]
+async fn a_hedge_policy_that_never_applies_warns() {
+    let cases: [Build; 2] = [
+        |inner| stack!(retry(), hedge() => inner),
+        |inner| stack!(RetryLayer::by_policy(verdict as Verdicts), hedge() => inner),
+    ];
+    for build in cases {
+        let said = said(build, None).await;
+        assert!(
+            said.starts_with("HedgeLayer has a policy of its own"),
+            "{said}"
+        );
+    }
+    let listener = listen();
+    let probe = probe([attempt(1).after(ms(600)), attempt(2)]);
+    let right = stack!(hedge(), RetryLayer::by_policy(verdict as Verdicts) => probe.inner());
+    let outcome = right.oneshot(probe.request()).await;
+    assert_eq!(told(&outcome), Told::Answer(2));
+    assert!(listener.heard().is_empty());
+}
+
 /// A recovery layer cannot see the layers below: it warns after an attempt without a limit.
 #[tokio::test(start_paused = true)]
 async fn a_policys_attempt_limit_that_no_layer_enforces_warns() {

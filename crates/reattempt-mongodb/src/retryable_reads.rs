@@ -17,7 +17,8 @@ const BASE_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest overload back-off.
 const MAX_BACKOFF: Duration = Duration::from_millis(10_000);
 
-/// The bounds of the pause before each retry but the first, where only the deadline limits them.
+/// The bounds of the pause before each retry but the first, where only the deadline limits them:
+/// some codes leave the server selected, so that nothing else slows the retries down.
 const UNTIL_DEADLINE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
 /// Exactly one retry, without delay; raises the most informative error (Executing Retryable Read

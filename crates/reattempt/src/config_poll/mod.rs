@@ -20,7 +20,7 @@
 //!         _: (),
 //!         outcome: Result<&&'static str, &()>,
 //!     ) -> Option<ConfigWaiter> {
-//!         // A real one fetches a configuration in this future.
+//!         // A real one starts a fetch in a task of its own, for all calls, and waits for it.
 //!         (outcome == Ok(&"moved")).then(|| Box::pin(async { true }) as ConfigWaiter)
 //!     }
 //! }
@@ -72,6 +72,9 @@ pub trait StaleConfig<Req, Res, Err> {
     /// The recovery layer drops the waiter when the back-off ends first, and with it a fetch that
     /// runs inside of it. Couchbase's `StaleKvConfig` therefore waits for a poller in a task of its
     /// own, which also makes one fetch for all calls that notice at once.
+    ///
+    /// Of a hedged call only a failure that is sent again whatever the policy says waits. After any
+    /// other one the next attempt goes out at once, and the waiter is dropped without a poll.
     fn check(&self, note: Self::Note, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter>;
 }
 

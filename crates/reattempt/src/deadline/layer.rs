@@ -99,7 +99,7 @@ impl<S, M: Clone> Layer<S> for DeadlineLayer<M> {
 /// ```
 /// use std::time::Duration;
 /// use reattempt::deadline::AttemptDeadlineLayer;
-/// use reattempt::{Call, CallContext, ClientError, HasCallContext, RetryLayer};
+/// use reattempt::{Call, CallContext, ClientError, HasCallContext, Idempotency, RetryLayer};
 /// use reattempt::{Failure, Stage, Verdict, classify_fn, reason, strategy::RetryOnce};
 /// use tower::{Service, ServiceBuilder, ServiceExt};
 ///
@@ -107,7 +107,7 @@ impl<S, M: Clone> Layer<S> for DeadlineLayer<M> {
 /// # async fn main() -> Result<(), ClientError<std::io::Error>> {
 /// let lost = Failure::new(reason::SOCKET_CLOSED_WHILE_IN_FLIGHT, Stage::InFlight);
 /// let classifier = classify_fn(move |outcome: Result<&u32, &ClientError<_>>, _: &CallContext| {
-///     if outcome.is_ok() { Verdict::Success } else { Verdict::Retry(lost.safe(true)) }
+///     if outcome.is_ok() { Verdict::Success } else { Verdict::Retry(lost) }
 /// });
 /// let service = ServiceBuilder::new()
 ///     .layer(RetryLayer::new(classifier, RetryOnce))
@@ -119,7 +119,9 @@ impl<S, M: Clone> Layer<S> for DeadlineLayer<M> {
 ///         if attempt == 1 { std::future::pending::<()>().await }
 ///         Ok(attempt)
 ///     });
-/// assert_eq!(service.oneshot(Call::new(())).await?, 2);
+/// let mut read = Call::new(());
+/// read.context_mut().set_idempotency(Idempotency::Idempotent);
+/// assert_eq!(service.oneshot(read).await?, 2);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]

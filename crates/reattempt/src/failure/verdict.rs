@@ -57,6 +57,9 @@ pub enum Verdict {
     /// [`AttemptReporter::finish`](crate::AttemptReporter::finish).
     Committed,
     /// It failed, and a retry would not help: the failure goes to the caller.
+    ///
+    /// If it is the server's answer to the request (not found, for example), give its reason
+    /// [`answer`](crate::retry_reasons): otherwise it counts against the backend.
     Fatal(Failure),
     /// It failed, and a retry may help.
     Retry(Failure),

@@ -203,7 +203,11 @@ impl<S, C> Hedge<S, C> {
         S: Service<Req>,
         Req: HasCallContext,
     {
-        let source = Source::Last(request.context_mut().share());
+        let context = request.context_mut();
+        if context.is_claimed() && self.config.policy.is_some() && !context.has_policy() {
+            self.config.settings.warnings.never_hedges();
+        }
+        let source = Source::Last(context.share());
         let future = self.inner.call(request);
         HedgeFuture {
             state: State::Passed { future },

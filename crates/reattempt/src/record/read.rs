@@ -8,7 +8,8 @@ use super::entry::Entry;
 use super::file::{
     BLOCK, BLOCK_MAGIC, ENTRIES, Form, Header, LENGTH, MOST_ITEMS, NAMES, REASON, ROUTE, checksum,
 };
-use crate::{ReasonDef, RetryReason};
+use super::reason::{definition, flags_of};
+use crate::RetryReason;
 
 /// At most this many entries are read: two gigabytes of memory.
 const MOST_ENTRIES: usize = 1 << 24;
@@ -293,12 +294,7 @@ struct Names<'a> {
 /// name is kept for the life of the process, at most 256 for each file.
 fn interned(name: &str, flags: u8, known: &[RetryReason]) -> RetryReason {
     static MADE: Mutex<Vec<RetryReason>> = Mutex::new(Vec::new());
-    let (safe, always) = (flags & 1 != 0, flags & 2 != 0);
-    let same = |known: &&RetryReason| {
-        known.name() == name
-            && known.allows_non_idempotent_retry() == safe
-            && known.always_retry() == always
-    };
+    let same = |known: &&RetryReason| known.name() == name && flags_of(**known) == flags;
     let mut made = MADE
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -306,7 +302,7 @@ fn interned(name: &str, flags: u8, known: &[RetryReason]) -> RetryReason {
         return *known;
     }
     let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    let reason = RetryReason::from_def(Box::leak(Box::new(ReasonDef::new(name, safe, always))));
+    let reason = RetryReason::from_def(Box::leak(Box::new(definition(name, flags))));
     made.push(reason);
     reason
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tower::{Layer, ServiceExt};
 
+use super::reason::{definition, flags_of};
 use super::writer::tests::{entries, soon};
 use super::{Entry, LENGTH, MOST_DAMAGES, Options, Recorder, Recording, What};
 use crate::backoff::Backoff;
 use crate::reason::KV_LOCKED;
 use crate::strategy::MaxAttempts;
 use crate::test_util::{Probe, attempt, ms, probe, verdict};
-use crate::{AttemptKind, RetryLayer, ServerPushback, Stage, StopReason};
+use crate::{AttemptKind, RetryLayer, RetryReason, ServerPushback, Stage, StopReason};
 
 struct Scratch(PathBuf);
 
@@ -179,6 +180,28 @@ async fn a_file_that_cannot_be_created_is_an_error() {
     assert!(Recorder::create(folder, Options::new()).is_err());
     let left = std::fs::read_dir(scratch.file("")).unwrap();
     assert_eq!(left.count(), 1, "the folder alone");
+}
+
+/// A throttle's price and what counts as an answer depend on them.
+#[test]
+fn a_reason_is_read_with_all_that_holds_of_it() {
+    crate::retry_reasons! {
+        PLAIN(true, false);
+        GONE(false, false, answer);
+        FULL(true, false, overload, not_accepted);
+        NOT_SENT(true, true, unsent);
+        OWN(false, false, request);
+    }
+    let of = |reason: RetryReason| {
+        let flags = (reason.allows_non_idempotent_retry(), reason.always_retry());
+        let of_server = (reason.is_answer(), reason.is_not_accepted(), reason.class());
+        (flags, of_server)
+    };
+    for reason in [PLAIN, GONE, FULL, NOT_SENT, OWN] {
+        let read = definition(reason.name(), flags_of(reason));
+        let read = RetryReason::from_def(Box::leak(Box::new(read)));
+        assert_eq!(of(read), of(reason), "{reason}");
+    }
 }
 
 async fn recorded(name: &str) -> Vec<u8> {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::entry::{Entry, What};
 use super::file::{ENTRIES, MOST_ITEMS, NAMES, REASON, ROUTE, block};
+use super::reason::flags_of;
 use super::recorder::{Counters, Event, Note};
 use super::target::Target;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, RetryReason};
@@ -306,9 +307,7 @@ fn route_name(number: u16, name: &str) -> Vec<u8> {
 }
 
 fn reason_name(number: u8, reason: RetryReason) -> Vec<u8> {
-    let flags =
-        u8::from(reason.allows_non_idempotent_retry()) | u8::from(reason.always_retry()) << 1;
-    name_item(REASON, flags, u16::from(number), reason.name())
+    name_item(REASON, flags_of(reason), u16::from(number), reason.name())
 }
 
 fn name_item(kind: u8, flags: u8, number: u16, text: &str) -> Vec<u8> {

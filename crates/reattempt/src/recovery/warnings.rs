@@ -40,6 +40,17 @@ impl Warnings {
         self.no_other_layer.warn(self.layer, what);
     }
 
+    /// The layer has a hedge policy of its own for calls without a policy, but a layer above acts
+    /// on those.
+    #[cold]
+    pub(crate) fn never_hedges(&self) {
+        self.no_other_layer.warn(
+            self.layer,
+            "has a policy of its own, but a recovery layer above it acts on calls without a \
+             policy: put HedgeLayer above it, or use HedgeLayer::by_policy",
+        );
+    }
+
     /// The layer acts on a call with this policy.
     #[inline]
     pub(crate) fn if_timeout_ignored(&self, has_deadline: bool, policy: Option<&Arc<RoutePolicy>>) {

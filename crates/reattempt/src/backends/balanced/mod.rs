@@ -37,8 +37,9 @@ use list::List;
 ///
 /// Each ejection is logged at WARN and each return at INFO (`tracing`, target `reattempt::health`).
 ///
-/// The classifier is that of the recovery layer: a verdict that the request is at fault says
-/// nothing against the backend ([`Outcome::of`](crate::health::Outcome::of)). A committed response
+/// The classifier is that of the recovery layer: a verdict that the request is at fault, with a
+/// reason that is an [`answer`](crate::retry_reasons), says nothing against the backend
+/// ([`Outcome::of`](crate::health::Outcome::of)). A committed response
 /// counts by its [end](crate::AttemptReporter::finish) if a layer
 /// [follows](crate::AttemptReporter::follow) it, and otherwise as an answer when its head arrives.
 /// If a layer in between makes a failure of it, that counts instead; if it sends a further step of
