@@ -16,7 +16,7 @@ use reattempt_mongodb::labels::SYSTEM_OVERLOADED_ERROR;
 use reattempt_testbed::mongodb::{Node, Step};
 use tower::{ServiceBuilder, ServiceExt};
 
-use super::{find, node, options, send};
+use super::{find, node, options, send, soon};
 
 /// M3, E8: every way of losing the connection is a network failure, including partial replies, and
 /// the next call finds the server again.
@@ -126,6 +126,29 @@ async fn a_server_silent_to_its_monitor_fails_calls_in_flight() {
         seen[1].connection, seen[2].connection,
         "a reply is outstanding"
     );
+}
+
+/// SDAM: its answer would show the server as it was, and one that hangs would delay the next.
+#[tokio::test]
+async fn a_lost_connection_ends_the_check_in_progress() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.heartbeat_frequency = Duration::from_millis(1);
+    options.min_heartbeat = Duration::from_millis(1);
+    options.connect_timeout = Duration::from_secs(3600);
+    let client = Client::new(options);
+    send(&client, &find()).await.unwrap();
+    let hung = Step::hang();
+    node.script().on("hello", hung).on("find", Step::reset());
+    soon(async {
+        while node.script().left() == 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    let error = send(&client, &find()).await.unwrap_err();
+    assert!(matches!(error, MongoError::Network { .. }), "{error}");
+    send(&client, &find()).await.unwrap();
 }
 
 #[tokio::test]
