@@ -95,6 +95,26 @@ async fn a_write_concern_error_may_tell_of_a_changed_state() {
     );
 }
 
+/// M5
+#[tokio::test]
+async fn who_waits_does_not_get_the_connection_of_a_failure() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_pool_size = 1;
+    let client = Client::new(options);
+    let shutdown = Step::code(91).after(Duration::from_millis(50));
+    node.script().on("find", shutdown);
+    let (waits, holds) = (find(), find());
+    let waits = async {
+        node.until_seen("find", 1).await;
+        send(&client, &waits).await
+    };
+    let (holds, waits) = tokio::join!(send(&client, &holds), waits);
+    assert_eq!(holds.unwrap_err().code(), Some(91));
+    let error = waits.unwrap_err();
+    assert!(matches!(error, MongoError::PoolCleared { .. }), "{error}");
+}
+
 /// Without `socketTimeoutMS` a call on a connection to a dead server would wait for ever.
 #[tokio::test]
 async fn a_server_silent_to_its_monitor_fails_calls_in_flight() {
