@@ -16,7 +16,7 @@ use reattempt_mongodb::labels::SYSTEM_OVERLOADED_ERROR;
 use reattempt_testbed::mongodb::{Node, Step};
 use tower::{ServiceBuilder, ServiceExt};
 
-use super::{find, node, options, send};
+use super::{find, node, options, send, soon};
 
 /// M3, E8: every way of losing the connection is a network failure, including partial replies, and
 /// the next call finds the server again.
@@ -95,6 +95,26 @@ async fn a_write_concern_error_may_tell_of_a_changed_state() {
     );
 }
 
+/// M5
+#[tokio::test]
+async fn who_waits_does_not_get_the_connection_of_a_failure() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_pool_size = 1;
+    let client = Client::new(options);
+    let shutdown = Step::code(91).after(Duration::from_millis(50));
+    node.script().on("find", shutdown);
+    let (waits, holds) = (find(), find());
+    let waits = async {
+        node.until_seen("find", 1).await;
+        send(&client, &waits).await
+    };
+    let (holds, waits) = tokio::join!(send(&client, &holds), waits);
+    assert_eq!(holds.unwrap_err().code(), Some(91));
+    let error = waits.unwrap_err();
+    assert!(matches!(error, MongoError::PoolCleared { .. }), "{error}");
+}
+
 /// Without `socketTimeoutMS` a call on a connection to a dead server would wait for ever.
 #[tokio::test]
 async fn a_server_silent_to_its_monitor_fails_calls_in_flight() {
@@ -126,6 +146,29 @@ async fn a_server_silent_to_its_monitor_fails_calls_in_flight() {
         seen[1].connection, seen[2].connection,
         "a reply is outstanding"
     );
+}
+
+/// SDAM: its answer would show the server as it was, and one that hangs would delay the next.
+#[tokio::test]
+async fn a_lost_connection_ends_the_check_in_progress() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.heartbeat_frequency = Duration::from_millis(1);
+    options.min_heartbeat = Duration::from_millis(1);
+    options.connect_timeout = Duration::from_secs(3600);
+    let client = Client::new(options);
+    send(&client, &find()).await.unwrap();
+    let hung = Step::hang();
+    node.script().on("hello", hung).on("find", Step::reset());
+    soon(async {
+        while node.script().left() == 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    let error = send(&client, &find()).await.unwrap_err();
+    assert!(matches!(error, MongoError::Network { .. }), "{error}");
+    send(&client, &find()).await.unwrap();
 }
 
 #[tokio::test]

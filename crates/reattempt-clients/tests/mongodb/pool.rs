@@ -1,9 +1,10 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bson::doc;
-use reattempt_clients::mongodb::client::{MongoError, Pool};
-use reattempt_testbed::mongodb::Step;
+use reattempt_clients::mongodb::client::{ClientOptions, MongoError, Pool};
+use reattempt_testbed::mongodb::{Node, Step};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{node, options, soon};
 
@@ -59,28 +60,164 @@ async fn clearing_a_pool_fails_who_waits_and_closes_what_comes_back() {
     assert_eq!(soon(pool.check_out(None)).await.unwrap().generation(), 1);
 }
 
-/// M5: only waiting calls fail. A connection being established is still used once; otherwise the
-/// first failure of many concurrent calls would use up the retry of all others.
+/// M5: also what is being opened; its place in the pool is free again.
 #[tokio::test]
-async fn clearing_a_pool_leaves_connections_that_are_being_made() {
-    let node = node().await;
-    let pool = Pool::new(node.address(), Arc::new(options(&node)));
-    let step = Step::pass().after(Duration::from_millis(50));
-    node.script().on("hello", step);
-    let (lease, ()) = soon(async {
+async fn clearing_a_pool_ends_connections_that_are_being_made() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut options = ClientOptions::new([&address]);
+    options.max_pool_size = 1;
+    options.connect_timeout = Duration::from_secs(3600);
+    let pool = Pool::new(&address, Arc::new(options));
+    let (failed, silent) = soon(async {
         tokio::join!(pool.check_out(None), async {
-            node.until_seen("hello", 1).await;
+            let (silent, _) = listener.accept().await.unwrap();
             pool.clear();
-            pool.interrupt();
+            silent
         })
     })
     .await;
-    let mut lease = lease.unwrap();
-    let ping = doc! { "ping": 1, "$db": "admin" };
-    soon(lease.call(1, &ping, None)).await.unwrap();
-    assert_eq!((lease.generation(), pool.generation()), (0, 1));
-    drop(lease);
-    assert_eq!(pool.idle(), 0);
+    let error = failed.unwrap_err().error;
+    assert!(matches!(error, MongoError::PoolCleared { .. }), "{error}");
+    soon(until_closed(silent)).await;
+    pool.ready();
+    tokio::select! {
+        failed = pool.check_out(None) => panic!("{failed:?}"),
+        dialled = soon(listener.accept()) => drop(dialled.unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_pool_ends_connections_that_are_being_made() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut options = ClientOptions::new([&address]);
+    options.connect_timeout = Duration::from_secs(3600);
+    let pool = Pool::new(&address, Arc::new(options));
+    let silent = tokio::select! {
+        failed = pool.check_out(None) => panic!("{failed:?}"),
+        dialled = soon(listener.accept()) => dialled.unwrap().0,
+    };
+    drop(pool);
+    soon(until_closed(silent)).await;
+}
+
+async fn until_closed(mut peer: TcpStream) {
+    let mut sent = Vec::new();
+    // A reset is a close, too.
+    let _ = peer.read_to_end(&mut sent).await;
+}
+
+/// Otherwise a server that is slower to take connections than attempts are long gets none.
+#[tokio::test]
+async fn a_connection_is_opened_although_its_caller_left() {
+    let node = node().await;
+    let pool = Pool::new(node.address(), Arc::new(options(&node)));
+    let slow = Step::pass().after(Duration::from_millis(100));
+    node.script().on("hello", slow);
+    leaves(&node, &pool, 1).await;
+    soon(async {
+        while pool.idle() == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    pool.check_out(None).await.unwrap();
+    assert_eq!(node.connections(), 1);
+}
+
+/// Checks out, and leaves when the server has seen this many handshakes.
+async fn leaves(node: &Node, pool: &Pool, hellos: usize) {
+    tokio::select! {
+        lease = pool.check_out(None) => panic!("{lease:?}"),
+        _ = node.until_seen("hello", hellos) => {}
+    }
+}
+
+#[tokio::test]
+async fn what_a_caller_that_left_opened_is_for_the_oldest() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_pool_size = 1;
+    options.wait_queue_timeout = Some(Duration::from_secs(10));
+    let pool = Pool::new(node.address(), Arc::new(options));
+    let slow = Step::pass().after(Duration::from_millis(100));
+    node.script().on("hello", slow);
+    leaves(&node, &pool, 1).await;
+    let served = Mutex::new(Vec::new());
+    let caller = async |name| {
+        let lease = pool.check_out(None).await.unwrap();
+        served.lock().unwrap().push(name);
+        drop(lease);
+    };
+    soon(async { tokio::join!(caller("older"), caller("younger")) }).await;
+    assert_eq!(*served.lock().unwrap(), ["older", "younger"]);
+    assert_eq!(node.connections(), 1);
+}
+
+/// Not another one, whose own connection may be better.
+#[tokio::test]
+async fn the_error_of_an_opening_is_for_who_caused_it_alone() {
+    let node = node().await;
+    let pool = Pool::new(node.address(), Arc::new(options(&node)));
+    let fails = Step::close_before().after(Duration::from_millis(50));
+    let slow = Step::pass().after(Duration::from_millis(200));
+    node.script().on("hello", fails.clone()).on("hello", slow);
+    leaves(&node, &pool, 1).await;
+    soon(pool.check_out(None)).await.unwrap();
+    assert_eq!(node.connections(), 2);
+
+    let fresh = Pool::new(node.address(), Arc::new(options(&node)));
+    node.script().on("hello", fails);
+    let error = soon(fresh.check_out(None)).await.unwrap_err().error;
+    assert!(
+        matches!(error, MongoError::Network { .. }) && error.in_handshake() && !error.was_sent(),
+        "{error}"
+    );
+}
+
+/// CMAP, `maxConnecting`.
+#[tokio::test]
+async fn few_connections_are_opened_at_once() {
+    for limit in [2, 1] {
+        let node = node().await;
+        let mut options = options(&node);
+        assert_eq!(options.max_connecting, 2);
+        options.max_connecting = limit;
+        let pool = Pool::new(node.address(), Arc::new(options));
+        node.script().handler(|_| Some(Step::hang()));
+        let caller = || pool.check_out(None);
+        let all = async { tokio::join!(caller(), caller(), caller(), caller()) };
+        let opened = async {
+            node.until_seen("hello", limit).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            node.connections()
+        };
+        tokio::select! {
+            _ = all => panic!("they hang"),
+            opened = soon(opened) => assert_eq!(opened, limit as u64),
+        }
+    }
+}
+
+/// It limits the wait for a free connection: as before a slow handshake is no `WaitQueueTimeout`.
+#[tokio::test]
+async fn the_limit_of_the_queue_spares_who_opens_a_connection() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_connecting = 1;
+    options.wait_queue_timeout = Some(Duration::from_millis(30));
+    let pool = Pool::new(node.address(), Arc::new(options));
+    let slow = Step::pass().after(Duration::from_millis(200));
+    node.script().on("hello", slow);
+    let both = async { tokio::join!(pool.check_out(None), pool.check_out(None)) };
+    let (opens, waits) = soon(both).await;
+    opens.unwrap();
+    let error = waits.unwrap_err().error;
+    assert!(
+        matches!(error, MongoError::WaitQueueTimeout { .. }),
+        "{error}"
+    );
 }
 
 /// A server closes what is idle for long: the next call must not pay for it with its retry.

@@ -9,12 +9,21 @@ use super::handshake::Patience;
 use super::{ClientOptions, Connection, MongoError, ServerDescription};
 use crate::instant::after;
 
+/// The requests to a monitor.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// A check, as soon as the minimum interval allows.
+    pub(super) check: Notify,
+    /// The end of a check in progress, without a result.
+    pub(super) cancel: Notify,
+}
+
 /// Checks `address` every heartbeat, and earlier on request, until `conclude` returns false: the
 /// topology is gone. With `pause` the first check waits as a later one does.
 pub(super) async fn run(
     address: String,
     options: Arc<ClientOptions>,
-    check: Arc<Notify>,
+    requests: Arc<Requests>,
     mut pause: bool,
     conclude: impl Fn(Result<ServerDescription, MongoError>) -> bool,
 ) {
@@ -22,16 +31,20 @@ pub(super) async fn run(
     loop {
         let began = Instant::now();
         if !std::mem::take(&mut pause) {
-            let found = look(&mut connection, &address, &options).await;
-            if found.is_err() {
+            let found = tokio::select! {
+                biased;
+                found = look(&mut connection, &address, &options) => Some(found),
+                () = requests.cancel.notified() => None,
+            };
+            if !matches!(found, Some(Ok(_))) {
                 connection = None;
             }
-            if !conclude(found) {
+            if found.is_some_and(|found| !conclude(found)) {
                 return;
             }
         }
         tokio::select! {
-            () = check.notified() => {}
+            () = requests.check.notified() => {}
             () = sleep_until(after(began, options.heartbeat_frequency)) => {}
         }
         sleep_until(after(began, options.min_heartbeat)).await;

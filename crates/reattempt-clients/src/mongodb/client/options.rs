@@ -114,7 +114,10 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// Connections to one server at most; default 100, 0 for no limit.
     pub max_pool_size: usize,
-    /// How long to wait for a free connection; default for ever.
+    /// Connections to one server that are opened concurrently, at most; default 2, 0 counts as 1.
+    pub max_connecting: usize,
+    /// How long to wait for a free connection, or for the opening of one to begin; default for
+    /// ever.
     pub wait_queue_timeout: Option<Duration>,
     /// How long a reply may take; default for ever.
     pub socket_timeout: Option<Duration>,
@@ -144,6 +147,7 @@ impl ClientOptions {
             min_heartbeat: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(10),
             max_pool_size: 100,
+            max_connecting: 2,
             wait_queue_timeout: None,
             socket_timeout: None,
             read_preference: ReadPreference::Primary,

@@ -1,16 +1,19 @@
 //! The connections to one server.
 
-use std::io::ErrorKind;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+mod lease;
 
-use bson::Document;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{ClientOptions, Connection, During, MongoError, Origin};
+pub use lease::Lease;
+
+use super::{ClientOptions, Connection, MongoError, Origin};
 use crate::lock::lock;
-use crate::mongodb::wire::Reply;
 
 /// The pool of one server. Clones share it.
 #[derive(Debug, Clone)]
@@ -22,19 +25,36 @@ pub struct Pool {
 struct Inner {
     address: String,
     options: Arc<ClientOptions>,
-    permits: Arc<Semaphore>,
+    runtime: Handle,
     state: Mutex<State>,
-    /// Wakes callers that wait for a permit when the pool is cleared.
-    cleared: watch::Sender<u64>,
     /// Ends the calls on connections in use.
     interrupted: watch::Sender<()>,
 }
 
+/// While callers wait, no connection is idle.
 #[derive(Debug, Default)]
 struct State {
     generation: u64,
     paused: bool,
     idle: Vec<Connection>,
+    /// The number of leases.
+    leased: usize,
+    last_ticket: u64,
+    /// Callers by their tickets: the first has waited longest. A receiver lives as long as its
+    /// entry. A caller whose sender is dropped learns that the pool was cleared.
+    waiting: BTreeMap<u64, oneshot::Sender<Result<Lease, MongoError>>>,
+    /// By the tickets of the callers that caused them, which may be gone.
+    openings: BTreeMap<u64, Opening>,
+}
+
+/// The task that opens a connection; it ends with this.
+#[derive(Debug)]
+struct Opening(AbortHandle);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Why no connection was returned, and which generation it would have had.
@@ -47,20 +67,15 @@ pub struct CheckOutError {
 }
 
 impl Pool {
-    /// An empty pool.
+    /// An empty pool. Must be called within a tokio runtime, on which its connections are opened.
     #[must_use]
     pub fn new(address: &str, options: Arc<ClientOptions>) -> Self {
-        let size = match options.max_pool_size {
-            0 => Semaphore::MAX_PERMITS,
-            size => size.min(Semaphore::MAX_PERMITS),
-        };
         Self {
             inner: Arc::new(Inner {
                 address: address.to_owned(),
                 options,
-                permits: Arc::new(Semaphore::new(size)),
+                runtime: Handle::current(),
                 state: Mutex::default(),
-                cleared: watch::Sender::new(0),
                 interrupted: watch::Sender::new(()),
             }),
         }
@@ -82,18 +97,16 @@ impl Pool {
         lock(&self.inner.state).generation
     }
 
-    /// Closes idle connections, fails waiting callers, and returns no connection until
-    /// [`ready`](Self::ready). Connections in use or being established are closed when they are
+    /// Closes connections that are idle or being opened, fails waiting callers, and returns no
+    /// connection until [`ready`](Self::ready). Connections in use are closed when they are
     /// returned, and go on until then unless they are [interrupted](Self::interrupt).
     pub fn clear(&self) {
-        let (generation, closed) = {
-            let mut state = lock(&self.inner.state);
-            state.generation += 1;
-            state.paused = true;
-            (state.generation, std::mem::take(&mut state.idle))
-        };
-        drop(closed);
-        self.inner.cleared.send_replace(generation);
+        let mut state = lock(&self.inner.state);
+        state.generation += 1;
+        state.paused = true;
+        state.idle.clear();
+        state.openings.clear();
+        state.waiting.clear();
     }
 
     /// Ends the [`calls`](Lease::call) in flight. After [`clear`](Self::clear), for a server that
@@ -109,70 +122,138 @@ impl Pool {
 
     /// Returns an idle connection or a new one.
     ///
+    /// A new one is opened by a task of its own, with `connect_timeout` as its limit: dropping this
+    /// future does not end it, and its connection serves the caller that has waited longest, or
+    /// becomes idle.
+    ///
     /// # Errors
     ///
     /// [`MongoError::PoolCleared`], [`MongoError::WaitQueueTimeout`], or the error of opening a
     /// connection. `max_wire_version` is the monitor's value, for errors without a connection.
     pub async fn check_out(&self, max_wire_version: Option<i32>) -> Result<Lease, CheckOutError> {
-        let origin = Origin {
+        let origin = || Origin {
             server: self.inner.address.clone(),
             max_wire_version,
             connection: None,
         };
         let began = Instant::now();
-        let mut cleared = self.inner.cleared.subscribe();
-        let (generation, paused) = {
-            let state = lock(&self.inner.state);
-            (state.generation, state.paused)
-        };
+        let (generation, queued) = self.queue();
         let fail = |error| CheckOutError { generation, error };
-        let was_cleared = || {
-            fail(MongoError::PoolCleared {
-                origin: origin.clone(),
-            })
-        };
-        if paused {
-            return Err(was_cleared());
-        }
-        let permit = tokio::select! {
+        let cleared = || fail(MongoError::PoolCleared { origin: origin() });
+        let mut queued = queued.ok_or_else(cleared)?;
+        let ticket = queued.ticket;
+        let outcome = tokio::select! {
             biased;
-            _ = cleared.changed() => return Err(was_cleared()),
-            permit = Arc::clone(&self.inner.permits).acquire_owned() => permit,
-            () = elapsed(self.inner.options.wait_queue_timeout) => {
-                let waited = began.elapsed();
-                return Err(fail(MongoError::WaitQueueTimeout { origin: origin.clone(), waited }));
+            outcome = &mut queued.outcome => outcome,
+            () = self.waited_too_long(ticket) => {
+                let (origin, waited) = (origin(), began.elapsed());
+                return Err(fail(MongoError::WaitQueueTimeout { origin, waited }));
             }
         };
-        // The semaphore is never closed; otherwise the pool would be closed too.
-        let permit = permit.map_err(|_| was_cleared())?;
-        // Before the generation is compared: what is interrupted after that is noticed.
-        let mut interrupted = self.inner.interrupted.subscribe();
-        let idle = {
-            let mut state = lock(&self.inner.state);
-            if state.generation != generation {
-                return Err(was_cleared());
-            }
-            // The server may have closed some of them since.
-            std::iter::from_fn(|| state.idle.pop()).find(Connection::is_quiet)
-        };
-        let connection = match idle {
-            Some(connection) => connection,
-            // Usable for this call even when the pool is cleared meanwhile: the server has just
-            // answered.
-            None => {
-                let opened = Connection::open(&self.inner.address, &self.inner.options, true).await;
-                interrupted.mark_unchanged();
-                opened.map_err(fail)?
-            }
-        };
+        outcome.map_err(|_| cleared())?.map_err(fail)
+    }
+
+    /// The generation, and a place in the queue unless the pool is paused.
+    fn queue(&self) -> (u64, Option<Queued>) {
+        let mut state = lock(&self.inner.state);
+        if state.paused {
+            return (state.generation, None);
+        }
+        state.last_ticket += 1;
+        let ticket = state.last_ticket;
+        let (sender, outcome) = oneshot::channel();
+        state.waiting.insert(ticket, sender);
+        self.serve(&mut state);
         let pool = self.clone();
-        Ok(Lease {
-            connection: Some(connection),
-            generation,
+        let queued = Queued {
             pool,
-            interrupted,
-            _permit: permit,
-        })
+            ticket,
+            outcome,
+        };
+        (state.generation, Some(queued))
+    }
+
+    /// `wait_queue_timeout`, which does not limit the opening of a connection.
+    async fn waited_too_long(&self, ticket: u64) {
+        match self.inner.options.wait_queue_timeout {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+        if lock(&self.inner.state).openings.contains_key(&ticket) {
+            std::future::pending().await
+        }
+    }
+
+    /// Hands idle connections to the callers that have waited longest, and opens one for each of
+    /// the others, as far as the limits allow.
+    fn serve(&self, state: &mut State) {
+        while !state.waiting.is_empty() {
+            match state.idle.pop() {
+                // The server may have closed it since.
+                Some(idle) if !idle.is_quiet() => {}
+                Some(idle) => self.hand(state, idle),
+                None => break,
+            }
+        }
+        let options = &self.inner.options;
+        let size = match options.max_pool_size {
+            0 => usize::MAX,
+            size => size,
+        };
+        while state.openings.len() < options.max_connecting.max(1)
+            && state.openings.len() + state.leased < size
+        {
+            let openings = &mut state.openings;
+            let without = |ticket: &&u64| !openings.contains_key(*ticket);
+            let Some(ticket) = state.waiting.keys().find(without).copied() else {
+                break;
+            };
+            openings.insert(ticket, self.open(ticket));
+        }
+    }
+
+    /// The caller that has waited longest gets it; without one it becomes idle.
+    fn hand(&self, state: &mut State, connection: Connection) {
+        let Some((_, caller)) = state.waiting.pop_first() else {
+            return state.idle.push(connection);
+        };
+        state.leased += 1;
+        // It is received, or dropped with the receiver, which lives longer than the entry.
+        let _ = caller.send(Ok(Lease {
+            connection: Some(connection),
+            generation: state.generation,
+            pool: self.clone(),
+            interrupted: self.inner.interrupted.subscribe(),
+        }));
+    }
+
+    fn open(&self, ticket: u64) -> Opening {
+        let (address, options) = (self.inner.address.clone(), Arc::clone(&self.inner.options));
+        // A pool without callers ends its tasks.
+        let pool = Arc::downgrade(&self.inner);
+        let opening = self.inner.runtime.spawn(async move {
+            let opened = Connection::open(&address, &options, true).await;
+            if let Some(inner) = pool.upgrade() {
+                Self { inner }.opened(ticket, opened);
+            }
+        });
+        Opening(opening.abort_handle())
+    }
+
+    fn opened(&self, ticket: u64, opened: Result<Connection, MongoError>) {
+        let mut state = lock(&self.inner.state);
+        // Without its entry the pool was cleared meanwhile.
+        if state.openings.remove(&ticket).is_none() {
+            return;
+        }
+        match opened {
+            Ok(connection) => self.hand(&mut state, connection),
+            Err(error) => match state.waiting.remove(&ticket) {
+                Some(caller) => drop(caller.send(Err(error))),
+                None => tracing::debug!(%error, "no connection, and no caller that waits for it"),
+            },
+        }
+        self.serve(&mut state);
     }
 
     /// The number of idle connections.
@@ -182,75 +263,15 @@ impl Pool {
     }
 }
 
-async fn elapsed(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// A connection in use. On drop it returns to the pool if it is usable, and is closed otherwise.
-#[derive(Debug)]
-pub struct Lease {
-    connection: Option<Connection>,
-    generation: u64,
+/// A caller's place in the queue, until it is dropped.
+struct Queued {
     pool: Pool,
-    interrupted: watch::Receiver<()>,
-    _permit: OwnedSemaphorePermit,
+    ticket: u64,
+    outcome: oneshot::Receiver<Result<Lease, MongoError>>,
 }
 
-impl Lease {
-    /// The connection.
-    pub fn connection(&mut self) -> &mut Connection {
-        self.connection
-            .as_mut()
-            .expect("a lease has its connection until it is dropped")
-    }
-
-    /// [`Connection::call`], which also ends when the pool is [interrupted](Pool::interrupt).
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection, and a network failure when interrupted: the command may have been
-    /// carried out.
-    pub async fn call(
-        &mut self,
-        request_id: i32,
-        command: &Document,
-        timeout: Option<Duration>,
-    ) -> Result<Reply, MongoError> {
-        let mut interrupted = self.interrupted.clone();
-        let connection = self.connection();
-        let origin = connection.origin().clone();
-        tokio::select! {
-            biased;
-            outcome = connection.call(request_id, command, timeout) => outcome,
-            // The pool and its sender live as long as the lease.
-            _ = interrupted.changed() => Err(MongoError::Network {
-                origin,
-                during: During::Receive,
-                kind: ErrorKind::TimedOut,
-                message: "the server did not answer its monitor in time".to_owned(),
-                labels: Vec::new(),
-            }),
-        }
-    }
-
-    /// The generation of the pool to which the connection belongs.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.generation
-    }
-}
-
-impl Drop for Lease {
+impl Drop for Queued {
     fn drop(&mut self) {
-        // The connection is returned before the permit, a field that is dropped after this.
-        if let Some(connection) = self.connection.take().filter(|c| !c.is_busy()) {
-            let mut state = lock(&self.pool.inner.state);
-            if state.generation == self.generation {
-                state.idle.push(connection);
-            }
-        }
+        lock(&self.pool.inner.state).waiting.remove(&self.ticket);
     }
 }

@@ -89,6 +89,8 @@ impl Client {
             server: &server.address,
             max_wire_version: server.max_wire_version,
         });
+        // Until this returns, so before the caller can ask for the next one (E1), and after a failure
+        // has cleared the pool: a caller that waits would get the connection.
         let mut lease = match pool.check_out(Some(server.max_wire_version)).await {
             Ok(lease) => lease,
             Err(failed) => {
@@ -130,8 +132,6 @@ impl Client {
         let outcome = lease
             .call(request_id, &command, self.options.socket_timeout)
             .await;
-        // Back in the pool before the caller can ask for the next one (E1).
-        drop(lease);
         let error = match outcome {
             Ok(reply) => {
                 request.on_progress.tell(Progress::Answered);
@@ -182,7 +182,8 @@ impl Client {
     }
 }
 
-/// One call in progress. Dropping it closes its connection.
+/// One call in progress. Dropping it closes its connection; one that is still being opened serves
+/// another call.
 pub type ClientFuture = Pin<Box<dyn Future<Output = Result<MongoReply, MongoError>> + Send>>;
 
 impl Service<MongoRequest> for Client {

@@ -10,15 +10,16 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 use rand::seq::IndexedRandom as _;
 use reattempt_mongodb::labels::SYSTEM_OVERLOADED_ERROR;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 use super::description::{
     MAX_SERVERS, ServerDescription, ServerKind, TopologyDescription, TopologyKind,
 };
+use super::monitor::{self, Requests};
 use super::state_change::state_change;
-use super::{ClientOptions, During, MongoError, Pool, ReadPreference, monitor};
+use super::{ClientOptions, During, MongoError, Pool, ReadPreference};
 use crate::instant::after;
 use crate::lock::lock;
 
@@ -46,7 +47,7 @@ struct Inner {
 #[derive(Debug)]
 struct Watched {
     pool: Pool,
-    check: Arc<Notify>,
+    requests: Arc<Requests>,
     monitor: AbortHandle,
 }
 
@@ -198,13 +199,7 @@ impl Topology {
     /// Requests a check of every server, as soon as the minimum interval allows.
     pub fn request_checks(&self) {
         for watched in lock(&self.inner.watched).values() {
-            watched.check.notify_one();
-        }
-    }
-
-    fn request_check(&self, address: &str) {
-        if let Some(watched) = lock(&self.inner.watched).get(address) {
-            watched.check.notify_one();
+            watched.requests.check.notify_one();
         }
     }
 
@@ -217,15 +212,16 @@ impl Topology {
         let _together = lock(&self.inner.concluding);
         let watched = lock(&self.inner.watched)
             .get(address)
-            .is_some_and(|watched| watched.pool.is(pool));
-        if !watched || generation < pool.generation() {
+            .filter(|watched| watched.pool.is(pool))
+            .map(|watched| Arc::clone(&watched.requests));
+        let Some(requests) = watched.filter(|_| generation >= pool.generation()) else {
             return;
-        }
+        };
         let (unknown, clear) = match error {
             // An overloaded server is available: its connections stay (client backpressure, 2025).
             // One that is gone fails in the same way, and only a check tells the two apart.
             _ if error.in_handshake() && error.has_label(SYSTEM_OVERLOADED_ERROR) => {
-                return self.request_check(address);
+                return requests.check.notify_one();
             }
             _ if error.in_handshake() => (true, true),
             MongoError::Network { .. } => (true, true),
@@ -244,9 +240,13 @@ impl Topology {
         if clear {
             pool.clear();
         }
+        if matches!(error, MongoError::Network { .. }) {
+            // The monitor's own connection may be as dead, or show the server as it was before.
+            requests.cancel.notify_waiters();
+        }
         if unknown {
             // Last, because the requested check makes the pool ready again.
-            self.request_check(address);
+            requests.check.notify_one();
         }
     }
 
@@ -341,11 +341,11 @@ impl Inner {
             if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
                 continue;
             }
-            let check = Arc::new(Notify::new());
+            let requests = Arc::new(Requests::default());
             let looking = monitor::run(
                 address.clone(),
                 Arc::clone(&self.options),
-                Arc::clone(&check),
+                Arc::clone(&requests),
                 // It is a seed again. Two servers that send the client back and forth would
                 // otherwise keep it busy.
                 server.error.is_some(),
@@ -357,7 +357,7 @@ impl Inner {
                 address.clone(),
                 Watched {
                     pool,
-                    check,
+                    requests,
                     monitor,
                 },
             );

@@ -53,6 +53,7 @@ fn set(read: &mut ConnectionString, auth: &mut Auth, given: &Given<'_>) -> Resul
         "heartbeatfrequencyms" => options.heartbeat_frequency = given.positive()?,
         "connecttimeoutms" => options.connect_timeout = given.positive()?,
         "maxpoolsize" => options.max_pool_size = given.whole()? as usize,
+        "maxconnecting" => options.max_connecting = given.one_or_more()?,
         "waitqueuetimeoutms" => options.wait_queue_timeout = given.or_none()?,
         "sockettimeoutms" => options.socket_timeout = given.or_none()?,
         "readpreference" => {
@@ -130,6 +131,13 @@ impl Given<'_> {
         let digits = self.value.bytes().all(|byte| byte.is_ascii_digit());
         let parsed = self.value.parse::<u32>().ok().filter(|_| digits);
         parsed.ok_or_else(|| self.wants("a whole number of at least 0"))
+    }
+
+    fn one_or_more(&self) -> Result<usize, UriError> {
+        match self.whole() {
+            Ok(count) if count > 0 => Ok(count as usize),
+            _ => Err(self.wants("a whole number of at least 1")),
+        }
     }
 
     fn positive(&self) -> Result<Duration, UriError> {

@@ -26,6 +26,7 @@ fn the_defaults_are_those_of_drivers() {
     );
     assert_eq!(read.options.heartbeat_frequency, Duration::from_secs(10));
     assert_eq!(read.options.max_pool_size, 100);
+    assert_eq!(read.options.max_connecting, 2);
     assert_eq!((read.timeout, read.max_adaptive_retries), (None, None));
     assert_eq!(read.options.credential, None);
 }
@@ -36,7 +37,7 @@ fn all_options_of_the_contract_are_read() {
     let read = read(
         "mongodb://us%3Aer:p%40ss%25@A:1,[::1]:2/my%20db?retryReads=false&RETRYWRITES=false\
          &replicaSet=rs0&appName=a%20b&serverSelectionTimeoutMS=100&heartbeatFrequencyMS=200\
-         &maxPoolSize=0&waitQueueTimeoutMS=300&socketTimeoutMS=0&readPreference=nearest\
+         &maxPoolSize=0&maxConnecting=3&waitQueueTimeoutMS=300&socketTimeoutMS=0&readPreference=nearest\
          &authMechanism=SCRAM-SHA-256&maxAdaptiveRetries=3&enableOverloadRetargeting=true\
          &timeoutMS=400&loadBalanced=false&compressors=zlib",
     );
@@ -51,6 +52,7 @@ fn all_options_of_the_contract_are_read() {
     );
     assert_eq!(read.options.heartbeat_frequency, Duration::from_millis(200));
     assert_eq!(read.options.max_pool_size, 0);
+    assert_eq!(read.options.max_connecting, 3);
     assert_eq!(
         read.options.wait_queue_timeout,
         Some(Duration::from_millis(300))
@@ -119,6 +121,7 @@ fn what_cannot_be_used_says_where_and_why() {
         "maxPoolSize=-1",
         "maxPoolSize=+1",
         "maxPoolSize=",
+        "maxConnecting=0",
         "serverSelectionTimeoutMS=0",
         "timeoutMS=1.5",
         "socketTimeoutMS=99999999999",
