@@ -78,6 +78,35 @@ async fn seeds_that_are_watched_again_are_not_checked_at_once() {
     assert!((2..=4).contains(&looks), "{looks}");
 }
 
+/// Each removes the other, which then is new again.
+#[tokio::test]
+async fn two_primaries_that_name_each_other_set_no_pace() {
+    let nodes = [node().await, node().await];
+    for (at, node) in nodes.iter().enumerate() {
+        let primary = doc! {
+            "ok": 1, "setName": "s", "isWritablePrimary": true, "maxWireVersion": 21,
+            "hosts": [nodes[1 - at].address()],
+        };
+        for _ in 0..1000 {
+            node.script().on("hello", Step::reply(primary.clone()));
+        }
+    }
+    let mut options = options(&nodes[0]);
+    options.min_heartbeat = Duration::from_millis(300);
+    let client = Client::new(options);
+    let requests = async {
+        loop {
+            client.topology().request_checks();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let within = Duration::from_millis(1000);
+    tokio::time::timeout(within, requests).await.unwrap_err();
+    let looks = nodes.iter().map(|node| node.seen_named("hello").len());
+    let looks: usize = looks.sum();
+    assert!((2..=24).contains(&looks), "{looks}");
+}
+
 /// Servers refuse a client that says who it is twice on one connection (code 186).
 #[tokio::test]
 async fn checks_of_a_healthy_server_share_a_connection() {

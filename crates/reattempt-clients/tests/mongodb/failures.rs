@@ -213,6 +213,24 @@ async fn nonsense_from_a_server_is_a_protocol_error() {
     drop(server.await);
 }
 
+/// A terminal and a log show the error as it is.
+#[tokio::test]
+async fn what_a_protocol_error_quotes_is_escaped() {
+    let node = node().await;
+    let scope = bson::JavaScriptCodeWithScope {
+        code: String::new(),
+        scope: doc! {},
+    };
+    let reply = doc! { "ok": 1, "\u{1b}[2J\n": scope };
+    node.script().on("hello", Step::reply(reply));
+    let opened = Connection::open(node.address(), &options(&node), true).await;
+    let text = opened.unwrap_err().to_string();
+    assert!(
+        text.contains(r"\u{1b}[2J\n") && !text.contains('\n'),
+        "{text}"
+    );
+}
+
 /// Before a server has proved anything it gets no more room than a handshake needs.
 #[tokio::test]
 async fn a_reply_in_a_handshake_is_bounded() {

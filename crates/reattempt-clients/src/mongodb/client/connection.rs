@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::server_error::Printable;
 use super::{During, MongoError, Origin, ServerDescription};
 use crate::dial;
 use crate::mongodb::wire::{OpMsg, ReadError, Reply, WireError, read_reply};
@@ -178,7 +179,8 @@ impl Connection {
         MongoError::Protocol {
             origin: self.origin.clone(),
             during,
-            message,
+            // It may quote the server.
+            message: Printable(&message).to_string(),
         }
     }
 }

@@ -26,6 +26,10 @@ use crate::lock::lock;
 /// The longest hash of a `$clusterTime`'s signature that is taken, in bytes; servers send 20.
 const MAX_HASH: usize = 64;
 
+/// So many times in a minimum interval new servers are checked at once, wherever they come from: a
+/// replica set is known after two or three. Servers that name ever new ones set no faster pace.
+const MOST_RENEWALS: u32 = 4;
+
 /// The deployment as seen by the client. Clones share it; the monitors end with the last clone.
 #[derive(Debug, Clone)]
 pub struct Topology {
@@ -41,6 +45,8 @@ struct Inner {
     /// Makes changes of a server's description and of its pool atomic: otherwise a check in between
     /// could show an available server whose pool refuses every call.
     concluding: Mutex<()>,
+    /// How many times new servers were checked at once since then.
+    renewals: Mutex<(Instant, u32)>,
 }
 
 /// A server with its pool and its monitor.
@@ -83,6 +89,7 @@ impl Topology {
             watched: Mutex::default(),
             cluster_time: Mutex::default(),
             concluding: Mutex::default(),
+            renewals: Mutex::new((Instant::now(), 0)),
         });
         inner.watch_servers();
         Self { inner }
@@ -337,6 +344,8 @@ impl Inner {
             }
             stays
         });
+        let is_new = known.servers.keys().any(|name| !watched.contains_key(name));
+        let at_once = is_new && self.renews();
         for (address, server) in &known.servers {
             if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
                 continue;
@@ -348,7 +357,7 @@ impl Inner {
                 Arc::clone(&requests),
                 // It is a seed again. Two servers that send the client back and forth would
                 // otherwise keep it busy.
-                server.error.is_some(),
+                server.error.is_some() || !at_once,
                 conclude(Arc::downgrade(self), address.clone()),
             );
             let monitor = tokio::spawn(looking).abort_handle();
@@ -362,6 +371,19 @@ impl Inner {
                 },
             );
         }
+    }
+}
+
+impl Inner {
+    /// Whether new servers are checked at once, or wait for the minimum interval.
+    fn renews(&self) -> bool {
+        let now = Instant::now();
+        let mut renewals = lock(&self.renewals);
+        if now >= after(renewals.0, self.options.min_heartbeat) {
+            *renewals = (now, 0);
+        }
+        renewals.1 = renewals.1.saturating_add(1);
+        renewals.1 <= MOST_RENEWALS
     }
 }
 
