@@ -1,12 +1,14 @@
 //! `HttpConvention`: HTTP requests in OpenTelemetry's words.
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, header};
 use reattempt::telemetry::{Convention, Operation, System};
+
+use crate::policy::host_and_port;
 
 /// OpenTelemetry's semantic conventions for HTTP clients: `http.client.request.duration` of each
 /// attempt, and its span (see [`Metrics::attempts`](reattempt::telemetry::Metrics::attempts)).
 ///
-/// The host and port are those of the request's URI; a method that RFC 9110 and RFC 5789 do not
+/// The host and port are those of the request's URI, or of its `Host` header; a method that RFC 9110 and RFC 5789 do not
 /// define is `_OTHER`.
 ///
 /// ```
@@ -51,7 +53,11 @@ impl<B, R> Convention<Request<B>, Response<R>> for HttpConvention {
             Some("http") => Some(80),
             _ => None,
         };
-        Operation::new(name).at(uri.host(), uri.port_u16().or(usual))
+        let (host, port) = match uri.host() {
+            Some(host) => (Some(host), uri.port_u16()),
+            None => of_header(request).map_or((None, None), |(host, port)| (Some(host), port)),
+        };
+        Operation::new(name).at(host, port.or(usual))
     }
 
     fn status(&self, response: &Response<R>) -> Option<i32> {
@@ -59,9 +65,32 @@ impl<B, R> Convention<Request<B>, Response<R>> for HttpConvention {
     }
 }
 
+/// Of a request with a path alone.
+fn of_header<B>(request: &Request<B>) -> Option<(&str, Option<u16>)> {
+    let named = request.headers().get(header::HOST)?.to_str().ok()?;
+    let (host, port) = host_and_port(named);
+    (!host.is_empty()).then_some((host, port))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_alone_goes_to_the_host_of_its_header() {
+        for (header, host, port) in [
+            ("shop:8080", Some("shop"), Some(8080)),
+            ("u:p@shop", Some("shop"), None),
+            ("[::1]:81", Some("[::1]"), Some(81)),
+            ("", None, None),
+        ] {
+            let request = Request::get("/carts").header(header::HOST, header);
+            let request = request.body(()).unwrap();
+            let convention: &dyn Convention<Request<()>, Response<()>> = &HttpConvention;
+            let operation = convention.operation(&request);
+            assert_eq!((operation.host, operation.port), (host, port), "{header}");
+        }
+    }
 
     #[test]
     fn an_operation_is_a_known_method_at_a_host() {

@@ -104,7 +104,8 @@ where
             otel.name = format!("Attempt.{}", dotted(request.uri().path())),
             otel.status_code = Empty,
             otel.status_description = Empty,
-            "previous-rpc-attempts" = previous_attempts(&request, context),
+            // Of an unsigned number the bridge to OpenTelemetry makes a text.
+            "previous-rpc-attempts" = i64::from(previous_attempts(&request, context)),
             "transparent-retry" =
                 context.is_some_and(|context| context.kind() == AttemptKind::Transparent),
         );

@@ -74,6 +74,10 @@ fn place(id: &Id) -> usize {
 struct Fields<'a>(&'a mut BTreeMap<String, String>);
 
 impl Visit for Fields<'_> {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        panic!("OpenTelemetry has no unsigned numbers: {field} = {value}");
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let text = format!("{value:?}").replace('"', "");
         self.0.insert(field.name().to_owned(), text);

@@ -12,6 +12,8 @@ use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Uri};
 use rustc_hash::FxBuildHasher;
 
+use crate::policy::host_and_port;
+
 /// The maximum number of origins with a throttle, an admission or a circuit breaker of their own.
 /// Beyond it the one that was idle for longest is dropped, and starts anew with its next call.
 pub const MOST_ORIGINS: usize = 1024;
@@ -133,7 +135,7 @@ impl<'a> Origin<'a> {
         if authority.bytes().all(is_plain) {
             return (authority, default);
         }
-        let (host, port) = split(authority);
+        let (host, port) = host_and_port(authority);
         (host, port.unwrap_or(default))
     }
 
@@ -164,20 +166,6 @@ const LOWER: u64 = u64::from_le_bytes([b' '; 8]);
 const fn folded(a: u64, b: u64) -> u64 {
     let product = (a as u128).wrapping_mul((b | 1) as u128);
     (product >> 64) as u64 ^ product as u64
-}
-
-/// Host and port of an authority with a user name, a port or an address in brackets.
-#[cold]
-fn split(authority: &str) -> (&str, Option<u16>) {
-    let user = authority.rfind('@').map_or(0, |at| at + 1);
-    let named = &authority[user..];
-    let end = match named.starts_with('[') {
-        true => named.find(']').map(|at| at + 1),
-        false => named.find(':'),
-    };
-    let (host, port) = named.split_at(end.unwrap_or(named.len()));
-    let port = port.strip_prefix(':').and_then(|port| port.parse().ok());
-    (host, port)
 }
 
 #[cfg(test)]

@@ -89,6 +89,13 @@ pub(super) fn name(authority: &str) -> &str {
     split(without_user(authority)).0
 }
 
+/// The host's name in an authority, and its port if it has one.
+#[cfg(feature = "tokio")]
+pub(crate) fn host_and_port(authority: &str) -> (&str, Option<u16>) {
+    let (host, port) = split(without_user(authority));
+    (host, port.and_then(number))
+}
+
 fn without_user(authority: &str) -> &str {
     let user_ends = authority.rfind('@').map_or(0, |at| at + 1);
     &authority[user_ends..]

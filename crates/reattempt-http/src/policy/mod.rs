@@ -178,6 +178,8 @@ pub use options::{Clock, Options};
 
 use crate::aws::AwsQuota;
 use hedge_timing::HedgeTiming;
+#[cfg(feature = "tokio")]
+pub(crate) use host::host_and_port;
 use index::Index;
 use matching::Matching;
 use table::Document;

@@ -165,7 +165,8 @@ impl Open {
             None => unknown,
         };
         if let Some(stopped) = info.stopped() {
-            self.span.record("reattempt.attempts", info.attempts());
+            let attempts = i64::from(info.attempts());
+            self.span.record("reattempt.attempts", attempts);
             self.span.record("reattempt.stopped", stopped.name());
         }
         convention::end(&self.span, self.system, status, error);

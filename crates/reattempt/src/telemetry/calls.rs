@@ -62,6 +62,15 @@ impl Calls {
             failure: None,
         };
         let labelled = |key, name| [(key, LabelValue::Static(name))];
+        // What is known in advance begins at zero, so that a rate sees the first of it.
+        let responses = Table::new(MOST_RESPONSE_LABELS);
+        for stopped in [StopReason::Deadline, StopReason::Fatal] {
+            responses.get(&stopped.name(), || UNKNOWN.name(), response_counter(meter));
+        }
+        let health = Table::new(HealthChange::ALL.len() * HealthCause::ALL.len());
+        for kind in health_kinds() {
+            health.get(&kind, || kind, health_counter(meter));
+        }
         Self {
             first: [AttemptOutcome::Success, AttemptOutcome::Committed]
                 .map(|outcome| meter.counter(&ATTEMPTS, &first(outcome).labels())),
@@ -72,8 +81,8 @@ impl Calls {
             }),
             hedges: ["won", "lost", "refused"]
                 .map(|result| meter.counter(&HEDGES, &labelled("result", result))),
-            responses: Table::new(MOST_RESPONSE_LABELS),
-            health: Table::new(HealthChange::ALL.len() * HealthCause::ALL.len()),
+            responses,
+            health,
             throttles: Throttles::new(meter.gauge(&THROTTLE, &[])),
         }
     }
@@ -172,11 +181,7 @@ impl Observer for Metrics {
         failure: Option<&Failure>,
     ) {
         let reason = failure.map_or(stopped.name(), |failure| failure.reason.name());
-        let make = |reason: &&'static str| {
-            let reason = LabelValue::Static(reason);
-            self.0.meter.counter(&RESPONSES, &[("reason", reason)])
-        };
-        let calls = &self.0.calls;
+        let (calls, make) = (&self.0.calls, response_counter(&*self.0.meter));
         let counter = calls.responses.get(&reason, || UNKNOWN.name(), make);
         counter.increment();
         if failure.is_some() {
@@ -186,11 +191,37 @@ impl Observer for Metrics {
 
     fn health_changed(&self, event: &HealthEvent) {
         let kind = (event.change, event.cause);
-        let make = |(change, cause): &(HealthChange, HealthCause)| {
-            let change = ("change", LabelValue::Static(change.name()));
-            let cause = ("cause", LabelValue::Static(cause.name()));
-            self.0.meter.counter(&HEALTH, &[change, cause])
-        };
+        let make = health_counter(&*self.0.meter);
         self.0.calls.health.get(&kind, || kind, make).increment();
     }
+}
+
+fn response_counter(meter: &dyn Meter) -> impl Fn(&&'static str) -> Arc<dyn Counter> + '_ {
+    |reason| meter.counter(&RESPONSES, &[("reason", LabelValue::Static(reason))])
+}
+
+type HealthKind = (HealthChange, HealthCause);
+
+fn health_counter(meter: &dyn Meter) -> impl Fn(&HealthKind) -> Arc<dyn Counter> + '_ {
+    |(change, cause)| {
+        let change = ("change", LabelValue::Static(change.name()));
+        let cause = ("cause", LabelValue::Static(cause.name()));
+        meter.counter(&HEALTH, &[change, cause])
+    }
+}
+
+/// The changes of health, each with the causes that it may have.
+fn health_kinds() -> impl Iterator<Item = HealthKind> {
+    use HealthCause::{Answered, ByHand, FailedTrial, FailurePercentage, FailuresInARow};
+    use HealthCause::{FewerAllowed, SuccessRate, Time};
+    let of = |change| -> &[HealthCause] {
+        match change {
+            HealthChange::Ejected => &[FailuresInARow, SuccessRate, FailurePercentage, FailedTrial],
+            HealthChange::Opened => &[FailuresInARow, FailurePercentage, FailedTrial, ByHand],
+            HealthChange::Returned => &[Time, Answered, FewerAllowed],
+            HealthChange::Closed => &[Time, Answered, FewerAllowed, ByHand],
+        }
+    };
+    let changes = HealthChange::ALL.iter().copied();
+    changes.flat_map(move |change| of(change).iter().map(move |cause| (change, *cause)))
 }

@@ -101,14 +101,15 @@ macro_rules! span_of {
             otel.kind = $kind,
             otel.status_code = Empty,
             server.address = $operation.host,
-            server.port = $operation.port,
+            server.port = $operation.port.map(i64::from),
             error.type = Empty,
             $($fields)*
         )
     };
 }
 
-/// The span of a call or an attempt.
+/// The span of a call or an attempt. Its numbers are `i64`: of an unsigned one the bridge to
+/// OpenTelemetry makes a text.
 pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> Span {
     use tracing::field::Empty;
 
@@ -124,7 +125,7 @@ pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> S
             named,
             operation,
             http.request.method = operation.name,
-            http.request.resend_count = Some(before).filter(|before| *before > 0),
+            http.request.resend_count = resent(before),
             http.response.status_code = Empty,
         ),
         (System::Http, Scope::Call) => span_of!(
@@ -144,7 +145,7 @@ pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> S
             operation,
             db.system.name = system,
             db.operation.name = operation.name,
-            reattempt.resend_count = Some(before).filter(|before| *before > 0),
+            reattempt.resend_count = resent(before),
             db.response.status_code = Empty,
         ),
         (System::Db(system), Scope::Call) => span_of!(
@@ -161,6 +162,10 @@ pub(super) fn span(scope: Scope, system: System, operation: &Operation<'_>) -> S
     }
 }
 
+fn resent(before: u32) -> Option<i64> {
+    (before > 0).then_some(before.into())
+}
+
 /// The end of a call or an attempt, in its span. `error` is `None` for a success.
 pub(super) fn end(span: &Span, system: System, status: Option<i32>, error: Option<ErrorType>) {
     if span.is_disabled() {
@@ -168,7 +173,7 @@ pub(super) fn end(span: &Span, system: System, status: Option<i32>, error: Optio
     }
     if let Some(status) = system.status(status, error) {
         match system {
-            System::Http => span.record("http.response.status_code", status),
+            System::Http => span.record("http.response.status_code", i64::from(status)),
             System::Db(_) => {
                 span.record("db.response.status_code", tracing::field::display(status))
             }

@@ -13,8 +13,9 @@ use crate::{Failure, RetryReason, Stage};
 
 /// At most this many hosts by name; all others are [`OTHER`].
 const MOST_HOSTS: usize = 100;
-/// At most this many sets of labels; of others only the operation is kept.
-const MOST_LABELS: usize = 2000;
+/// At most this many sets of labels; of others only the operation is kept. Fewer than the 2,000 at
+/// which OpenTelemetry's SDK keeps nothing of further ones.
+const MOST_LABELS: usize = 1900;
 /// Longer names are [`OTHER`].
 const LONGEST_HOST: usize = 256;
 /// OpenTelemetry's name for what is not in a known set.
@@ -133,7 +134,9 @@ impl Durations {
             };
             let other = || Arc::clone(&self.other_host);
             let host = self.hosts.get(host, other, Arc::clone);
-            (host, operation.port)
+            // The ports of hosts without a name tell nothing, and could be any number.
+            let port = operation.port.filter(|_| &*host != OTHER);
+            (host, port)
         });
         Labelled {
             system,

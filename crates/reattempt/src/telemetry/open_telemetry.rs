@@ -74,8 +74,11 @@ impl OpenTelemetryMeter {
         if instrument.kind == InstrumentKind::Gauge {
             let gauge = self.meter.f64_observable_gauge(name).with_unit(unit);
             let gauge = gauge.with_description(description);
+            // The SDK keeps callbacks for ever. A gauge that nothing sets any more has no value.
+            let read = Arc::downgrade(&read);
             let _ = gauge
                 .with_callback(move |observer| {
+                    let Some(read) = read.upgrade() else { return };
                     each(&read, |bits, labels| {
                         if bits != UNSET {
                             observer.observe(f64::from_bits(bits), labels);

@@ -18,6 +18,10 @@ struct Spans(Arc<Mutex<Vec<(String, bool)>>>, Arc<Mutex<Vec<u64>>>);
 struct Fields<'a>(&'a mut String);
 
 impl Visit for Fields<'_> {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        panic!("OpenTelemetry has no unsigned numbers: {field} = {value}");
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, "{}={value:?} ", field.name());
     }
