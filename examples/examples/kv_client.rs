@@ -38,10 +38,7 @@ async fn main() -> Result<(), BoxError> {
         .service(client);
 
     let set = Call::new(KvRequest::set("user::7", "seven", 0, 0));
-    println!(
-        "set: status {:#04x}",
-        kv.ready().await?.call(set).await?.status
-    );
+    println!("set: status {}", kv.ready().await?.call(set).await?.status);
 
     let owner = cluster.owner_of("user::7".as_bytes()).ok_or("no owner")?;
     println!("the key's node dies, another takes over");

@@ -19,6 +19,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let get = Call::new(KvRequest::get(key));
     let answer = kv.ready().await?.call(get).await?;
-    println!("status {:#04x}", answer.status);
+    println!("status {}", answer.status);
     Ok(())
 }

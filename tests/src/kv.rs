@@ -9,7 +9,8 @@ use reattempt::{
     Call, ClientError, Elapsed, RetryInfo, RetryInfoHandle, RetryReason, RetryStrategy,
 };
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
-use reattempt_clients::kv::{self, CollectionClient, CollectionIds, opcode};
+use reattempt_clients::kv::{self, CollectionClient, CollectionIds};
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_couchbase::{Address, ConfigPoller, ConfigStore, KvClientLayer};
 use reattempt_testbed::kv::Cluster;
 use reattempt_testbed::kv::node::SeenRequest;
@@ -54,7 +55,7 @@ pub struct Ended {
 
 impl Ended {
     /// The status of the response; panics with the error if there is none.
-    pub fn status(&self) -> u16 {
+    pub fn status(&self) -> Status {
         match &self.outcome {
             Ok(answer) => answer.status,
             Err(error) => panic!("{error}"),
@@ -195,6 +196,6 @@ pub fn addresses(cluster: &Cluster) -> Vec<Address> {
 /// The requests for documents that a node saw.
 pub fn data(cluster: &Cluster, node: usize) -> Vec<SeenRequest> {
     let mut seen = cluster.node(node).seen_data();
-    seen.retain(|request| request.opcode != opcode::GET_CLUSTER_CONFIG);
+    seen.retain(|request| request.opcode != Opcode::GET_CLUSTER_CONFIG);
     seen
 }

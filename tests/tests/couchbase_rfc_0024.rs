@@ -9,9 +9,10 @@ use reattempt::backoff::Backoff;
 use reattempt::reason::KV_NOT_MY_VBUCKET;
 use reattempt::strategy::BestEffort;
 use reattempt::{Call, ConfigPollLayer, RetryInfo, RetryInfoHandle};
+use reattempt_clients::kv;
 use reattempt_clients::kv::client::{KvRequest, NodeClient};
-use reattempt_clients::kv::{self, opcode};
 use reattempt_couchbase::cluster_config::{ConfigPollerOptions, Service};
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_couchbase::{
     Address, ConfigPoller, FetchConfig, KvClientLayer, Network, Revision, StaleKvConfig,
 };
@@ -86,7 +87,7 @@ async fn three_nodes() -> (Cluster, Client, String) {
     let client = Client::of(&cluster);
     let key = cluster.key_of(0, "k").expect("a key");
     let written = client.call(KvRequest::set(key.clone(), "v", 0, 0)).await;
-    assert_eq!(written.status(), 0);
+    assert_eq!(written.status(), Status::SUCCESS);
     (cluster, client, key)
 }
 
@@ -116,7 +117,7 @@ async fn ten_thousand_errors_at_once_lead_to_one_fetch_on_the_wire() {
         .limit(2 * NEVER)
         .config_poll(&poller);
     let script = cluster.node(0).script().clone();
-    script.repeat(&Step::hang().only(opcode::GET), HALF);
+    script.repeat(&Step::hang().only(Opcode::GET), HALF);
     fetches.hold(true);
     let (mut calls, mut watches) = (JoinSet::new(), Vec::new());
     let mut begin = |calls: &mut JoinSet<_>| {

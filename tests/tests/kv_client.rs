@@ -7,7 +7,7 @@ use std::time::Duration;
 use reattempt::StopReason;
 use reattempt::reason::{KV_COLLECTION_OUTDATED, KV_NOT_MY_VBUCKET, SOCKET_NOT_AVAILABLE};
 use reattempt_clients::kv::client::KvRequest;
-use reattempt_clients::kv::{opcode, status};
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::{Cluster, Step};
 use reattempt_tests::kv::{Client, data};
 use tokio::task::JoinSet;
@@ -29,7 +29,7 @@ async fn in_a_rebalance_a_rejected_vbucket_goes_to_its_new_node() {
     // The vbuckets move before the configuration says so.
     cluster.hand_over();
     let moved = set("meanwhile").await;
-    assert_eq!(moved.status(), 0);
+    assert_eq!(moved.status(), Status::SUCCESS);
     assert_eq!(moved.reasons(), [KV_NOT_MY_VBUCKET]);
     assert_eq!(moved.info.attempts(), 2);
     assert_eq!((data(&cluster, 0).len(), data(&cluster, 1).len()), (2, 1));
@@ -47,13 +47,13 @@ async fn in_a_rebalance_a_rejected_vbucket_goes_to_its_new_node() {
     let read = client.call(KvRequest::get(other)).await;
     assert_eq!(
         (read.status(), read.info.attempts()),
-        (status::KEY_ENOENT, 2)
+        (Status::KEY_ENOENT, 2)
     );
     // A cancelled rebalance: the new revision's map applies from the start.
     cluster.end_rebalance();
     cluster.move_vbuckets(1, 0);
     let back = set("after").await;
-    assert_eq!(back.status(), 0);
+    assert_eq!(back.status(), Status::SUCCESS);
     let owner = cluster.node(0).addr().to_string();
     assert_eq!(&*back.outcome.expect("an answer").node, owner);
 }
@@ -67,17 +67,20 @@ async fn a_collection_is_found_by_its_name() {
     let request = |request: KvRequest| request.in_collection_named("shop.carts");
     for _ in 0..3 {
         let ended = client.call(request(KvRequest::set("k", "v", 0, 0))).await;
-        assert_eq!((ended.status(), ended.info.attempts()), (0, 1));
+        assert_eq!(
+            (ended.status(), ended.info.attempts()),
+            (Status::SUCCESS, 1)
+        );
     }
     assert_eq!(client.collections.get("shop.carts"), Some(0x81));
     let seen = data(&cluster, 0);
     let opcodes: Vec<_> = seen.iter().map(|request| request.opcode).collect();
-    let set = opcode::SET;
-    assert_eq!(opcodes, [opcode::GET_COLLECTION_ID, set, set, set]);
+    let set = Opcode::SET;
+    assert_eq!(opcodes, [Opcode::COLLECTIONS_GET_ID, set, set, set]);
     assert_eq!((seen[1].collection, &*seen[1].key), (Some(0x81), &b"k"[..]));
     // The default collection needs no lookup.
     let other = client.call(KvRequest::get("k")).await;
-    assert_eq!(other.status(), status::KEY_ENOENT);
+    assert_eq!(other.status(), Status::KEY_ENOENT);
     assert_eq!(data(&cluster, 0).len(), 5);
 }
 
@@ -88,11 +91,11 @@ async fn an_outdated_collection_id_is_looked_up_anew_before_the_retry() {
     let cluster = cluster.start_cluster(1).await.expect("a cluster");
     let client = Client::of(&cluster);
     let write = || KvRequest::append("k", "v").in_collection_named("shop.carts");
-    assert_eq!(client.call(write()).await.status(), status::NOT_STORED);
+    assert_eq!(client.call(write()).await.status(), Status::NOT_STORED);
     cluster.node(0).set_collection("shop.carts", None);
     cluster.node(0).set_collection("shop.carts", Some(0x82));
     let ended = client.call(write()).await;
-    assert_eq!(ended.status(), status::NOT_STORED);
+    assert_eq!(ended.status(), Status::NOT_STORED);
     assert_eq!(ended.reasons(), [KV_COLLECTION_OUTDATED]);
     assert_eq!(ended.info.attempts(), 2);
     assert_eq!(client.collections.get("shop.carts"), Some(0x82));
@@ -106,8 +109,8 @@ async fn a_collection_that_is_not_there_is_the_callers() {
     let client = Client::of(&cluster);
     let get = |path: &'static str| client.call(KvRequest::get("k").in_collection_named(path));
     for (path, status) in [
-        ("shop.other", status::UNKNOWN_COLLECTION),
-        ("other.carts", status::UNKNOWN_SCOPE),
+        ("shop.other", Status::UNKNOWN_COLLECTION),
+        ("other.carts", Status::UNKNOWN_SCOPE),
     ] {
         let ended = get(path).await;
         assert_eq!(
@@ -117,7 +120,7 @@ async fn a_collection_that_is_not_there_is_the_callers() {
         );
         assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     }
-    assert_eq!(get("shop.carts").await.status(), status::KEY_ENOENT);
+    assert_eq!(get("shop.carts").await.status(), Status::KEY_ENOENT);
     // The collection is dropped: the first attempt uses the old id, the second gets the lookup's
     // result.
     cluster.node(0).set_collection("shop.carts", None);
@@ -132,16 +135,17 @@ async fn a_write_whose_lookup_was_lost_is_sent() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);
     let cluster = cluster.start_cluster(1).await.expect("a cluster");
     let client = Client::of(&cluster);
-    let lost = Step::close_before().only(opcode::GET_COLLECTION_ID);
+    let lost = Step::close_before().only(Opcode::COLLECTIONS_GET_ID);
     cluster.node(0).script().push(lost);
     let write = KvRequest::increment("n", 1, 1, 0).in_collection_named("shop.carts");
     let ended = client.call(write).await;
-    assert_eq!(ended.status(), 0);
+    assert_eq!(ended.status(), Status::SUCCESS);
     assert_eq!(ended.reasons(), [SOCKET_NOT_AVAILABLE]);
     // A deadline during the lookup is unambiguous for the same reason.
     let client = Client::of(&cluster);
-    assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
-    let hang = Step::hang().only(opcode::GET_COLLECTION_ID);
+    let first = client.call(KvRequest::noop()).await;
+    assert_eq!(first.status(), Status::SUCCESS);
+    let hang = Step::hang().only(Opcode::COLLECTIONS_GET_ID);
     cluster.node(0).script().push(hang);
     let write = KvRequest::increment("n", 1, 1, 0).in_collection_named("shop.carts");
     let ended = client.limit(SHORT).call(write).await;
@@ -155,7 +159,7 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
     let cluster = cluster.start_cluster(1).await.expect("a cluster");
     let lookups = || {
         let seen = data(&cluster, 0).into_iter();
-        seen.filter(|seen| seen.opcode == opcode::GET_COLLECTION_ID)
+        seen.filter(|seen| seen.opcode == Opcode::COLLECTIONS_GET_ID)
             .count()
     };
     let client = Client::of(&cluster);
@@ -170,12 +174,12 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
     let late = |step: Step| {
         let step = step.after(Duration::from_millis(200));
         let script = cluster.node(0).script();
-        script.push(step.only(opcode::GET_COLLECTION_ID));
+        script.push(step.only(Opcode::COLLECTIONS_GET_ID));
     };
     // The request that does the lookup fails with it, and no request was sent.
     late(Step::close_before());
     for ended in together("shop.carts").await {
-        assert_eq!(ended.status(), status::KEY_ENOENT);
+        assert_eq!(ended.status(), Status::KEY_ENOENT);
         assert_eq!(ended.reasons(), [SOCKET_NOT_AVAILABLE]);
     }
     assert_eq!(lookups(), 2);
@@ -184,13 +188,13 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
     cluster.node(0).set_collection("shop.carts", Some(0x82));
     late(Step::execute());
     for ended in together("shop.carts").await {
-        assert_eq!(ended.status(), status::KEY_ENOENT);
+        assert_eq!(ended.status(), Status::KEY_ENOENT);
     }
     assert_eq!(lookups(), 3);
     // There is no such collection, for all of them.
     late(Step::execute());
     for ended in together("shop.other").await {
-        assert_eq!(ended.status(), status::UNKNOWN_COLLECTION);
+        assert_eq!(ended.status(), Status::UNKNOWN_COLLECTION);
         assert_eq!(ended.info.attempts(), 1);
     }
     assert_eq!(lookups(), 4);
@@ -202,8 +206,9 @@ async fn a_lookup_that_is_given_up_is_made_by_the_next() {
     let cluster = Cluster::builder().collection("shop.carts", 0x81);
     let cluster = cluster.start_cluster(1).await.expect("a cluster");
     let client = Client::of(&cluster);
-    assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
-    let hang = Step::hang().only(opcode::GET_COLLECTION_ID);
+    let first = client.call(KvRequest::noop()).await;
+    assert_eq!(first.status(), Status::SUCCESS);
+    let hang = Step::hang().only(Opcode::COLLECTIONS_GET_ID);
     cluster.node(0).script().push(hang);
     let hurried = client.clone().limit(SHORT);
     let get = || KvRequest::get("k").in_collection_named("shop.carts");
@@ -211,11 +216,11 @@ async fn a_lookup_that_is_given_up_is_made_by_the_next() {
     assert!(!first.elapsed().ambiguous);
     assert_eq!(
         (second.status(), second.info.attempts()),
-        (status::KEY_ENOENT, 1)
+        (Status::KEY_ENOENT, 1)
     );
     let opcodes: Vec<_> = data(&cluster, 0).iter().map(|seen| seen.opcode).collect();
-    let lookup = opcode::GET_COLLECTION_ID;
-    assert_eq!(opcodes, [opcode::NOOP, lookup, lookup, opcode::GET]);
+    let lookup = Opcode::COLLECTIONS_GET_ID;
+    assert_eq!(opcodes, [Opcode::NOOP, lookup, lookup, Opcode::GET]);
 }
 
 /// C34: a late rejection of an old id does not remove the id that was looked up since.
@@ -226,17 +231,17 @@ async fn a_late_refusal_of_an_old_id_leaves_the_new_one() {
     let client = Client::of(&cluster);
     let within = |request: KvRequest| request.in_collection_named("shop.carts");
     let set = || within(KvRequest::set("k", "v", 0, 0));
-    assert_eq!(client.call(set()).await.status(), 0);
+    assert_eq!(client.call(set()).await.status(), Status::SUCCESS);
     cluster.node(0).set_collection("shop.carts", None);
     cluster.node(0).set_collection("shop.carts", Some(0x82));
-    let late = Step::status(status::UNKNOWN_COLLECTION).after(SHORT);
-    cluster.node(0).script().push(late.only(opcode::GET));
+    let late = Step::status(Status::UNKNOWN_COLLECTION).after(SHORT);
+    cluster.node(0).script().push(late.only(Opcode::GET));
     let (read, written) =
         tokio::join!(client.call(within(KvRequest::get("k"))), client.call(set()),);
-    assert_eq!((read.status(), written.status()), (0, 0));
+    assert_eq!([read.status(), written.status()], [Status::SUCCESS; 2]);
     assert_eq!((read.info.attempts(), written.info.attempts()), (2, 2));
     let seen = data(&cluster, 0).into_iter();
-    let lookups = seen.filter(|seen| seen.opcode == opcode::GET_COLLECTION_ID);
+    let lookups = seen.filter(|seen| seen.opcode == Opcode::COLLECTIONS_GET_ID);
     assert_eq!(lookups.count(), 2, "the first, and the writer's");
     assert_eq!(client.collections.get("shop.carts"), Some(0x82));
 }
@@ -244,21 +249,21 @@ async fn a_late_refusal_of_an_old_id_leaves_the_new_one() {
 /// C40: replication and connection setup.
 #[tokio::test]
 async fn what_is_left_out_of_the_list_is_the_callers() {
-    const DCP_STREAM_REQUEST: u8 = 0x53;
     let cluster = Cluster::start(1).await.expect("a cluster");
     let client = Client::of(&cluster);
-    assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+    let first = client.call(KvRequest::noop()).await;
+    assert_eq!(first.status(), Status::SUCCESS);
     for operation in [
-        DCP_STREAM_REQUEST,
-        opcode::GET_ERROR_MAP,
-        opcode::SELECT_BUCKET,
+        Opcode::DCP_STREAM_REQUEST,
+        Opcode::GET_ERROR_MAP,
+        Opcode::SELECT_BUCKET,
     ] {
-        for status in [0x07, 0x09, 0x86, 0x88, 0xa2, 0xa4] {
+        for status in [0x07, 0x09, 0x86, 0x88, 0xa2, 0xa4].map(Status) {
             let step = Step::status(status).only(operation);
             cluster.node(0).script().push(step);
             let ended = client.call(KvRequest::new(operation, "")).await;
-            assert_eq!(ended.status(), status, "{operation:#x}");
-            assert_eq!(ended.info.attempts(), 1, "{operation:#x} {status:#x}");
+            assert_eq!(ended.status(), status, "{operation}");
+            assert_eq!(ended.info.attempts(), 1, "{operation} {status}");
         }
     }
 }

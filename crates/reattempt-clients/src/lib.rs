@@ -19,7 +19,7 @@
 //!     .layer(kv::StageLayer::new())
 //!     .service(NodeClient::new("127.0.0.1:11211", ClientOptions::memcached()));
 //! let answer = stack.ready().await?.call(Call::new(KvRequest::get("key"))).await?;
-//! println!("status {:#04x}", answer.status);
+//! println!("status {}", answer.status);
 //! # Ok(())
 //! # }
 //! ```

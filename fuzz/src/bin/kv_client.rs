@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
 use reattempt::{CallContext, Classify, ReadPushback, RetryStrategy, RetryView, Verdict};
+use reattempt_clients::kv::frame::CLUSTERMAP_CHANGED;
 use reattempt_clients::kv::{
     ClientError, ClientOptions, Connection, Frame, KvRequest, KvResponse, Magic, VbucketMap,
-    keep_in, offer_to, opcode, status,
+    keep_in, offer_to,
 };
 use reattempt_couchbase::cluster_config::NetworkChoice;
-use reattempt_couchbase::kv::{ErrorMapStrategy, KvPushback};
+use reattempt_couchbase::kv::{ErrorMapStrategy, KvPushback, Opcode, Status};
 use reattempt_couchbase::{ConfigStore, ErrorMaps, KvClassifier};
 use reattempt_testbed::kv::node::{
     FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS, FEATURE_KNOWN_VERSION, FEATURE_XERROR,
@@ -77,8 +78,8 @@ impl<'a> Answers<'a> {
         let mut frame = Frame::new(Magic::Response, request.opcode, request.opaque);
         if flags & 1 != 0 {
             frame.specific = u16::from_be_bytes([self.byte(), self.byte()]);
-        } else if request.opcode == opcode::SASL_AUTH {
-            frame.specific = status::AUTH_CONTINUE;
+        } else if request.opcode == Opcode::SASL_AUTH {
+            frame.specific = Status::AUTH_CONTINUE.0;
         }
         if flags & 2 != 0 {
             let count = usize::from(self.byte());
@@ -92,7 +93,7 @@ impl<'a> Answers<'a> {
         if flags & 8 != 0 {
             match self.byte() % 4 {
                 0 => frame.opaque = u32::from(self.byte()),
-                1 => frame.opcode = self.byte(),
+                1 => frame.opcode = Opcode(self.byte()),
                 2 => frame.magic = Magic::ServerRequest,
                 _ => {
                     // Not a frame.
@@ -102,7 +103,7 @@ impl<'a> Answers<'a> {
             }
         }
         frame.value = match (request.opcode, flags & 16 != 0) {
-            (opcode::HELLO, false) => [
+            (Opcode::HELLO, false) => [
                 FEATURE_XERROR,
                 FEATURE_ALT_REQUEST,
                 FEATURE_COLLECTIONS,
@@ -111,8 +112,8 @@ impl<'a> Answers<'a> {
             .iter()
             .flat_map(|feature| feature.to_be_bytes())
             .collect(),
-            (opcode::SASL_LIST_MECHS, false) => Bytes::from_static(b"SCRAM-SHA1"),
-            (opcode::SASL_AUTH, false) => {
+            (Opcode::SASL_LIST_MECHS, false) => Bytes::from_static(b"SCRAM-SHA1"),
+            (Opcode::SASL_AUTH, false) => {
                 // Starts with the client's own nonce, which the input cannot contain; few rounds,
                 // so that it is fast.
                 let said = String::from_utf8_lossy(&request.value);
@@ -130,7 +131,7 @@ impl<'a> Answers<'a> {
             // A pushed configuration before the response.
             let pushed = Frame {
                 value: Bytes::copy_from_slice(self.long()),
-                ..Frame::new(Magic::ServerRequest, opcode::CLUSTERMAP_CHANGED, 0)
+                ..Frame::new(Magic::ServerRequest, CLUSTERMAP_CHANGED, 0)
             };
             let _ = pushed.encode(out);
         }

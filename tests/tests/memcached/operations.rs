@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use reattempt::StopReason;
 use reattempt_clients::kv::client::KvRequest;
-use reattempt_clients::kv::{opcode, status};
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_tests::kv::Ended;
 
 use crate::server::Memcached;
@@ -11,15 +11,19 @@ use crate::server::Memcached;
 const SHORT: Duration = Duration::from_millis(500);
 
 /// Checks that the first attempt was answered with this status.
-fn at_once(ended: &Ended, status: u16) {
+fn at_once(ended: &Ended, status: Status) {
     assert_eq!(ended.status(), status);
     assert_eq!(ended.info.attempts(), 1);
-    let stopped = if status == 0 {
+    let stopped = if status == Status::SUCCESS {
         StopReason::Success
     } else {
         StopReason::Fatal
     };
     assert_eq!(ended.info.stopped(), Some(stopped));
+}
+
+fn succeeds(ended: &Ended) {
+    at_once(ended, Status::SUCCESS);
 }
 
 #[tokio::test]
@@ -28,24 +32,24 @@ async fn documents_are_written_and_read() {
         return;
     };
     let client = server.client().await;
-    at_once(&client.call(KvRequest::get("k")).await, status::KEY_ENOENT);
-    at_once(&client.call(KvRequest::set("k", "one", 7, 0)).await, 0);
+    at_once(&client.call(KvRequest::get("k")).await, Status::KEY_ENOENT);
+    succeeds(&client.call(KvRequest::set("k", "one", 7, 0)).await);
     let read = client.call(KvRequest::get("k")).await;
-    at_once(&read, 0);
+    succeeds(&read);
     assert_eq!(read.value(), "one");
     assert_eq!(read.outcome.expect("an answer").flags(), Some(7));
-    at_once(&client.call(KvRequest::append("k", " two")).await, 0);
-    at_once(&client.call(KvRequest::prepend("k", "zero ")).await, 0);
+    succeeds(&client.call(KvRequest::append("k", " two")).await);
+    succeeds(&client.call(KvRequest::prepend("k", "zero ")).await);
     assert_eq!(
         client.call(KvRequest::get("k")).await.value(),
         "zero one two"
     );
     for counter in [5, 8] {
         let counted = client.call(KvRequest::increment("n", 3, 5, 0)).await;
-        at_once(&counted, 0);
+        succeeds(&counted);
         assert_eq!(counted.outcome.expect("an answer").counter(), Some(counter));
     }
-    at_once(&client.call(KvRequest::touch("k", 100)).await, 0);
+    succeeds(&client.call(KvRequest::touch("k", 100)).await);
     assert_eq!(
         client
             .call(KvRequest::get_and_touch("k", 100))
@@ -53,10 +57,10 @@ async fn documents_are_written_and_read() {
             .value(),
         "zero one two"
     );
-    at_once(&client.call(KvRequest::delete("k")).await, 0);
+    succeeds(&client.call(KvRequest::delete("k")).await);
     at_once(
         &client.call(KvRequest::delete("k")).await,
-        status::KEY_ENOENT,
+        Status::KEY_ENOENT,
     );
 }
 
@@ -67,27 +71,27 @@ async fn a_write_that_does_not_fit_what_is_there_is_the_callers() {
         return;
     };
     let client = server.client().await;
-    at_once(&client.call(KvRequest::add("k", "a", 0, 0)).await, 0);
+    succeeds(&client.call(KvRequest::add("k", "a", 0, 0)).await);
     at_once(
         &client.call(KvRequest::add("k", "b", 0, 0)).await,
-        status::KEY_EEXISTS,
+        Status::KEY_EEXISTS,
     );
     at_once(
         &client.call(KvRequest::replace("other", "b", 0, 0)).await,
-        status::KEY_ENOENT,
+        Status::KEY_ENOENT,
     );
     at_once(
         &client.call(KvRequest::append("other", "b")).await,
-        status::NOT_STORED,
+        Status::NOT_STORED,
     );
     at_once(
         &client.call(KvRequest::increment("k", 1, 0, 0)).await,
-        status::DELTA_BADVAL,
+        Status::DELTA_BADVAL,
     );
     let large = vec![b'x'; 2 << 20];
     at_once(
         &client.call(KvRequest::set("large", large, 0, 0)).await,
-        status::E2BIG,
+        Status::E2BIG,
     );
 }
 
@@ -110,7 +114,7 @@ async fn of_two_writers_with_one_cas_one_meets_a_conflict() {
     let (one, two) = tokio::join!(write("1", version), write("2", version));
     let mut both = [one.status(), two.status()];
     both.sort_unstable();
-    assert_eq!(both, [status::SUCCESS, status::KEY_EEXISTS]);
+    assert_eq!(both, [Status::SUCCESS, Status::KEY_EEXISTS]);
     // A conflict is not transient: a retry would meet it again.
     for ended in [&one, &two] {
         at_once(ended, ended.status());
@@ -121,7 +125,7 @@ async fn of_two_writers_with_one_cas_one_meets_a_conflict() {
         .outcome
         .expect("an answer");
     assert_ne!(read.cas, version);
-    at_once(&write("3", read.cas).await, 0);
+    succeeds(&write("3", read.cas).await);
     assert_eq!(client.call(KvRequest::get("k")).await.value(), "3");
 }
 
@@ -139,13 +143,13 @@ async fn out_of_memory_is_final() {
         let ended = client
             .call(KvRequest::set(format!("k{n}"), value.clone(), 0, 0))
             .await;
-        if ended.status() != 0 {
+        if ended.status() != Status::SUCCESS {
             refused = Some(ended);
             break;
         }
     }
     let refused = refused.expect("it was full at some time");
-    at_once(&refused, status::ENOMEM);
+    at_once(&refused, Status::ENOMEM);
     let failure = refused
         .info
         .records()
@@ -157,8 +161,8 @@ async fn out_of_memory_is_final() {
         client.call(KvRequest::get("k0")).await.value().len(),
         value.len()
     );
-    at_once(&client.call(KvRequest::delete("k0")).await, 0);
-    at_once(&client.call(KvRequest::set("k0", value, 0, 0)).await, 0);
+    succeeds(&client.call(KvRequest::delete("k0")).await);
+    succeeds(&client.call(KvRequest::set("k0", value, 0, 0)).await);
 }
 
 /// C7: the server waits for more of a command that it does not know, and takes the next request for
@@ -171,10 +175,10 @@ async fn a_command_that_is_never_answered_ends_at_the_deadline() {
     };
     for (request, name) in [
         (KvRequest::get_and_lock("k", 15), "GETL"),
-        (KvRequest::new(opcode::HELLO, "agent"), "HELLO"),
+        (KvRequest::new(Opcode::HELLO, "agent"), "HELLO"),
     ] {
         let client = server.client().await;
-        at_once(&client.call(KvRequest::set("k", name, 0, 0)).await, 0);
+        succeeds(&client.call(KvRequest::set("k", name, 0, 0)).await);
         let node = client.routed.node(&server.address());
         let connection = node.connect().await.expect("a connection");
         let ended = client.clone().limit(SHORT).call(request).await;
@@ -186,7 +190,7 @@ async fn a_command_that_is_never_answered_ends_at_the_deadline() {
         assert_eq!(connection.outstanding(), 0, "{name}");
         node.disconnect(connection.id());
         let read = client.call(KvRequest::get("k")).await;
-        at_once(&read, 0);
+        succeeds(&read);
         assert_eq!(read.value(), name);
         let answer = read.outcome.expect("an answer");
         assert_ne!(answer.connection, connection.id());
@@ -205,11 +209,10 @@ async fn what_is_sent_together_finds_its_answers() {
         let client = client.clone();
         calls.spawn(async move {
             let (key, value) = (format!("k{n}"), format!("value {n}"));
-            at_once(
+            succeeds(
                 &client
                     .call(KvRequest::set(key.clone(), value.clone(), 0, 0))
                     .await,
-                0,
             );
             let read = client.call(KvRequest::get(key)).await;
             assert_eq!(read.value(), value);

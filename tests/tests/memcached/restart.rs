@@ -3,10 +3,11 @@ use std::sync::{Arc, Mutex};
 
 use reattempt::reason::{NODE_NOT_AVAILABLE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
 use reattempt::{RetryInfoHandle, StopReason};
+use reattempt_clients::kv;
 use reattempt_clients::kv::client::{ClientError, KvRequest};
-use reattempt_clients::kv::{self, status};
 use reattempt_couchbase::ConfigPoller;
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
+use reattempt_couchbase::kv::Status;
 use reattempt_tests::kv::{Client, Ended, until};
 use tokio::task::JoinSet;
 
@@ -65,8 +66,8 @@ impl Load {
                 }
                 // After the restart there are no documents.
                 let status = ended.status();
-                let empty = matches!(status, status::KEY_ENOENT | status::NOT_STORED);
-                assert!(status == 0 || empty, "{status:#x}");
+                let empty = matches!(status, Status::KEY_ENOENT | Status::NOT_STORED);
+                assert!(status == Status::SUCCESS || empty, "{status}");
             }
             self.ended.fetch_add(1, Ordering::SeqCst);
             turn += 1;

@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, NodeClient};
+use reattempt_couchbase::kv::Status;
 use reattempt_tests::kv::Client;
 use reattempt_tests::process::{free_port, is_installed, signal};
 use reattempt_tests::within;
@@ -45,7 +46,8 @@ impl Memcached {
     /// The documented stack around a client of this server, with an open connection.
     pub(crate) async fn client(&self) -> Client {
         let client = Client::around(vec![self.address()], ClientOptions::memcached());
-        assert_eq!(client.call(KvRequest::noop()).await.status(), 0);
+        let first = client.call(KvRequest::noop()).await;
+        assert_eq!(first.status(), Status::SUCCESS);
         client
     }
 

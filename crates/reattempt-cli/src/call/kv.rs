@@ -311,7 +311,7 @@ impl Caller for KvCaller {
         let answered = outcome.and_then(Result::ok);
         let status = answered
             .as_ref()
-            .map(|answer| i32::from(answer.status))
+            .map(|answer| i32::from(answer.status.0))
             .or(last_failure);
         let mut answer = story.end(head.call, ending);
         answer.timeout = timeout;

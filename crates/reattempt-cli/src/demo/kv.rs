@@ -9,8 +9,9 @@ use reattempt::{Call, RouteLayer};
 use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_clients::kv::{
     ClientError, ClientOptions, KvRequest, KvResponse, RoutedClient, StageLayer, fetch_over,
-    map_of, offer_to, status,
+    map_of, offer_to,
 };
+use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{ConfigPoller, ConfigPollerOptions, ConfigStore, KvClientLayer};
 use reattempt_testbed::kv::{Cluster, SeenRequest, Step};
 use tower::{ServiceBuilder, ServiceExt};
@@ -108,16 +109,16 @@ fn step(script: &Script, seen: &SeenRequest) -> Option<Step> {
     match script.next(number(&seen.key)?) {
         Trouble::None => None,
         Trouble::Temporary(kind) => Some(Step::status(match kind % 6 {
-            0 => status::LOCKED,
-            1 => status::SYNC_WRITE_IN_PROGRESS,
-            _ => status::ETMPFAIL,
+            0 => Status::LOCKED,
+            1 => Status::SYNC_WRITE_IN_PROGRESS,
+            _ => Status::ETMPFAIL,
         })),
         Trouble::Slow(delay) => Some(Step::execute().after(delay)),
         Trouble::Hang => Some(Step::hang()),
         Trouble::Pushback(delay) => {
-            Some(Step::status(status::EWOULD_THROTTLE).throttle_duration(delay))
+            Some(Step::status(Status::EWOULD_THROTTLE).throttle_duration(delay))
         }
-        Trouble::Overloaded => Some(Step::status(status::EBUSY)),
+        Trouble::Overloaded => Some(Step::status(Status::EBUSY)),
     }
 }
 
@@ -144,13 +145,13 @@ fn seen(outcome: Result<&KvResponse, &ClientError>) -> Seen {
     match outcome {
         Ok(answer) if answer.is_success() => Ok(()),
         Ok(answer) => Err(match answer.status {
-            status::NOT_MY_VBUCKET => "not my vbucket".into(),
-            status::LOCKED => "locked".into(),
-            status::EWOULD_THROTTLE => "would throttle".into(),
-            status::EBUSY => "busy".into(),
-            status::ETMPFAIL => "temporary failure".into(),
-            status::SYNC_WRITE_IN_PROGRESS => "sync write in progress".into(),
-            other => format!("status {other:#04x}").into(),
+            Status::NOT_MY_VBUCKET => "not my vbucket".into(),
+            Status::LOCKED => "locked".into(),
+            Status::EWOULD_THROTTLE => "would throttle".into(),
+            Status::EBUSY => "busy".into(),
+            Status::ETMPFAIL => "temporary failure".into(),
+            Status::SYNC_WRITE_IN_PROGRESS => "sync write in progress".into(),
+            other => format!("status {:#04x}", other.0).into(),
         }),
         Err(ClientError::Connect { .. }) => Err("connection refused".into()),
         Err(_) => Err("connection lost".into()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
+use reattempt_couchbase::kv::Status;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -14,7 +15,6 @@ use tower_service::Service;
 use super::client::{ClientError, KvRequest, KvResponse};
 use super::collection_ids::{CollectionIds, Found, LONGEST_WAIT, Need};
 use super::staging::Dialling;
-use super::status;
 
 /// A client that resolves collection ids, around a client that sends.
 ///
@@ -194,7 +194,7 @@ where
                     let answer = ready!(sending.poll(cx))?;
                     let outdated = matches!(
                         answer.status,
-                        status::UNKNOWN_COLLECTION | status::UNKNOWN_SCOPE
+                        Status::UNKNOWN_COLLECTION | Status::UNKNOWN_SCOPE
                     );
                     if let (true, Some(path), Some(id)) = (outdated, path, *id) {
                         this.ids.outdated(path, id);

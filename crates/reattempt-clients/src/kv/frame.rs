@@ -4,6 +4,7 @@
 //! connection, because the start of the next frame is unknown.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use reattempt_couchbase::kv::{Opcode, Status};
 
 pub use super::framing::{
     FRAME_SERVER_DURATION, FRAME_THROTTLE_DURATION, decode_duration, encode_duration,
@@ -18,6 +19,9 @@ pub const DEFAULT_MAX_BODY: usize = 21 * 1024 * 1024;
 
 /// Datatype bit: the value is JSON.
 pub const DATATYPE_JSON: u8 = 0x01;
+
+/// Sent by the server ([`Magic::ServerRequest`]): the cluster configuration changed.
+pub const CLUSTERMAP_CHANGED: Opcode = Opcode(0x01);
 
 /// The kind of a frame: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,8 +144,8 @@ pub enum FrameError {
 pub struct Frame {
     /// The kind. A request or response with framing extras is encoded as a flex frame.
     pub magic: Magic,
-    /// The operation, see [`opcode`](super::opcode).
-    pub opcode: u8,
+    /// The operation.
+    pub opcode: Opcode,
     /// Datatype bits of the value, see [`DATATYPE_JSON`].
     pub datatype: u8,
     /// The vbucket of a request, the status of a response.
@@ -162,7 +166,7 @@ pub struct Frame {
 
 impl Frame {
     /// Creates an empty frame.
-    pub fn new(magic: Magic, opcode: u8, opaque: u32) -> Self {
+    pub fn new(magic: Magic, opcode: Opcode, opaque: u32) -> Self {
         Self {
             magic,
             opcode,
@@ -175,6 +179,11 @@ impl Frame {
             key: Bytes::new(),
             value: Bytes::new(),
         }
+    }
+
+    /// The status, if this is a response.
+    pub fn status(&self) -> Status {
+        Status(self.specific)
     }
 
     /// The length of the body.
@@ -214,7 +223,7 @@ impl Frame {
         let body = around + self.value.len();
         out.reserve(HEADER_LEN + body);
         out.put_u8(magic.byte());
-        out.put_u8(self.opcode);
+        out.put_u8(self.opcode.0);
         if flex {
             out.put_u8(self.framing.len() as u8);
             out.put_u8(self.key.len() as u8);
@@ -247,7 +256,7 @@ impl Frame {
             return Ok(None);
         }
         let mut head = &buf[1..HEADER_LEN];
-        let opcode = head.get_u8();
+        let opcode = Opcode(head.get_u8());
         let (framing, key) = if magic.is_flex() {
             (usize::from(head.get_u8()), usize::from(head.get_u8()))
         } else {

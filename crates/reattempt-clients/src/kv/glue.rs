@@ -4,23 +4,24 @@ use std::sync::{Arc, Mutex};
 
 use reattempt::{AttemptReporter, Backend, RetryReason, Stage, reason};
 use reattempt_couchbase::cluster_config::{FetchError, NetworkChoice, Service};
+use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{
     Address, ClusterConfig, ConfigStore, ErrorMap, ErrorMaps, FetchConfig, KvAnswer,
     KvTransportError, Network, Revision,
 };
 use tower_service::Service as _;
 
+use super::VbucketMap;
 use super::client::{
     ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, RoutedClient, SendStage,
 };
 use super::feature::FEATURE_KNOWN_VERSION;
 use super::framing::{FRAME_DURABILITY, framing_extras};
-use super::{VbucketMap, status};
 use crate::lock::lock;
 
 impl reattempt_couchbase::KvRequest for KvRequest {
     fn opcode(&self) -> u8 {
-        self.opcode
+        self.opcode.0
     }
 
     fn key(&self) -> Option<&[u8]> {
@@ -35,11 +36,11 @@ impl reattempt_couchbase::KvRequest for KvRequest {
 
 impl KvAnswer for KvResponse {
     fn status(&self) -> u16 {
-        self.status
+        self.status.0
     }
 
     fn opcode(&self) -> u8 {
-        self.opcode
+        self.opcode.0
     }
 
     fn value(&self) -> &[u8] {
@@ -237,8 +238,8 @@ async fn fetch(
 }
 
 fn config_in(answer: &KvResponse, node: &Address) -> Result<Option<ClusterConfig>, FetchError> {
-    if answer.status != status::SUCCESS {
-        let refused = format!("{node} answered with status {:#04x}", answer.status);
+    if answer.status != Status::SUCCESS {
+        let refused = format!("{node} answered with status {:#04x}", answer.status.0);
         return Err(FetchError::from(refused));
     }
     if answer.value.is_empty() {

@@ -11,10 +11,8 @@ pub mod feature;
 pub mod frame;
 mod framing;
 mod glue;
-pub mod opcode;
 pub mod sasl;
 mod staging;
-pub mod status;
 mod vbucket;
 
 pub use client::{

@@ -2,13 +2,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use reattempt_clients::kv::frame::DEFAULT_MAX_BODY;
+use reattempt_clients::kv::frame::{CLUSTERMAP_CHANGED, DEFAULT_MAX_BODY};
 use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_clients::kv::{
     Bootstrap, ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, NodeClient,
-    SendStage, opcode, status,
+    SendStage,
 };
 use reattempt_clients::scram::{MAX_ITERATIONS, ScramClient};
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
 use reattempt_testbed::kv::{Node, SeenRequest, Step};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,17 +23,17 @@ use super::{couchbase, map_in, send, set_up, within};
 async fn the_order_is_hello_error_map_sasl_bucket_config() {
     let node = Node::builder().require_auth().start().await.expect("node");
     let connection = set_up(&node).await;
-    let order: Vec<u8> = node.seen().iter().map(|request| request.opcode).collect();
+    let order: Vec<_> = node.seen().iter().map(|request| request.opcode).collect();
     assert_eq!(
         order,
         [
-            opcode::HELLO,
-            opcode::GET_ERROR_MAP,
-            opcode::SASL_LIST_MECHS,
-            opcode::SASL_AUTH,
-            opcode::SASL_STEP,
-            opcode::SELECT_BUCKET,
-            opcode::GET_CLUSTER_CONFIG,
+            Opcode::HELLO,
+            Opcode::GET_ERROR_MAP,
+            Opcode::SASL_LIST_MECHS,
+            Opcode::SASL_AUTH,
+            Opcode::SASL_STEP,
+            Opcode::SELECT_BUCKET,
+            Opcode::GET_CLUSTER_CONFIG,
         ]
     );
     assert_eq!(
@@ -78,7 +79,7 @@ async fn a_server_that_offers_only_plain_does_not_get_the_password() {
     let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
     let error = error.expect_err("refused by the client");
     assert!(error.to_string().contains("in the clear"), "{error}");
-    let told = |request: &SeenRequest| request.opcode == opcode::SASL_AUTH;
+    let told = |request: &SeenRequest| request.opcode == Opcode::SASL_AUTH;
     assert!(!node.seen().iter().any(told));
 }
 
@@ -101,8 +102,8 @@ async fn a_bucket_that_is_not_there_is_a_typed_error() {
         matches!(
             error,
             ClientError::Bootstrap {
-                operation: "SELECT_BUCKET",
-                status: 1,
+                operation: Opcode::SELECT_BUCKET,
+                status: Status::KEY_ENOENT,
                 ..
             }
         ),
@@ -117,7 +118,7 @@ async fn a_node_that_insists_on_a_login_refuses_data_without() {
     let answer = send(&mut connection, KvRequest::get("k"))
         .await
         .expect("answer");
-    assert_eq!(answer.status, status::EACCESS);
+    assert_eq!(answer.status, Status::EACCESS);
 }
 
 /// Keys have no prefix then, and extended statuses are not sent.
@@ -144,27 +145,27 @@ async fn a_node_without_features_has_the_default_collection_only() {
 /// The answer says nothing of what the node supports, nor of the password, whatever its body is.
 #[tokio::test]
 async fn a_node_that_is_not_ready_yet_is_connected_again() {
-    for (step, operation) in [
-        (opcode::HELLO, "HELLO"),
-        (opcode::SASL_LIST_MECHS, "SASL_LIST_MECHS"),
-        (opcode::SASL_AUTH, "SASL_AUTH"),
-        (opcode::SASL_STEP, "SASL_STEP"),
+    for step in [
+        Opcode::HELLO,
+        Opcode::SASL_LIST_MECHS,
+        Opcode::SASL_AUTH,
+        Opcode::SASL_STEP,
     ] {
-        for status in [status::ETMPFAIL, status::EINTERNAL, status::AUTH_STALE] {
+        for status in [Status::ETMPFAIL, Status::EINTERNAL, Status::AUTH_STALE] {
             let warms_up = Step::status(status).body("PLAIN").only(step);
             let node = Node::scripted([warms_up]).await.expect("node");
             let address = node.addr().to_string();
             let options = couchbase().plain_on_loopback();
             let refused = within(Connection::connect(&address, &options)).await;
             let Err(ClientError::Bootstrap {
-                operation: at,
+                operation,
                 status: with,
                 ..
             }) = refused
             else {
                 panic!("{refused:?}")
             };
-            assert_eq!((at, with), (operation, status));
+            assert_eq!((operation, with), (step, status));
             let connection = within(Connection::connect(&address, &options)).await;
             let connection = connection.expect("connect");
             assert!(connection.features().contains(&FEATURE_XERROR));
@@ -175,15 +176,15 @@ async fn a_node_that_is_not_ready_yet_is_connected_again() {
 #[tokio::test]
 async fn a_refused_login_and_an_unproven_one_are_final() {
     for (step, status) in [
-        (opcode::SASL_AUTH, status::AUTH_ERROR),
-        (opcode::SASL_AUTH, status::EACCESS),
-        (opcode::SASL_AUTH, status::SUCCESS),
-        (opcode::SASL_AUTH, status::EINVAL),
-        (opcode::SASL_AUTH, status::UNKNOWN_COMMAND),
-        (opcode::SASL_STEP, status::NOT_SUPPORTED),
-        (opcode::SASL_STEP, status::AUTH_CONTINUE),
-        (opcode::SASL_STEP, status::AUTH_ERROR),
-        (opcode::SASL_STEP, status::EACCESS),
+        (Opcode::SASL_AUTH, Status::AUTH_ERROR),
+        (Opcode::SASL_AUTH, Status::EACCESS),
+        (Opcode::SASL_AUTH, Status::SUCCESS),
+        (Opcode::SASL_AUTH, Status::EINVAL),
+        (Opcode::SASL_AUTH, Status::UNKNOWN_COMMAND),
+        (Opcode::SASL_STEP, Status::NOT_SUPPORTED),
+        (Opcode::SASL_STEP, Status::AUTH_CONTINUE),
+        (Opcode::SASL_STEP, Status::AUTH_ERROR),
+        (Opcode::SASL_STEP, Status::EACCESS),
     ] {
         let refuses = Step::status(status).only(step);
         let node = Node::scripted([refuses]).await.expect("node");
@@ -196,12 +197,12 @@ async fn a_refused_login_and_an_unproven_one_are_final() {
 
 #[tokio::test]
 async fn a_node_that_knows_neither_hello_nor_the_list_is_used() {
-    for status in [status::UNKNOWN_COMMAND, status::NOT_SUPPORTED] {
+    for status in [Status::UNKNOWN_COMMAND, Status::NOT_SUPPORTED] {
         let node = Node::scripted([
-            Step::status(status).only(opcode::HELLO),
+            Step::status(status).only(Opcode::HELLO),
             Step::status(status)
                 .body("SCRAM-SHA512")
-                .only(opcode::SASL_LIST_MECHS),
+                .only(Opcode::SASL_LIST_MECHS),
         ]);
         let node = node.await.expect("node");
         let options = couchbase().plain_on_loopback();
@@ -209,14 +210,14 @@ async fn a_node_that_knows_neither_hello_nor_the_list_is_used() {
         let connection = connected.expect("connect");
         assert!(connection.features().is_empty());
         let seen = node.seen();
-        let login = seen.iter().find(|seen| seen.opcode == opcode::SASL_AUTH);
+        let login = seen.iter().find(|seen| seen.opcode == Opcode::SASL_AUTH);
         assert_eq!(&login.expect("a login").key[..], b"PLAIN");
     }
 }
 
 #[tokio::test]
 async fn a_bootstrap_that_hangs_ends_at_its_limit() {
-    let node = Node::scripted([Step::hang().only(opcode::HELLO)])
+    let node = Node::scripted([Step::hang().only(Opcode::HELLO)])
         .await
         .expect("node");
     let options = couchbase().connect_timeout(Duration::from_millis(50));
@@ -263,7 +264,7 @@ async fn hooks_hear_the_error_map_and_every_configuration() {
     let answer = send(&mut client, KvRequest::get("k"))
         .await
         .expect("answer");
-    assert_eq!(answer.status, status::NOT_MY_VBUCKET);
+    assert_eq!(answer.status, Status::NOT_MY_VBUCKET);
     let config = String::from_utf8_lossy(&node.config_json()).into_owned();
     let both = vec![(config, "127.0.0.1".to_owned()); 2];
     assert_eq!(*heard.lock().expect("lock"), both);
@@ -277,7 +278,7 @@ async fn a_configuration_that_the_server_pushes_is_heard() {
     let mut wire = bytes::BytesMut::new();
     let push = Frame {
         value: bytes::Bytes::from_static(b"{}"),
-        ..Frame::new(Magic::ServerRequest, opcode::CLUSTERMAP_CHANGED, 0)
+        ..Frame::new(Magic::ServerRequest, CLUSTERMAP_CHANGED, 0)
     };
     push.encode(&mut wire).expect("encode");
     let node = Node::scripted([Step::raw(wire.freeze())])
@@ -317,7 +318,7 @@ async fn after_scram_was_offered_plain_is_not_taken() {
     let error = connect(&plain).await.expect_err("refused by the client");
     assert!(error.to_string().contains("in the clear"), "{error}");
     let told = plain.seen().split_off(told);
-    assert!(told.iter().all(|seen| seen.opcode != opcode::SASL_AUTH));
+    assert!(told.iter().all(|seen| seen.opcode != Opcode::SASL_AUTH));
 }
 
 /// A node that asks for this number of rounds, looks on for a while and says so. Whether it was
@@ -329,12 +330,13 @@ async fn slow_login(rounds: u32, listener: TcpListener, waited: oneshot::Sender<
     loop {
         while let Some(request) = Frame::decode(&mut input, DEFAULT_MAX_BODY).expect("frame") {
             let mut answer = Frame::new(Magic::Response, request.opcode, request.opaque);
-            answer.specific = match request.opcode {
-                opcode::SASL_STEP => return true,
-                opcode::SASL_AUTH => status::AUTH_CONTINUE,
-                _ => status::UNKNOWN_COMMAND,
+            let status = match request.opcode {
+                Opcode::SASL_STEP => return true,
+                Opcode::SASL_AUTH => Status::AUTH_CONTINUE,
+                _ => Status::UNKNOWN_COMMAND,
             };
-            if request.opcode == opcode::SASL_AUTH {
+            answer.specific = status.0;
+            if request.opcode == Opcode::SASL_AUTH {
                 let first = String::from_utf8_lossy(&request.value);
                 let (_, nonce) = first.split_once("r=").expect("nonce");
                 answer.value = format!("r={nonce}x,s=AAAA,i={rounds}").into();

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use reattempt_clients::kv::{ClientError, ClientOptions, KvRequest, NodeClient, SendStage, opcode};
+use reattempt_clients::kv::{ClientError, ClientOptions, KvRequest, NodeClient, SendStage};
+use reattempt_couchbase::kv::Opcode;
 use reattempt_testbed::kv::{Node, Step};
 use tower::{Service as _, ServiceExt as _};
 
@@ -45,14 +46,14 @@ async fn a_request_cancelled_before_it_left_is_not_sent() {
     let ready = c.ready().await.expect("ready");
     drop(ready.call(KvRequest::delete("never")));
     send(&mut c, KvRequest::noop()).await.expect("answer");
-    let seen: Vec<u8> = node.seen().iter().map(|request| request.opcode).collect();
-    assert_eq!(seen, [opcode::NOOP]);
+    let seen: Vec<_> = node.seen().iter().map(|request| request.opcode).collect();
+    assert_eq!(seen, [Opcode::NOOP]);
 }
 
 #[tokio::test]
 async fn readiness_is_bounded_and_comes_back_with_answers_and_cancels() {
     let node = Node::start().await.expect("node");
-    node.script().repeat(&Step::hang().only(opcode::GET), 2);
+    node.script().repeat(&Step::hang().only(Opcode::GET), 2);
     let options = ClientOptions::memcached().max_in_flight(2);
     let mut client = NodeClient::new(node.addr().to_string(), options);
     let first = within(client.ready())

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use reattempt_clients::kv::{
-    ClientError, ClientOptions, CloseReason, Connection, FrameError, KvRequest, SendStage, status,
+    ClientError, ClientOptions, CloseReason, Connection, FrameError, KvRequest, SendStage,
 };
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::{Node, Step};
 use tower::{Service as _, ServiceExt as _};
 
@@ -119,8 +120,8 @@ async fn an_answer_of_another_operation_costs_the_connection() {
     assert!(matches!(
         reason(error),
         CloseReason::WrongOpcode {
-            asked: 0,
-            answered: 4
+            asked: Opcode::GET,
+            answered: Opcode::DELETE
         }
     ));
 }
@@ -144,12 +145,12 @@ async fn an_answer_before_the_close_counts() {
 /// C39: the request gets its answer, the others in flight are lost, and no further one is sent.
 #[tokio::test]
 async fn an_answer_that_costs_the_connection_closes_it() {
-    let steps = [Step::hang(), Step::status(status::EINTERNAL)];
+    let steps = [Step::hang(), Step::status(Status::EINTERNAL)];
     let node = Node::scripted(steps).await.expect("node");
     let mut c = bare(&node).await;
     let other = c.ready().await.expect("ready").call(KvRequest::get("k"));
     let answer = send(&mut c, KvRequest::noop()).await.expect("answer");
-    assert_eq!(answer.status, status::EINTERNAL);
+    assert_eq!(answer.status, Status::EINTERNAL);
     let error = send(&mut c, KvRequest::noop()).await.expect_err("closed");
     assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
     let error = within(other).await.expect_err("closed");

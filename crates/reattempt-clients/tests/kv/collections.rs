@@ -10,8 +10,9 @@ use std::time::Duration;
 use reattempt::{Call, RetryInfo, Stage};
 use reattempt_clients::kv::{
     ClientError, CloseReason, CollectionClient, CollectionIds, KvRequest, KvResponse, NodeClient,
-    NodeFuture, StageLayer, opcode, status,
+    NodeFuture, StageLayer,
 };
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_couchbase::{KvClientLayer, KvTransportError};
 use reattempt_testbed::kv::{Node, Step};
 use tokio::time::{Instant, timeout};
@@ -91,7 +92,7 @@ impl Service<KvRequest> for Apart {
 
     fn call(&mut self, request: KvRequest) -> NodeFuture {
         match request.opcode {
-            opcode::GET_COLLECTION_ID => self.lookups.call(request),
+            Opcode::COLLECTIONS_GET_ID => self.lookups.call(request),
             _ => self.others.call(request),
         }
     }
@@ -103,8 +104,8 @@ async fn a_lookups_node_is_reported_until_it_has_answered() {
     let node = || Node::builder().collection("s.c", 9).start();
     let (lookups, others) = (node().await.expect("node"), node().await.expect("node"));
     let hangs = |opcode| Step::hang().only(opcode);
-    lookups.script().push(hangs(opcode::GET_COLLECTION_ID));
-    others.script().push(hangs(opcode::GET));
+    lookups.script().push(hangs(Opcode::COLLECTIONS_GET_ID));
+    others.script().push(hangs(Opcode::GET));
     let client = |node: &Node| NodeClient::new(node.addr().to_string(), couchbase());
     let apart = Apart {
         lookups: client(&lookups),
@@ -118,7 +119,7 @@ async fn a_lookups_node_is_reported_until_it_has_answered() {
     let mut call = Call::new(KvRequest::get("k").in_collection_named("s.c"));
     let handle = RetryInfo::track(&mut call);
     let answer = within(stack.oneshot(call)).await.expect("answer");
-    assert_eq!(answer.status, status::KEY_ENOENT);
+    assert_eq!(answer.status, Status::KEY_ENOENT);
     let info = handle.info();
     assert!(info.attempts() > 2, "{info}");
     let backends = info.records().map(|record| record.backend.clone());

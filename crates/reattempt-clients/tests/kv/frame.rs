@@ -8,6 +8,7 @@ use reattempt_clients::kv::frame::{
     put_collection_id, put_framing_extra, split_collection_id,
 };
 use reattempt_couchbase::KvRequest as _;
+use reattempt_couchbase::kv::Opcode;
 
 fn frame(magic: Magic) -> Frame {
     Frame {
@@ -17,7 +18,7 @@ fn frame(magic: Magic) -> Frame {
         extras: Bytes::from_static(b"extr"),
         key: Bytes::from_static(b"key"),
         value: Bytes::from_static(b"value"),
-        ..Frame::new(magic, 0x42, 0xdead_beef)
+        ..Frame::new(magic, Opcode(0x42), 0xdead_beef)
     }
 }
 

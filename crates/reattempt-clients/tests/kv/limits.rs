@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use reattempt::Call;
 use reattempt_clients::kv::{
-    ClientError, KvRequest, RoutedClient, StageLayer, VbucketMap, fetch_over, opcode,
+    ClientError, KvRequest, RoutedClient, StageLayer, VbucketMap, fetch_over,
 };
+use reattempt_couchbase::kv::Opcode;
 use reattempt_couchbase::{FetchConfig as _, KvClientLayer};
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use tower::{Layer as _, Service as _, ServiceExt as _};
@@ -24,7 +25,7 @@ async fn a_silent_node_delays_no_request_to_another_node() {
     let mut client = client_with(&addresses(&cluster), options);
     send(&mut client, KvRequest::noop()).await.expect("answer");
     let silent = cluster.node(0);
-    silent.script().push(Step::hang().only(opcode::GET));
+    silent.script().push(Step::hang().only(Opcode::GET));
     let [silent_key, other_key] = [0, 1].map(|node| cluster.key_of(node, "k").expect("a key"));
     let mut start = |key: &str| {
         let ready = std::pin::pin!(client.ready()).poll(&mut Context::from_waker(Waker::noop()));
@@ -57,7 +58,7 @@ async fn a_write_that_waits_for_its_node_was_never_sent() {
     let mut client = client_with(&addresses(&cluster), options);
     send(&mut client, KvRequest::noop()).await.expect("answer");
     let silent = cluster.node(0);
-    silent.script().push(Step::hang().only(opcode::GET));
+    silent.script().push(Step::hang().only(Opcode::GET));
     let blocks = client.ready().await.expect("ready");
     let blocks = blocks.call(KvRequest::get("k"));
     let layer = KvClientLayer::without_config_poll().timeout(Duration::from_millis(20));
@@ -80,7 +81,7 @@ async fn a_request_waits_for_no_permit_of_a_node_that_left() {
 
 async fn waits_for_no_permit_of_a_node_that_left(left_is_seed: bool) {
     let nodes = [Node::start().await, Node::start().await].map(|node| node.expect("a node"));
-    nodes[0].script().push(Step::hang().only(opcode::GET));
+    nodes[0].script().push(Step::hang().only(Opcode::GET));
     let map = |rev: i64, node: &Node| {
         Some(Arc::new(VbucketMap {
             rev,

@@ -1,20 +1,21 @@
 use std::time::Duration;
 
 use bytes::Buf as _;
-use reattempt_clients::kv::{KvRequest, KvResponse, LookupSpec, opcode, status};
+use reattempt_clients::kv::{Connection, KvRequest, KvResponse, LookupSpec};
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::{Node, Step};
 
 use super::{bare, send, set_up};
 
-async fn status_of(connection: &mut reattempt_clients::kv::Connection, request: KvRequest) -> u16 {
+async fn status_of(connection: &mut Connection, request: KvRequest) -> Status {
     send(connection, request).await.expect("answer").status
 }
 
-fn lookups(answer: &KvResponse) -> Vec<(u16, String)> {
+fn lookups(answer: &KvResponse) -> Vec<(Status, String)> {
     let mut body = answer.value.clone();
     let mut found = Vec::new();
     while body.has_remaining() {
-        let (status, length) = (body.get_u16(), body.get_u32() as usize);
+        let (status, length) = (Status(body.get_u16()), body.get_u32() as usize);
         found.push((
             status,
             String::from_utf8_lossy(&body.split_to(length)).into_owned(),
@@ -38,7 +39,7 @@ async fn lookup_in_reads_paths() {
         .await
         .expect("lookup");
     assert!(answer.is_success());
-    let texts = [r#""d""#, r#"{"c":"d"}"#, "2"].map(|text| (0, text.to_owned()));
+    let texts = [r#""d""#, r#"{"c":"d"}"#, "2"].map(|text| (Status::SUCCESS, text.to_owned()));
     assert_eq!(lookups(&answer), texts);
     let specs = [
         LookupSpec::Exists("a".to_owned()),
@@ -47,14 +48,17 @@ async fn lookup_in_reads_paths() {
     let answer = send(&mut c, KvRequest::lookup_in("k", specs))
         .await
         .expect("lookup");
-    assert_eq!(answer.status, status::MULTI_PATH_FAILURE);
+    assert_eq!(answer.status, Status::SUBDOC_MULTI_PATH_FAILURE);
     assert_eq!(
         lookups(&answer),
-        [(0, String::new()), (status::PATH_ENOENT, String::new())]
+        [
+            (Status::SUCCESS, String::new()),
+            (Status::SUBDOC_PATH_ENOENT, String::new())
+        ]
     );
     assert_eq!(
         status_of(&mut c, KvRequest::lookup_in("k", [])).await,
-        status::INVALID_COMBO
+        Status::SUBDOC_INVALID_COMBO
     );
 }
 
@@ -72,10 +76,10 @@ async fn keys_carry_the_collection_and_unknown_ones_are_refused() {
         .expect("id");
     assert_eq!(found.collection_id(), Some(0x555));
     for (path, expected) in [
-        ("inventory.none", status::UNKNOWN_COLLECTION),
-        ("none.none", status::UNKNOWN_SCOPE),
-        ("none", status::EINVAL),
-        ("_default._default", status::SUCCESS),
+        ("inventory.none", Status::UNKNOWN_COLLECTION),
+        ("none.none", Status::UNKNOWN_SCOPE),
+        ("none", Status::EINVAL),
+        ("_default._default", Status::SUCCESS),
     ] {
         assert_eq!(
             status_of(&mut c, KvRequest::get_collection_id(path)).await,
@@ -83,22 +87,22 @@ async fn keys_carry_the_collection_and_unknown_ones_are_refused() {
         );
     }
     let there = KvRequest::set("k", "hotel", 0, 0).in_collection(0x555);
-    assert_eq!(status_of(&mut c, there).await, 0);
+    assert_eq!(status_of(&mut c, there).await, Status::SUCCESS);
     assert_eq!(
         status_of(&mut c, KvRequest::get("k")).await,
-        status::KEY_ENOENT
+        Status::KEY_ENOENT
     );
     let seen = node.seen_data();
     let set = seen
         .iter()
-        .find(|request| request.opcode == opcode::SET)
+        .find(|request| request.opcode == Opcode::SET)
         .expect("set");
     assert_eq!((&set.key[..], set.collection), (&b"k"[..], Some(0x555)));
     node.set_collection("inventory.hotels", None);
     let gone = send(&mut c, KvRequest::get("k").in_collection(0x555))
         .await
         .expect("get");
-    assert_eq!(gone.status, status::UNKNOWN_COLLECTION);
+    assert_eq!(gone.status, Status::UNKNOWN_COLLECTION);
     let context = gone.error_context.expect("context").context.expect("text");
     assert!(context.contains("0x555"), "{context}");
 }
@@ -107,10 +111,10 @@ async fn keys_carry_the_collection_and_unknown_ones_are_refused() {
 async fn steps_set_status_body_and_durations() {
     let pause = Duration::from_millis(250);
     let node = Node::scripted([
-        Step::status(status::EWOULD_THROTTLE)
+        Step::status(Status::EWOULD_THROTTLE)
             .throttle_duration(pause)
             .server_duration(pause / 10),
-        Step::status(0xff01)
+        Step::status(Status(0xff01))
             .body(r#"{"error":{"context":"full","ref":"r1"}}"#)
             .datatype(1),
     ])
@@ -118,7 +122,7 @@ async fn steps_set_status_body_and_durations() {
     .expect("node");
     let mut c = bare(&node).await;
     let throttled = send(&mut c, KvRequest::get("k")).await.expect("answer");
-    assert_eq!(throttled.status, status::EWOULD_THROTTLE);
+    assert_eq!(throttled.status, Status::EWOULD_THROTTLE);
     let heard = throttled.throttle_duration.expect("throttle duration");
     assert!(heard.abs_diff(pause) < pause / 50, "{heard:?}");
     assert!(throttled.server_duration.is_some());
@@ -131,7 +135,7 @@ async fn steps_set_status_body_and_durations() {
     assert_eq!(full.throttle_duration, None);
     assert_eq!(
         status_of(&mut c, KvRequest::get("k")).await,
-        status::KEY_ENOENT
+        Status::KEY_ENOENT
     );
     assert_eq!(node.script().remaining(), 0);
 }

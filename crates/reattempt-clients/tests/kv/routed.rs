@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use reattempt_clients::kv::{
     ClientError, ClientOptions, KvRequest, RoutedClient, VbucketMap, fetch_over, fetch_with,
-    map_of, offer_to, opcode, status, vbucket_of,
+    map_of, offer_to, vbucket_of,
 };
 use reattempt_couchbase::cluster_config::Revision;
 use reattempt_couchbase::kv::Opcode;
+use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use tokio::net::TcpListener;
@@ -103,8 +104,8 @@ async fn an_answer_to_a_poll_may_cost_the_connection() {
     let node = Node::start().await.expect("node");
     let mut client = client(&[node.addr().to_string()]);
     send(&mut client, KvRequest::noop()).await.expect("answer");
-    let stale = Step::status(status::AUTH_STALE);
-    node.script().push(stale.only(opcode::GET_CLUSTER_CONFIG));
+    let stale = Step::status(Status::AUTH_STALE);
+    node.script().push(stale.only(Opcode::GET_CLUSTER_CONFIG));
     let address = node.addr().to_string();
     let fetch = fetch_over(client.clone());
     let polled = fetch.fetch(address.parse().unwrap(), None).await;
@@ -129,7 +130,7 @@ async fn a_fetch_asks_a_node_once() {
     let parsed = || address.parse().unwrap();
     let asked = || {
         let seen = node.seen().into_iter();
-        seen.filter(|seen| seen.opcode == opcode::GET_CLUSTER_CONFIG)
+        seen.filter(|seen| seen.opcode == Opcode::GET_CLUSTER_CONFIG)
             .count()
     };
     let found = fetch_with(couchbase()).fetch(parsed(), None).await.unwrap();
@@ -166,7 +167,7 @@ async fn any_operation_on_a_document_goes_to_its_node() {
     send(&mut client, KvRequest::noop()).await.expect("answer");
     for key in ["a", "b", "c", "d", "e", "f"] {
         let owner = cluster.owner_of(key.as_bytes()).expect("an owner");
-        let request = KvRequest::new(Opcode::SUBDOC_DICT_UPSERT.0, key).in_collection(8);
+        let request = KvRequest::new(Opcode::SUBDOC_DICT_UPSERT, key).in_collection(8);
         let answer = send(&mut client, request).await.expect("answer");
         assert_eq!(*answer.node, addresses(&cluster)[owner]);
         let seen = cluster.node(owner).seen_data().pop().expect("a request");
@@ -182,7 +183,7 @@ async fn what_has_no_key_goes_where_its_vbucket_is() {
     send(&mut client, KvRequest::noop()).await.expect("answer");
     for key in ["a", "b", "c", "d", "e", "f"] {
         let vbucket = Some(cluster.vbucket_of(key.as_bytes()));
-        let request = KvRequest::new(Opcode::OBSERVE_SEQNO.0, "");
+        let request = KvRequest::new(Opcode::OBSERVE_SEQNO, "");
         let request = KvRequest { vbucket, ..request };
         let answer = send(&mut client, request).await.expect("answer");
         assert_eq!(

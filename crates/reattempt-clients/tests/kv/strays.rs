@@ -4,15 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use reattempt_clients::kv::client::CloseReason;
-use reattempt_clients::kv::{
-    ClientError, Connection, Frame, KvRequest, Magic, SendStage, opcode, status,
-};
+use reattempt_clients::kv::{ClientError, Connection, Frame, KvRequest, Magic, SendStage};
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::{Node, Step};
 
 use super::{couchbase, send, set_up, within};
 
 /// Encoded responses: operation and opaque of each.
-fn answers(to: impl IntoIterator<Item = (u8, u32)>) -> Bytes {
+fn answers(to: impl IntoIterator<Item = (Opcode, u32)>) -> Bytes {
     let mut wire = BytesMut::new();
     for (op, opaque) in to {
         let answer = Frame {
@@ -27,7 +26,7 @@ fn answers(to: impl IntoIterator<Item = (u8, u32)>) -> Bytes {
 /// Requests never reuse an opaque of the bootstrap, so a duplicate response matches none.
 #[tokio::test]
 async fn a_second_answer_to_the_set_up_answers_nothing() {
-    let asked: Arc<Mutex<Vec<(u8, u32)>>> = Arc::default();
+    let asked: Arc<Mutex<Vec<(Opcode, u32)>>> = Arc::default();
     let (earlier, all) = (asked.clone(), asked.clone());
     let node = Node::builder()
         .bootstrap_handler(move |seen| {
@@ -58,29 +57,29 @@ async fn a_second_answer_to_the_set_up_answers_nothing() {
 /// the bootstrap.
 #[tokio::test]
 async fn what_answers_nobody_is_ignored_while_a_connection_is_set_up() {
-    let mut wire = BytesMut::from(&answers((1000..1100).map(|opaque| (0, opaque)))[..]);
+    let mut wire = BytesMut::from(&answers((1000..1100).map(|opaque| (Opcode::GET, opaque)))[..]);
     // Opaques that the login will use.
-    wire.extend_from_slice(&answers([(opcode::SASL_AUTH, 4), (opcode::SASL_STEP, 5)]));
+    wire.extend_from_slice(&answers([(Opcode::SASL_AUTH, 4), (Opcode::SASL_STEP, 5)]));
     let node = Node::builder()
         .bootstrap_handler(move |seen| {
             let mut wire = wire.clone();
-            wire.extend_from_slice(&answers([(opcode::HELLO, seen.opaque)]));
-            (seen.opcode == opcode::HELLO).then(|| Step::raw(wire.freeze()))
+            wire.extend_from_slice(&answers([(Opcode::HELLO, seen.opaque)]));
+            (seen.opcode == Opcode::HELLO).then(|| Step::raw(wire.freeze()))
         })
         .start()
         .await
         .expect("node");
     let mut connection = set_up(&node).await;
     let answer = send(&mut connection, KvRequest::get("k")).await;
-    assert_eq!(answer.expect("answer").status, status::KEY_ENOENT);
+    assert_eq!(answer.expect("answer").status, Status::KEY_ENOENT);
 }
 
 #[tokio::test]
 async fn an_answer_of_another_operation_ends_the_set_up() {
     let node = Node::builder()
         .bootstrap_handler(|seen| {
-            let other = answers([(opcode::NOOP, seen.opaque)]);
-            (seen.opcode == opcode::SELECT_BUCKET).then(|| Step::raw(other))
+            let other = answers([(Opcode::NOOP, seen.opaque)]);
+            (seen.opcode == Opcode::SELECT_BUCKET).then(|| Step::raw(other))
         })
         .start()
         .await
@@ -92,7 +91,7 @@ async fn an_answer_of_another_operation_ends_the_set_up() {
     let ClientError::BootstrapClosed { reason, .. } = error else {
         panic!("{error}");
     };
-    let (asked, answered) = (opcode::SELECT_BUCKET, opcode::NOOP);
+    let (asked, answered) = (Opcode::SELECT_BUCKET, Opcode::NOOP);
     assert!(
         matches!(reason, CloseReason::WrongOpcode { asked: a, answered: b } if (a, b) == (asked, answered)),
         "{reason}"

@@ -132,6 +132,36 @@ impl Opcode {
         matches!(self.0, 0xc5..=0xd3)
     }
 
+    /// True for the operations that name a document, so that the key carries the collection id and
+    /// determines the vbucket.
+    #[must_use]
+    pub const fn is_keyed(self) -> bool {
+        self.is_subdoc()
+            || matches!(
+                self,
+                Self::GET
+                    | Self::SET
+                    | Self::ADD
+                    | Self::REPLACE
+                    | Self::DELETE
+                    | Self::INCREMENT
+                    | Self::DECREMENT
+                    | Self::APPEND
+                    | Self::PREPEND
+                    | Self::TOUCH
+                    | Self::GET_AND_TOUCH
+                    | Self::GET_EX
+                    | Self::GET_EX_REPLICA
+                    | Self::GET_REPLICA
+                    | Self::OBSERVE
+                    | Self::GET_AND_LOCK
+                    | Self::UNLOCK
+                    | Self::GET_META
+                    // GETK, EVICT_KEY; SET, ADD, DELETE and RETURN with metadata.
+                    | Self(0x0c | 0x93 | 0xa2 | 0xa4 | 0xa8 | 0xb2)
+            )
+    }
+
     /// True for the operations of connection setup. Their responses concern only this connection,
     /// so the bootstrap decides about retries.
     #[must_use]
@@ -166,5 +196,46 @@ impl fmt::Display for Opcode {
 impl fmt::Debug for Opcode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C34: a named operation is in one of two lists, so that a new one is not forgotten.
+    #[test]
+    fn every_operation_on_a_document_is_keyed() {
+        let others = (0..=0xff)
+            .map(Opcode)
+            .filter(|opcode| opcode.name().is_some() && !opcode.is_keyed() && !opcode.is_dcp());
+        let others: Vec<_> = others.collect();
+        assert_eq!(
+            others,
+            [
+                Opcode::NOOP,
+                Opcode::VERSION,
+                Opcode::STAT,
+                Opcode::HELLO,
+                Opcode::SASL_LIST_MECHS,
+                Opcode::SASL_AUTH,
+                Opcode::SASL_STEP,
+                Opcode::GET_ALL_VB_SEQNOS,
+                Opcode::SELECT_BUCKET,
+                Opcode::OBSERVE_SEQNO,
+                Opcode::FAILOVER_LOG,
+                Opcode::SET_CLUSTER_CONFIG,
+                Opcode::GET_CLUSTER_CONFIG,
+                Opcode::GET_RANDOM_KEY,
+                Opcode::SEQNO_PERSISTENCE,
+                Opcode::COLLECTIONS_GET_MANIFEST,
+                Opcode::COLLECTIONS_GET_ID,
+                Opcode::COLLECTIONS_GET_SCOPE_ID,
+                Opcode::RANGE_SCAN_CREATE,
+                Opcode::RANGE_SCAN_CONTINUE,
+                Opcode::RANGE_SCAN_CANCEL,
+                Opcode::GET_ERROR_MAP,
+            ]
+        );
     }
 }

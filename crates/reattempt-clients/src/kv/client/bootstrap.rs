@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use reattempt_couchbase::cluster_config;
-use reattempt_couchbase::kv::error_map;
+use reattempt_couchbase::kv::{Opcode, Status, error_map};
 
 use crate::kv::feature::{
     FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS, FEATURE_JSON, FEATURE_KNOWN_VERSION,
@@ -20,7 +20,6 @@ use crate::kv::feature::{
 };
 use crate::kv::frame::{Frame, FrameError, Magic};
 use crate::kv::sasl::Mechanism;
-use crate::kv::{opcode, status};
 
 use super::error::{ClientError, CloseReason};
 use super::options::{Bootstrap, ClientOptions};
@@ -66,7 +65,7 @@ pub(super) struct Setup<'a> {
     pub(super) input: BytesMut,
     pub(super) options: &'a ClientOptions,
     /// The operations requested so far; an opaque is an index into this list, counted from 1.
-    asked: Vec<u8>,
+    asked: Vec<Opcode>,
     early: HashMap<u32, Frame>,
 }
 
@@ -96,22 +95,22 @@ impl<'a> Setup<'a> {
         let mut out = BytesMut::new();
         let hello = self.hello(&mut out)?;
         let version = Bytes::copy_from_slice(&ERROR_MAP_VERSION.to_be_bytes());
-        let map = self.put(&mut out, opcode::GET_ERROR_MAP, Bytes::new(), version)?;
+        let map = self.put(&mut out, Opcode::GET_ERROR_MAP, Bytes::new(), version)?;
         // With a configured mechanism the list is not needed.
         let list = match (credentials, mechanism) {
             (Some(_), None) => Some(self.put(
                 &mut out,
-                opcode::SASL_LIST_MECHS,
+                Opcode::SASL_LIST_MECHS,
                 Bytes::new(),
                 Bytes::new(),
             )?),
             _ => None,
         };
-        self.write(out, "HELLO").await?;
+        self.write(out, Opcode::HELLO).await?;
 
-        let answer = self.read(hello, "HELLO").await?;
-        match answer.specific {
-            status::SUCCESS => {
+        let answer = self.read(hello, Opcode::HELLO).await?;
+        match answer.status() {
+            Status::SUCCESS => {
                 let mut granted = answer.value;
                 while granted.remaining() >= 2 {
                     let feature = granted.get_u16();
@@ -120,13 +119,13 @@ impl<'a> Setup<'a> {
                     }
                 }
             }
-            status::UNKNOWN_COMMAND | status::NOT_SUPPORTED => {}
+            Status::UNKNOWN_COMMAND | Status::NOT_SUPPORTED => {}
             // The connection would lack the features as long as it lives.
-            _ => return Err(self.refused(&answer, "HELLO")),
+            _ => return Err(self.refused(&answer)),
         }
-        let answer = self.read(map, "GET_ERROR_MAP").await?;
+        let answer = self.read(map, Opcode::GET_ERROR_MAP).await?;
         let usable =
-            answer.specific == status::SUCCESS && agreed.features.contains(&FEATURE_XERROR);
+            answer.status() == Status::SUCCESS && agreed.features.contains(&FEATURE_XERROR);
         // A longer one would not be read.
         let usable = usable && answer.value.len() <= error_map::MAX_BYTES;
         agreed.error_map = usable.then_some(answer.value);
@@ -134,11 +133,11 @@ impl<'a> Setup<'a> {
         if let Some((username, password)) = credentials {
             let mechanism = match (list, mechanism) {
                 (Some(list), _) => {
-                    let answer = self.read(list, "SASL_LIST_MECHS").await?;
-                    let offered = match answer.specific {
-                        status::SUCCESS => answer.value,
-                        status::UNKNOWN_COMMAND | status::NOT_SUPPORTED => Bytes::new(),
-                        _ => return Err(self.refused(&answer, "SASL_LIST_MECHS")),
+                    let answer = self.read(list, Opcode::SASL_LIST_MECHS).await?;
+                    let offered = match answer.status() {
+                        Status::SUCCESS => answer.value,
+                        Status::UNKNOWN_COMMAND | Status::NOT_SUPPORTED => Bytes::new(),
+                        _ => return Err(self.refused(&answer)),
                     };
                     // The server-provided list must not make the client send its password in plain
                     // text.
@@ -167,25 +166,25 @@ impl<'a> Setup<'a> {
         let select = match bucket {
             Some(bucket) => {
                 let name = Bytes::copy_from_slice(bucket.as_bytes());
-                Some(self.put(&mut out, opcode::SELECT_BUCKET, name, Bytes::new())?)
+                Some(self.put(&mut out, Opcode::SELECT_BUCKET, name, Bytes::new())?)
             }
             None => None,
         };
         let config = self.put(
             &mut out,
-            opcode::GET_CLUSTER_CONFIG,
+            Opcode::GET_CLUSTER_CONFIG,
             Bytes::new(),
             Bytes::new(),
         )?;
-        self.write(out, "SELECT_BUCKET").await?;
+        self.write(out, Opcode::SELECT_BUCKET).await?;
         if let Some(select) = select {
-            let answer = self.read(select, "SELECT_BUCKET").await?;
-            if answer.specific != status::SUCCESS {
-                return Err(self.refused(&answer, "SELECT_BUCKET"));
+            let answer = self.read(select, Opcode::SELECT_BUCKET).await?;
+            if answer.status() != Status::SUCCESS {
+                return Err(self.refused(&answer));
             }
         }
-        let answer = self.read(config, "GET_CLUSTER_CONFIG").await?;
-        if answer.specific == status::SUCCESS && !answer.value.is_empty() {
+        let answer = self.read(config, Opcode::GET_CLUSTER_CONFIG).await?;
+        if answer.status() == Status::SUCCESS && !answer.value.is_empty() {
             agreed.config = Some(answer.value);
         }
         agreed.next_opaque = self.asked.len() as u32 + 1;
@@ -207,7 +206,7 @@ impl<'a> Setup<'a> {
         });
         self.put(
             out,
-            opcode::HELLO,
+            Opcode::HELLO,
             agent.to_string().into(),
             features.freeze(),
         )
@@ -215,13 +214,12 @@ impl<'a> Setup<'a> {
 
     pub(super) async fn exchange(
         &mut self,
-        op: u8,
+        operation: Opcode,
         key: Bytes,
         value: Bytes,
-        operation: &'static str,
     ) -> Result<Frame, ClientError> {
         let mut out = BytesMut::new();
-        let opaque = self.put(&mut out, op, key, value)?;
+        let opaque = self.put(&mut out, operation, key, value)?;
         self.write(out, operation).await?;
         self.read(opaque, operation).await
     }
@@ -229,7 +227,7 @@ impl<'a> Setup<'a> {
     fn put(
         &mut self,
         out: &mut BytesMut,
-        op: u8,
+        op: Opcode,
         key: Bytes,
         value: Bytes,
     ) -> Result<u32, ClientError> {
@@ -244,20 +242,20 @@ impl<'a> Setup<'a> {
         Ok(opaque)
     }
 
-    async fn write(&mut self, out: BytesMut, operation: &'static str) -> Result<(), ClientError> {
+    async fn write(&mut self, out: BytesMut, operation: Opcode) -> Result<(), ClientError> {
         let result = self.stream.write_all(&out).await;
         result.map_err(|error| self.lost(operation, CloseReason::Io(Arc::new(error))))
     }
 
     /// The operation that was requested with this opaque.
-    fn asked(&self, opaque: u32) -> Option<u8> {
+    fn asked(&self, opaque: u32) -> Option<Opcode> {
         let place = usize::try_from(opaque).ok()?.checked_sub(1)?;
         self.asked.get(place).copied()
     }
 
     /// The response with this opaque. Responses to other requests that arrive first are kept; those
     /// without a request are ignored.
-    async fn read(&mut self, opaque: u32, operation: &'static str) -> Result<Frame, ClientError> {
+    async fn read(&mut self, opaque: u32, operation: Opcode) -> Result<Frame, ClientError> {
         loop {
             if let Some(frame) = self.early.remove(&opaque) {
                 return Ok(frame);
@@ -297,15 +295,15 @@ impl<'a> Setup<'a> {
     }
 
     /// The node may answer otherwise later: the connection attempt fails, and is retried.
-    pub(super) fn refused(&self, answer: &Frame, operation: &'static str) -> ClientError {
+    pub(super) fn refused(&self, answer: &Frame) -> ClientError {
         ClientError::Bootstrap {
             address: self.address.clone(),
-            operation,
-            status: answer.specific,
+            operation: answer.opcode,
+            status: answer.status(),
         }
     }
 
-    fn lost(&self, operation: &'static str, reason: CloseReason) -> ClientError {
+    fn lost(&self, operation: Opcode, reason: CloseReason) -> ClientError {
         ClientError::BootstrapClosed {
             address: self.address.clone(),
             operation,

@@ -18,8 +18,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::{Instant, sleep};
 
-use crate::kv::frame::{Frame, FrameError, Magic};
-use crate::kv::opcode;
+use crate::kv::frame::{CLUSTERMAP_CHANGED, Frame, FrameError, Magic};
 
 use super::bootstrap::READ_BUFFER;
 use super::error::CloseReason;
@@ -180,7 +179,7 @@ fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), 
             Magic::Response | Magic::FlexResponse => shared.answer(frame)?,
             // The only server request that this client uses; it expects no response.
             Magic::ServerRequest => {
-                if frame.opcode == opcode::CLUSTERMAP_CHANGED && !frame.value.is_empty() {
+                if frame.opcode == CLUSTERMAP_CHANGED && !frame.value.is_empty() {
                     shared.config_arrived(&frame.value);
                 }
             }

@@ -4,6 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt_couchbase::kv::{Opcode, Status};
+
 use crate::kv::frame::FrameError;
 
 /// Whether a request may have reached the server.
@@ -34,12 +36,12 @@ pub enum CloseReason {
     #[error("the server broke the protocol: {0}")]
     Protocol(FrameError),
     /// The server responded with another opcode than requested.
-    #[error("the server answered opcode {asked:#04x} with {answered:#04x}")]
+    #[error("the server answered opcode {:#04x} with {:#04x}", asked.0, answered.0)]
     WrongOpcode {
         /// The requested opcode.
-        asked: u8,
+        asked: Opcode,
         /// The opcode of the response.
-        answered: u8,
+        answered: Opcode,
     },
     /// Nothing was received for this long after a request was sent
     /// ([`ClientOptions::read_timeout`](super::ClientOptions::read_timeout)).
@@ -79,7 +81,7 @@ pub enum ClientError {
         /// The node.
         address: Arc<str>,
         /// The bootstrap operation.
-        operation: &'static str,
+        operation: Opcode,
         /// Why the connection ended.
         reason: CloseReason,
     },
@@ -92,14 +94,14 @@ pub enum ClientError {
         problem: Arc<str>,
     },
     /// The node refused a step of the bootstrap.
-    #[error("{address} refused {operation} with status {status:#04x}")]
+    #[error("{address} refused {operation} with status {:#04x}", status.0)]
     Bootstrap {
         /// The node.
         address: Arc<str>,
         /// The bootstrap operation.
-        operation: &'static str,
+        operation: Opcode,
         /// The status of its response.
-        status: u16,
+        status: Status,
     },
     /// The connection ended before a byte of the request was sent.
     #[error("not sent to {address}: {reason}")]

@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::kv::{VbucketMap, status};
+use reattempt_couchbase::kv::Status;
+
+use crate::kv::VbucketMap;
 
 use super::response::KvResponse;
 use crate::lock::lock;
@@ -59,7 +61,7 @@ impl Forwarding {
 impl Asked {
     /// Records the response.
     pub(super) fn answered(&self, answer: &KvResponse) {
-        if answer.status != status::NOT_MY_VBUCKET {
+        if answer.status != Status::NOT_MY_VBUCKET {
             return;
         }
         let mut refused = self.forwarding.refused();

@@ -1,10 +1,10 @@
 //! The login during bootstrap: PLAIN, or the two steps of SCRAM.
 
 use bytes::Bytes;
+use reattempt_couchbase::kv::{Opcode, Status};
 
 use crate::kv::frame::Frame;
 use crate::kv::sasl::{Mechanism, plain_message};
-use crate::kv::{opcode, status};
 use crate::scram::{ScramClient, ScramError};
 
 use super::bootstrap::Setup;
@@ -27,10 +27,8 @@ impl Setup<'_> {
         let name = Bytes::from_static(mechanism.name().as_bytes());
         let Some(rules) = mechanism.scram() else {
             let message = plain_message(username, password).into();
-            let answer = self
-                .exchange(opcode::SASL_AUTH, name, message, "SASL_AUTH")
-                .await?;
-            return self.expect(status::SUCCESS, &answer, "SASL_AUTH");
+            let answer = self.exchange(Opcode::SASL_AUTH, name, message).await?;
+            return self.expect(Status::SUCCESS, &answer);
         };
         let nonce = format!(
             "{:016x}{:016x}",
@@ -40,9 +38,9 @@ impl Setup<'_> {
         let mut scram = ScramClient::new(rules, username, password, &nonce);
         let first = scram.first().into();
         let answer = self
-            .exchange(opcode::SASL_AUTH, name.clone(), first, "SASL_AUTH")
+            .exchange(Opcode::SASL_AUTH, name.clone(), first)
             .await?;
-        self.expect(status::AUTH_CONTINUE, &answer, "SASL_AUTH")?;
+        self.expect(Status::AUTH_CONTINUE, &answer)?;
         // Thousands of rounds, or as many as the node wants up to the bound.
         let answered = self.options.salted.run(move |kept| {
             let last = scram.answer(&answer.value, kept)?;
@@ -51,10 +49,8 @@ impl Setup<'_> {
         let (scram, last) = answered
             .await
             .map_err(|error: ScramError| self.auth(error))?;
-        let answer = self
-            .exchange(opcode::SASL_STEP, name, last.into(), "SASL_STEP")
-            .await?;
-        self.expect(status::SUCCESS, &answer, "SASL_STEP")?;
+        let answer = self.exchange(Opcode::SASL_STEP, name, last.into()).await?;
+        self.expect(Status::SUCCESS, &answer)?;
         scram
             .verify(&answer.value)
             .map_err(|error| self.auth(error))
@@ -63,24 +59,20 @@ impl Setup<'_> {
     /// Only a few statuses are final: those about the name and the password, and those of a node
     /// that has no such login. A success before the last step is one of them: the node did not
     /// prove that it knows the password.
-    fn expect(
-        &self,
-        expected: u16,
-        answer: &Frame,
-        operation: &'static str,
-    ) -> Result<(), ClientError> {
-        match answer.specific {
+    fn expect(&self, expected: Status, answer: &Frame) -> Result<(), ClientError> {
+        match answer.status() {
             status if status == expected => Ok(()),
-            status @ (status::SUCCESS
-            | status::AUTH_CONTINUE
-            | status::AUTH_ERROR
-            | status::EACCESS
-            | status::EINVAL
-            | status::UNKNOWN_COMMAND
-            | status::NOT_SUPPORTED) => {
-                Err(self.auth(format!("status {status:#04x} to {operation}")))
-            }
-            _ => Err(self.refused(answer, operation)),
+            Status::SUCCESS
+            | Status::AUTH_CONTINUE
+            | Status::AUTH_ERROR
+            | Status::EACCESS
+            | Status::EINVAL
+            | Status::UNKNOWN_COMMAND
+            | Status::NOT_SUPPORTED => Err(self.auth(format!(
+                "status {:#04x} to {}",
+                answer.specific, answer.opcode
+            ))),
+            _ => Err(self.refused(answer)),
         }
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use reattempt_couchbase::kv::Opcode;
 
 use crate::kv::frame::{Frame, FrameError, Magic, put_collection_id};
-use crate::kv::opcode;
 
 /// One path of a `lookup_in`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub enum LookupSpec {
 /// A logical request. It is encoded again, with a new opaque, each time it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvRequest {
-    /// The operation, see [`opcode`].
-    pub opcode: u8,
+    /// The operation.
+    pub opcode: Opcode,
     /// The key, without collection id.
     pub key: Bytes,
     /// The value.
@@ -50,7 +50,7 @@ pub struct KvRequest {
 
 impl KvRequest {
     /// Creates a request with only opcode and key.
-    pub fn new(opcode: u8, key: impl Into<Bytes>) -> Self {
+    pub fn new(opcode: Opcode, key: impl Into<Bytes>) -> Self {
         Self {
             opcode,
             key: key.into(),
@@ -67,17 +67,17 @@ impl KvRequest {
 
     /// Reads a document.
     pub fn get(key: impl Into<Bytes>) -> Self {
-        Self::new(opcode::GET, key)
+        Self::new(Opcode::GET, key)
     }
 
     /// Writes a document, whether it exists or not. `expiry` in seconds, 0 for never.
     pub fn set(key: impl Into<Bytes>, value: impl Into<Bytes>, flags: u32, expiry: u32) -> Self {
-        Self::write(opcode::SET, key.into(), value.into(), flags, expiry)
+        Self::write(Opcode::SET, key.into(), value.into(), flags, expiry)
     }
 
     /// Writes a document that must not exist.
     pub fn add(key: impl Into<Bytes>, value: impl Into<Bytes>, flags: u32, expiry: u32) -> Self {
-        Self::write(opcode::ADD, key.into(), value.into(), flags, expiry)
+        Self::write(Opcode::ADD, key.into(), value.into(), flags, expiry)
     }
 
     /// Writes a document that must exist.
@@ -87,10 +87,10 @@ impl KvRequest {
         flags: u32,
         expiry: u32,
     ) -> Self {
-        Self::write(opcode::REPLACE, key.into(), value.into(), flags, expiry)
+        Self::write(Opcode::REPLACE, key.into(), value.into(), flags, expiry)
     }
 
-    fn write(opcode: u8, key: Bytes, value: Bytes, flags: u32, expiry: u32) -> Self {
+    fn write(opcode: Opcode, key: Bytes, value: Bytes, flags: u32, expiry: u32) -> Self {
         let mut extras = BytesMut::with_capacity(8);
         extras.put_u32(flags);
         extras.put_u32(expiry);
@@ -103,14 +103,14 @@ impl KvRequest {
 
     /// Removes a document.
     pub fn delete(key: impl Into<Bytes>) -> Self {
-        Self::new(opcode::DELETE, key)
+        Self::new(Opcode::DELETE, key)
     }
 
     /// Adds bytes to the end of a document.
     pub fn append(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         Self {
             value: value.into(),
-            ..Self::new(opcode::APPEND, key)
+            ..Self::new(Opcode::APPEND, key)
         }
     }
 
@@ -118,7 +118,7 @@ impl KvRequest {
     pub fn prepend(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         Self {
             value: value.into(),
-            ..Self::new(opcode::PREPEND, key)
+            ..Self::new(Opcode::PREPEND, key)
         }
     }
 
@@ -130,26 +130,26 @@ impl KvRequest {
         extras.put_u32(expiry);
         Self {
             extras: extras.freeze(),
-            ..Self::new(opcode::INCREMENT, key)
+            ..Self::new(Opcode::INCREMENT, key)
         }
     }
 
     /// Sets the expiry of a document, in seconds.
     pub fn touch(key: impl Into<Bytes>, expiry: u32) -> Self {
-        Self::with_seconds(opcode::TOUCH, key.into(), expiry)
+        Self::with_seconds(Opcode::TOUCH, key.into(), expiry)
     }
 
     /// Reads a document and sets its expiry, in seconds.
     pub fn get_and_touch(key: impl Into<Bytes>, expiry: u32) -> Self {
-        Self::with_seconds(opcode::GET_AND_TOUCH, key.into(), expiry)
+        Self::with_seconds(Opcode::GET_AND_TOUCH, key.into(), expiry)
     }
 
     /// Reads a document and locks it for some seconds (0: the server's default).
     pub fn get_and_lock(key: impl Into<Bytes>, seconds: u32) -> Self {
-        Self::with_seconds(opcode::GET_AND_LOCK, key.into(), seconds)
+        Self::with_seconds(Opcode::GET_AND_LOCK, key.into(), seconds)
     }
 
-    fn with_seconds(opcode: u8, key: Bytes, seconds: u32) -> Self {
+    fn with_seconds(opcode: Opcode, key: Bytes, seconds: u32) -> Self {
         let extras = Bytes::copy_from_slice(&seconds.to_be_bytes());
         Self {
             extras,
@@ -161,13 +161,13 @@ impl KvRequest {
     pub fn unlock(key: impl Into<Bytes>, cas: u64) -> Self {
         Self {
             cas,
-            ..Self::new(opcode::UNLOCK, key)
+            ..Self::new(Opcode::UNLOCK, key)
         }
     }
 
     /// Does nothing and answers.
     pub fn noop() -> Self {
-        Self::new(opcode::NOOP, Bytes::new())
+        Self::new(Opcode::NOOP, Bytes::new())
     }
 
     /// Reads paths of a JSON document.
@@ -175,34 +175,34 @@ impl KvRequest {
         let mut value = BytesMut::new();
         for spec in specs {
             let (op, path) = match &spec {
-                LookupSpec::Get(path) => (opcode::SUBDOC_GET, path.as_str()),
-                LookupSpec::Exists(path) => (opcode::SUBDOC_EXISTS, path.as_str()),
-                LookupSpec::Count(path) => (opcode::SUBDOC_COUNT, path.as_str()),
-                LookupSpec::Document => (opcode::GET, ""),
+                LookupSpec::Get(path) => (Opcode::SUBDOC_GET, path.as_str()),
+                LookupSpec::Exists(path) => (Opcode::SUBDOC_EXISTS, path.as_str()),
+                LookupSpec::Count(path) => (Opcode::SUBDOC_GET_COUNT, path.as_str()),
+                LookupSpec::Document => (Opcode::GET, ""),
             };
             // A path longer than 64 KiB cannot be encoded; the server refuses the truncated path.
             let path = &path.as_bytes()[..path.len().min(0xffff)];
-            value.put_u8(op);
+            value.put_u8(op.0);
             value.put_u8(0);
             value.put_u16(path.len() as u16);
             value.put_slice(path);
         }
         Self {
             value: value.freeze(),
-            ..Self::new(opcode::LOOKUP_IN, key)
+            ..Self::new(Opcode::SUBDOC_MULTI_LOOKUP, key)
         }
     }
 
     /// Returns how far a key is persisted and replicated.
     pub fn observe(key: impl Into<Bytes>) -> Self {
-        Self::new(opcode::OBSERVE, key)
+        Self::new(Opcode::OBSERVE, key)
     }
 
     /// Looks up the id of `scope.collection`.
     pub fn get_collection_id(path: impl Into<Bytes>) -> Self {
         Self {
             value: path.into(),
-            ..Self::new(opcode::GET_COLLECTION_ID, Bytes::new())
+            ..Self::new(Opcode::COLLECTIONS_GET_ID, Bytes::new())
         }
     }
 
@@ -216,7 +216,7 @@ impl KvRequest {
         }
         Self {
             extras: extras.freeze(),
-            ..Self::new(opcode::GET_CLUSTER_CONFIG, Bytes::new())
+            ..Self::new(Opcode::GET_CLUSTER_CONFIG, Bytes::new())
         }
     }
 
@@ -242,7 +242,7 @@ impl KvRequest {
 
     /// Whether the key determines the node of the request.
     pub fn is_keyed(&self) -> bool {
-        opcode::is_keyed(self.opcode)
+        self.opcode.is_keyed()
     }
 
     /// Encodes the request for one connection.
@@ -265,7 +265,7 @@ impl KvRequest {
             value: self.value.clone(),
             ..Frame::new(Magic::Request, self.opcode, opaque)
         };
-        if self.opcode == opcode::OBSERVE {
+        if self.opcode == Opcode::OBSERVE {
             // The only operation with its keys in the body.
             let length = u16::try_from(key.len()).map_err(|_| FrameError::PartTooLong {
                 part: "key",

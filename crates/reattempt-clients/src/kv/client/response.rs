@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use reattempt_couchbase::ErrorMap;
+use reattempt_couchbase::kv::{Opcode, Status};
 use serde::Deserialize;
 
 use crate::kv::frame::{
     DATATYPE_JSON, FRAME_SERVER_DURATION, FRAME_THROTTLE_DURATION, Frame, FrameError,
     decode_duration, framing_extras,
 };
-use crate::kv::status;
 
 /// Maximum error body that is parsed, in bytes.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -34,10 +34,10 @@ struct ErrorBody {
 /// A response with any status.
 #[derive(Clone, Debug)]
 pub struct KvResponse {
-    /// The status, see [`status`].
-    pub status: u16,
+    /// The status.
+    pub status: Status,
     /// The requested operation.
-    pub opcode: u8,
+    pub opcode: Opcode,
     /// The CAS of the document.
     pub cas: u64,
     /// The key.
@@ -84,7 +84,7 @@ impl KvResponse {
         }
         let mut error_context = None;
         // The body of 0x07 is a configuration, whatever its datatype.
-        if !matches!(frame.specific, status::SUCCESS | status::NOT_MY_VBUCKET)
+        if !matches!(frame.status(), Status::SUCCESS | Status::NOT_MY_VBUCKET)
             && frame.datatype & DATATYPE_JSON != 0
             && frame.value.len() <= MAX_ERROR_BODY
         {
@@ -93,7 +93,7 @@ impl KvResponse {
                 .map(|body| body.error);
         }
         Ok(Self {
-            status: frame.specific,
+            status: frame.status(),
             opcode: frame.opcode,
             cas: frame.cas,
             key: frame.key,
@@ -112,7 +112,7 @@ impl KvResponse {
 
     /// Whether the status is success.
     pub fn is_success(&self) -> bool {
-        self.status == status::SUCCESS
+        self.status == Status::SUCCESS
     }
 
     /// The flags of a document.

@@ -151,10 +151,7 @@ impl Routes {
         let node = self.node(address, Some(&map));
         let response = node.start(request.clone());
         // An active node refuses these, which says nothing about where the vbucket is.
-        let of_replica = matches!(
-            Opcode(request.opcode),
-            Opcode::GET_REPLICA | Opcode::GET_EX_REPLICA
-        );
+        let of_replica = matches!(request.opcode, Opcode::GET_REPLICA | Opcode::GET_EX_REPLICA);
         let asked = asked.filter(|_| !of_replica);
         Some(Ok(Sending { response, asked }))
     }
@@ -195,7 +192,7 @@ mod tests {
             (Opcode::GET_REPLICA, false),
             (Opcode::GET_EX_REPLICA, false),
         ] {
-            let mut request = KvRequest::new(opcode.0, "key");
+            let mut request = KvRequest::new(opcode, "key");
             let sending = routes.route(&mut request).expect("a map");
             assert_eq!(sending.expect("a node").asked.is_some(), asks, "{opcode:?}");
         }

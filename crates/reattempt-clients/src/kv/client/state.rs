@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::{Bytes, BytesMut};
-use reattempt_couchbase::kv::Status;
+use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_couchbase::{ErrorMap, cluster_config};
 use tokio::sync::{Notify, oneshot};
 
 use crate::kv::frame::Frame;
-use crate::kv::{opcode, status};
 
 use super::bootstrap::Agreed;
 use super::error::{ClientError, CloseReason};
@@ -28,7 +27,7 @@ pub(super) type Outcome = Result<KvResponse, ClientError>;
 
 /// A request that waits for its response.
 struct Pending {
-    opcode: u8,
+    opcode: Opcode,
     sent: bool,
     done: oneshot::Sender<Outcome>,
 }
@@ -192,9 +191,9 @@ impl Shared {
     /// Delivers a response to its request. An error ends the connection.
     pub(super) fn answer(&self, frame: Frame) -> Result<(), CloseReason> {
         // A connection without a bucket has no configuration of one, and is of use all the same.
-        let no_bucket =
-            frame.opcode == opcode::GET_CLUSTER_CONFIG && frame.specific == status::NO_BUCKET;
-        if !no_bucket && Status(frame.specific).closes_connection(self.read_error_map.as_deref()) {
+        let status = frame.status();
+        let no_bucket = frame.opcode == Opcode::GET_CLUSTER_CONFIG && status == Status::NO_BUCKET;
+        if !no_bucket && status.closes_connection(self.read_error_map.as_deref()) {
             // Also if no caller waits. Before the delivery: a retry gets another connection.
             self.begin_close();
         }
@@ -331,8 +330,8 @@ fn read(map: &[u8], address: &str) -> Option<ErrorMap> {
 }
 
 fn carries_config(response: &KvResponse) -> bool {
-    let asked = response.opcode == opcode::GET_CLUSTER_CONFIG && response.is_success();
-    (asked || response.status == status::NOT_MY_VBUCKET) && !response.value.is_empty()
+    let asked = response.opcode == Opcode::GET_CLUSTER_CONFIG && response.is_success();
+    (asked || response.status == Status::NOT_MY_VBUCKET) && !response.value.is_empty()
 }
 
 /// The host of `host:port`, without the brackets of an IPv6 address.

@@ -13,12 +13,12 @@ use reattempt_clients::kv::frame::{
     self, FRAME_SERVER_DURATION, FRAME_THROTTLE_DURATION, Frame, Magic, encode_duration,
     put_framing_extra,
 };
-use reattempt_clients::kv::{opcode, status};
+use reattempt_couchbase::kv::{Opcode, Status};
 
 use super::data::{self, DataRequest};
 use super::inner::Inner;
 use super::seen::SeenRequest;
-use super::session::Session;
+use super::session::{Session, is_bootstrap};
 use super::step::{Answer, Delivery, Reply, Step};
 use crate::lock::lock;
 
@@ -146,10 +146,8 @@ fn handle(inner: &Inner, session: &mut Session, number: u64, frame: Frame) -> (D
     let collection = seen.collection.unwrap_or(0);
     lock(&inner.seen).push(seen);
     let mut reply = match &step.answer {
-        Answer::Execute if opcode::is_bootstrap(frame.opcode) => {
-            session.bootstrap(&inner.shared, &frame)
-        }
-        Answer::Execute if bad_key => Reply::status(status::EINVAL),
+        Answer::Execute if is_bootstrap(frame.opcode) => session.bootstrap(&inner.shared, &frame),
+        Answer::Execute if bad_key => Reply::status(Status::EINVAL),
         Answer::Execute => {
             let foreign = vbuckets
                 .iter()
@@ -176,15 +174,14 @@ fn handle(inner: &Inner, session: &mut Session, number: u64, frame: Frame) -> (D
             datatype,
             extras,
         } => Reply {
-            status: *status,
             value: body.clone(),
             datatype: *datatype,
             extras: extras.clone(),
-            ..Reply::default()
+            ..Reply::status(*status)
         },
         Answer::Raw(_) | Answer::Nothing => Reply::ok(),
     };
-    if reply.status == status::UNKNOWN_COLLECTION && reply.value.is_empty() {
+    if reply.status == Status::UNKNOWN_COLLECTION && reply.value.is_empty() {
         let manifest = format!(
             "{{\"manifest_uid\":\"1\",\"error\":{{\"context\":\"Unknown collection id {collection:#x}\",\"ref\":\"testbed\"}}}}"
         );
@@ -213,8 +210,8 @@ fn note(
     arrived: Instant,
     frame: &Frame,
 ) -> (SeenRequest, Vec<u16>, bool) {
-    let keyed = opcode::is_keyed(frame.opcode);
-    let (vbuckets, wire_key) = if frame.opcode == opcode::OBSERVE {
+    let keyed = frame.opcode.is_keyed();
+    let (vbuckets, wire_key) = if frame.opcode == Opcode::OBSERVE {
         data::observed(frame.value.clone())
     } else {
         let vbuckets = if keyed {
@@ -235,7 +232,7 @@ fn note(
         opcode: frame.opcode,
         key,
         collection,
-        vbucket: if frame.opcode == opcode::OBSERVE {
+        vbucket: if frame.opcode == Opcode::OBSERVE {
             vbuckets.first().copied().unwrap_or(frame.specific)
         } else {
             frame.specific
@@ -267,7 +264,7 @@ fn encode(session: &Session, asked: &Frame, reply: Reply, step: &Step, arrived: 
     }
     let frame = Frame {
         datatype: reply.datatype,
-        specific: reply.status,
+        specific: reply.status.0,
         cas: reply.cas,
         framing: framing.freeze(),
         extras: reply.extras,
@@ -281,7 +278,7 @@ fn encode(session: &Session, asked: &Frame, reply: Reply, step: &Step, arrived: 
         // Only a script can create a frame that does not fit; the client then gets the bare status.
         Err(_) => {
             let bare = Frame {
-                specific: reply.status,
+                specific: reply.status.0,
                 ..Frame::new(Magic::Response, asked.opcode, asked.opaque)
             };
             bare.encode(&mut bytes).expect("an empty frame fits");

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use reattempt_clients::kv::frame::{self, Frame};
-use reattempt_clients::kv::{opcode, status};
+use reattempt_couchbase::kv::{Opcode, Status};
 
 use super::shared::Shared;
 use super::step::Reply;
@@ -30,21 +30,21 @@ pub(super) fn carry_out(shared: &Shared, request: &DataRequest<'_>) -> Reply {
     answer(shared, request).unwrap_or_else(Reply::status)
 }
 
-fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
+fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, Status> {
     let frame = request.frame;
     match frame.opcode {
-        opcode::NOOP => return Ok(Reply::ok()),
-        opcode::VERSION => return Ok(Reply::value("testbed")),
-        opcode::GET_COLLECTION_ID => return collection_id(shared, frame),
-        opcode::OBSERVE => return observe(shared, request),
-        op if !opcode::is_keyed(op) => return Err(status::UNKNOWN_COMMAND),
+        Opcode::NOOP => return Ok(Reply::ok()),
+        Opcode::VERSION => return Ok(Reply::value("testbed")),
+        Opcode::COLLECTIONS_GET_ID => return collection_id(shared, frame),
+        Opcode::OBSERVE => return observe(shared, request),
+        op if !op.is_keyed() => return Err(Status::UNKNOWN_COMMAND),
         _ => {}
     }
     if request.key.is_empty() || request.key.len() > 250 {
-        return Err(status::EINVAL);
+        return Err(Status::EINVAL);
     }
     if frame.value.len() > MAX_VALUE {
-        return Err(status::E2BIG);
+        return Err(Status::E2BIG);
     }
     shared.knows_collection(request.collection)?;
     let id = (request.collection, request.key.clone());
@@ -52,15 +52,15 @@ fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
     let mut documents = shared.store.lock();
     let written = |cas: u64| Reply { cas, ..Reply::ok() };
     match frame.opcode {
-        opcode::GET => documents
+        Opcode::GET => documents
             .find(&id)
             .map(|found| read(found))
-            .ok_or(status::KEY_ENOENT),
-        opcode::SET | opcode::ADD | opcode::REPLACE => {
+            .ok_or(Status::KEY_ENOENT),
+        Opcode::SET | Opcode::ADD | Opcode::REPLACE => {
             exactly(&extras, 8)?;
             let mode = match frame.opcode {
-                opcode::ADD => WriteMode::MustNotExist,
-                opcode::REPLACE => WriteMode::MustExist,
+                Opcode::ADD => WriteMode::MustNotExist,
+                Opcode::REPLACE => WriteMode::MustExist,
                 _ => WriteMode::Any,
             };
             let (flags, expiry) = (extras.get_u32(), extras.get_u32());
@@ -69,20 +69,20 @@ fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
                 .write(id, frame.cas, mode, value, (flags, expiry))
                 .map(written)
         }
-        opcode::DELETE => documents.delete(&id, frame.cas).map(written),
-        opcode::APPEND | opcode::PREPEND => documents
-            .update(&id, frame.cas, status::NOT_STORED, |old| {
+        Opcode::DELETE => documents.delete(&id, frame.cas).map(written),
+        Opcode::APPEND | Opcode::PREPEND => documents
+            .update(&id, frame.cas, Status::NOT_STORED, |old| {
                 let (first, second) = match frame.opcode {
-                    opcode::APPEND => (old, &frame.value),
+                    Opcode::APPEND => (old, &frame.value),
                     _ => (&frame.value, old),
                 };
                 if first.len() + second.len() > MAX_VALUE {
-                    return Err(status::E2BIG);
+                    return Err(Status::E2BIG);
                 }
                 Ok(([first.as_ref(), second.as_ref()].concat().into(), ()))
             })
             .map(|(cas, ())| written(cas)),
-        opcode::INCREMENT | opcode::DECREMENT => {
+        Opcode::INCREMENT | Opcode::DECREMENT => {
             exactly(&extras, 20)?;
             let (delta, initial) = (extras.get_u64(), extras.get_u64());
             let expiry = extras.get_u32();
@@ -94,8 +94,8 @@ fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
                     ..Reply::value(initial.to_be_bytes().to_vec())
                 });
             }
-            let up = frame.opcode == opcode::INCREMENT;
-            let (cas, count) = documents.update(&id, frame.cas, status::KEY_ENOENT, |old| {
+            let up = frame.opcode == Opcode::INCREMENT;
+            let (cas, count) = documents.update(&id, frame.cas, Status::KEY_ENOENT, |old| {
                 count(old, delta, up)
             })?;
             Ok(Reply {
@@ -103,19 +103,19 @@ fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
                 ..Reply::value(count.to_be_bytes().to_vec())
             })
         }
-        opcode::TOUCH => {
+        Opcode::TOUCH => {
             exactly(&extras, 4)?;
             documents
                 .touch(&id, extras.get_u32())
                 .map(|found| written(found.cas))
         }
-        opcode::GET_AND_TOUCH => {
+        Opcode::GET_AND_TOUCH => {
             exactly(&extras, 4)?;
             documents
                 .touch(&id, extras.get_u32())
                 .map(|found| read(&found))
         }
-        opcode::GET_AND_LOCK => {
+        Opcode::GET_AND_LOCK => {
             let seconds = if extras.len() == 4 {
                 extras.get_u32()
             } else {
@@ -128,9 +128,9 @@ fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
                 ..read(&found)
             })
         }
-        opcode::UNLOCK => documents.unlock(&id, frame.cas).map(|()| Reply::ok()),
-        opcode::LOOKUP_IN => {
-            let found = documents.find(&id).ok_or(status::KEY_ENOENT)?.clone();
+        Opcode::UNLOCK => documents.unlock(&id, frame.cas).map(|()| Reply::ok()),
+        Opcode::SUBDOC_MULTI_LOOKUP => {
+            let found = documents.find(&id).ok_or(Status::KEY_ENOENT)?.clone();
             drop(documents);
             let reply = subdoc::lookup_in(&found.value, &frame.value);
             Ok(Reply {
@@ -138,15 +138,15 @@ fn answer(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
                 ..reply
             })
         }
-        _ => Err(status::UNKNOWN_COMMAND),
+        _ => Err(Status::UNKNOWN_COMMAND),
     }
 }
 
-fn exactly(extras: &Bytes, length: usize) -> Result<(), u16> {
+fn exactly(extras: &Bytes, length: usize) -> Result<(), Status> {
     if extras.len() == length {
         Ok(())
     } else {
-        Err(status::EINVAL)
+        Err(Status::EINVAL)
     }
 }
 
@@ -159,9 +159,9 @@ fn read(document: &Document) -> Reply {
     }
 }
 
-fn count(old: &Bytes, delta: u64, up: bool) -> Result<(Bytes, u64), u16> {
-    let text = std::str::from_utf8(old).map_err(|_| status::DELTA_BADVAL)?;
-    let now: u64 = text.trim().parse().map_err(|_| status::DELTA_BADVAL)?;
+fn count(old: &Bytes, delta: u64, up: bool) -> Result<(Bytes, u64), Status> {
+    let text = std::str::from_utf8(old).map_err(|_| Status::DELTA_BADVAL)?;
+    let now: u64 = text.trim().parse().map_err(|_| Status::DELTA_BADVAL)?;
     let next = if up {
         now.wrapping_add(delta)
     } else {
@@ -170,14 +170,14 @@ fn count(old: &Bytes, delta: u64, up: bool) -> Result<(Bytes, u64), u16> {
     Ok((next.to_string().into(), next))
 }
 
-fn collection_id(shared: &Shared, frame: &Frame) -> Result<Reply, u16> {
+fn collection_id(shared: &Shared, frame: &Frame) -> Result<Reply, Status> {
     // Old servers read the path from the key, newer ones from the value.
     let path = if frame.value.is_empty() {
         &frame.key
     } else {
         &frame.value
     };
-    let path = std::str::from_utf8(path).map_err(|_| status::EINVAL)?;
+    let path = std::str::from_utf8(path).map_err(|_| Status::EINVAL)?;
     let (manifest, id) = shared.collection(path)?;
     let mut extras = BytesMut::with_capacity(12);
     extras.put_u64(manifest);
@@ -189,20 +189,20 @@ fn collection_id(shared: &Shared, frame: &Frame) -> Result<Reply, u16> {
 }
 
 /// Returns the state of each key in the body; every stored document counts as persisted.
-fn observe(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, u16> {
+fn observe(shared: &Shared, request: &DataRequest<'_>) -> Result<Reply, Status> {
     let mut body = request.frame.value.clone();
     let mut answer = BytesMut::new();
     while body.has_remaining() {
         if body.len() < 4 {
-            return Err(status::EINVAL);
+            return Err(Status::EINVAL);
         }
         let (vbucket, length) = (body.get_u16(), usize::from(body.get_u16()));
         if body.len() < length {
-            return Err(status::EINVAL);
+            return Err(Status::EINVAL);
         }
         let whole = body.split_to(length);
         let id = if request.collections {
-            frame::split_collection_id(&whole).map_err(|_| status::EINVAL)?
+            frame::split_collection_id(&whole).map_err(|_| Status::EINVAL)?
         } else {
             (0, whole.clone())
         };

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use reattempt_clients::kv::opcode;
+use reattempt_couchbase::kv::Opcode;
+
+use super::session;
 
 /// Maximum number of recorded requests; the oldest are dropped first.
 pub(super) const REMEMBERED: usize = 65_536;
@@ -13,8 +15,8 @@ pub(super) const REMEMBERED: usize = 65_536;
 /// A request as received by a node.
 #[derive(Clone, Debug)]
 pub struct SeenRequest {
-    /// The operation, see [`opcode`].
-    pub opcode: u8,
+    /// The operation.
+    pub opcode: Opcode,
     /// The key without collection id; for `observe` its first key.
     pub key: Bytes,
     /// The collection id, when the connection negotiated collections and the request names a
@@ -41,7 +43,7 @@ pub struct SeenRequest {
 impl SeenRequest {
     /// Whether the request is part of connection bootstrap.
     pub fn is_bootstrap(&self) -> bool {
-        opcode::is_bootstrap(self.opcode)
+        session::is_bootstrap(self.opcode)
     }
 }
 

@@ -9,8 +9,8 @@ use reattempt_clients::kv::feature::{
 };
 use reattempt_clients::kv::frame::{DATATYPE_JSON, Frame};
 use reattempt_clients::kv::sasl::Mechanism;
-use reattempt_clients::kv::{opcode, status};
 use reattempt_clients::scram::{Salted, ScramError, ScramServer, Stored};
+use reattempt_couchbase::kv::{Opcode, Status};
 
 use super::shared::Shared;
 use super::step::Reply;
@@ -29,6 +29,12 @@ pub(super) const FEATURES: [u16; 11] = [
     FEATURE_KNOWN_VERSION,
     FEATURE_DEDUPE_NMVB,
 ];
+
+/// Whether this operation belongs to connection bootstrap, which here includes the first
+/// configuration.
+pub(super) fn is_bootstrap(opcode: Opcode) -> bool {
+    opcode.is_bootstrap() || opcode == Opcode::GET_CLUSTER_CONFIG
+}
 
 /// The state of one connection.
 #[derive(Debug)]
@@ -58,20 +64,20 @@ impl Session {
     }
 
     /// The status that refuses data on this connection; only for nodes that require a login.
-    pub(super) fn refuses_data(&self, shared: &Shared) -> Option<u16> {
+    pub(super) fn refuses_data(&self, shared: &Shared) -> Option<Status> {
         if !shared.settings.require_auth {
             return None;
         }
         match (self.authenticated, self.bucket) {
-            (false, _) => Some(status::EACCESS),
-            (true, false) => Some(status::NO_BUCKET),
+            (false, _) => Some(Status::EACCESS),
+            (true, false) => Some(Status::NO_BUCKET),
             (true, true) => None,
         }
     }
 
     /// Status 0x07 with the configuration, if this connection may receive it.
     pub(super) fn not_my_vbucket(&mut self, shared: &Shared) -> Reply {
-        let reply = Reply::status(status::NOT_MY_VBUCKET);
+        let reply = Reply::status(Status::NOT_MY_VBUCKET);
         let revision = shared.revision();
         if self.has(FEATURE_DEDUPE_NMVB) && self.config_sent.is_some_and(|sent| sent >= revision) {
             return reply;
@@ -87,16 +93,16 @@ impl Session {
     /// Answers a bootstrap request.
     pub(super) fn bootstrap(&mut self, shared: &Shared, frame: &Frame) -> Reply {
         match frame.opcode {
-            opcode::HELLO => self.hello(shared, frame.value.clone()),
-            opcode::GET_ERROR_MAP => match &shared.settings.error_map {
-                Some(_) if frame.value.len() != 2 => Reply::status(status::EINVAL),
+            Opcode::HELLO => self.hello(shared, frame.value.clone()),
+            Opcode::GET_ERROR_MAP => match &shared.settings.error_map {
+                Some(_) if frame.value.len() != 2 => Reply::status(Status::EINVAL),
                 Some(map) => Reply {
                     datatype: DATATYPE_JSON,
                     ..Reply::value(map.clone())
                 },
-                None => Reply::status(status::UNKNOWN_COMMAND),
+                None => Reply::status(Status::UNKNOWN_COMMAND),
             },
-            opcode::SASL_LIST_MECHS => {
+            Opcode::SASL_LIST_MECHS => {
                 let names: Vec<_> = shared
                     .settings
                     .mechanisms
@@ -105,27 +111,27 @@ impl Session {
                     .collect();
                 Reply::value(names.join(" "))
             }
-            opcode::SASL_AUTH => self.sasl_auth(shared, frame),
-            opcode::SASL_STEP => self.sasl_step(frame),
-            opcode::SELECT_BUCKET => {
+            Opcode::SASL_AUTH => self.sasl_auth(shared, frame),
+            Opcode::SASL_STEP => self.sasl_step(frame),
+            Opcode::SELECT_BUCKET => {
                 if shared.settings.require_auth && !self.authenticated {
-                    return Reply::status(status::EACCESS);
+                    return Reply::status(Status::EACCESS);
                 }
                 self.bucket = frame.key == shared.settings.bucket.as_bytes();
                 Reply::status(if self.bucket {
-                    status::SUCCESS
+                    Status::SUCCESS
                 } else {
-                    status::KEY_ENOENT
+                    Status::KEY_ENOENT
                 })
             }
-            opcode::GET_CLUSTER_CONFIG => self.cluster_config(shared, frame.extras.clone()),
-            _ => Reply::status(status::UNKNOWN_COMMAND),
+            Opcode::GET_CLUSTER_CONFIG => self.cluster_config(shared, frame.extras.clone()),
+            _ => Reply::status(Status::UNKNOWN_COMMAND),
         }
     }
 
     fn hello(&mut self, shared: &Shared, mut asked: Bytes) -> Reply {
         if asked.len() % 2 != 0 {
-            return Reply::status(status::EINVAL);
+            return Reply::status(Status::EINVAL);
         }
         self.features.clear();
         let mut granted = BytesMut::new();
@@ -145,7 +151,7 @@ impl Session {
         self.scram = None;
         let offered = |mechanism: &Mechanism| settings.mechanisms.contains(mechanism);
         let Some(mechanism) = Mechanism::from_name(&frame.key).filter(offered) else {
-            return Reply::status(status::AUTH_ERROR);
+            return Reply::status(Status::AUTH_ERROR);
         };
         let Some(rules) = mechanism.scram() else {
             let mut parts = frame.value.split(|byte| *byte == 0).skip(1);
@@ -153,9 +159,9 @@ impl Session {
                 && parts.next() == Some(settings.password.as_bytes());
             self.authenticated = right;
             return Reply::status(if right {
-                status::SUCCESS
+                Status::SUCCESS
             } else {
-                status::AUTH_ERROR
+                Status::AUTH_ERROR
             });
         };
         let salt: [u8; 16] = rand::random();
@@ -174,11 +180,11 @@ impl Session {
                 // An unknown name fails in the next step: this answer does not show who exists.
                 self.scram = (user == settings.username).then_some(server);
                 Reply {
-                    status: status::AUTH_CONTINUE,
+                    status: Status::AUTH_CONTINUE,
                     ..Reply::value(first)
                 }
             }
-            Err(_) => Reply::status(status::AUTH_ERROR),
+            Err(_) => Reply::status(Status::AUTH_ERROR),
         }
     }
 
@@ -192,21 +198,21 @@ impl Session {
                 self.authenticated = true;
                 Reply::value(message)
             }
-            None => Reply::status(status::AUTH_ERROR),
+            None => Reply::status(Status::AUTH_ERROR),
         }
     }
 
     fn cluster_config(&mut self, shared: &Shared, mut known: Bytes) -> Reply {
         if shared.settings.require_auth && !self.authenticated {
-            return Reply::status(status::EACCESS);
+            return Reply::status(Status::EACCESS);
         }
         let revision = shared.revision();
         match known.len() {
             0 => {}
-            16 if !self.has(FEATURE_KNOWN_VERSION) => return Reply::status(status::EINVAL),
+            16 if !self.has(FEATURE_KNOWN_VERSION) => return Reply::status(Status::EINVAL),
             16 if (known.get_i64(), known.get_i64()) >= revision => return Reply::ok(),
             16 => {}
-            _ => return Reply::status(status::EINVAL),
+            _ => return Reply::status(Status::EINVAL),
         }
         self.config_sent = Some(revision);
         // Without a selected bucket, a node with buckets sends the configuration of the cluster. A

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use reattempt_clients::kv::sasl::Mechanism;
-use reattempt_clients::kv::status;
+use reattempt_couchbase::kv::Status;
 
 use super::store::Store;
 use crate::lock::lock;
@@ -92,16 +92,16 @@ impl Shared {
         };
     }
 
-    pub(super) fn knows_collection(&self, id: u32) -> Result<(), u16> {
+    pub(super) fn knows_collection(&self, id: u32) -> Result<(), Status> {
         if id == 0 || self.collections().ids.values().any(|known| *known == id) {
             return Ok(());
         }
-        Err(status::UNKNOWN_COLLECTION)
+        Err(Status::UNKNOWN_COLLECTION)
     }
 
     /// Manifest and id of `scope.collection`; empty names are the defaults.
-    pub(super) fn collection(&self, path: &str) -> Result<(u64, u32), u16> {
-        let (scope, name) = path.split_once('.').ok_or(status::EINVAL)?;
+    pub(super) fn collection(&self, path: &str) -> Result<(u64, u32), Status> {
+        let (scope, name) = path.split_once('.').ok_or(Status::EINVAL)?;
         let or_default = |name: &'_ str| if name.is_empty() { "_default" } else { name }.to_owned();
         let (scope, name) = (or_default(scope), or_default(name));
         let collections = self.collections();
@@ -113,9 +113,9 @@ impl Shared {
         }
         let prefix = format!("{scope}.");
         if scope == "_default" || collections.ids.keys().any(|path| path.starts_with(&prefix)) {
-            return Err(status::UNKNOWN_COLLECTION);
+            return Err(Status::UNKNOWN_COLLECTION);
         }
-        Err(status::UNKNOWN_SCOPE)
+        Err(Status::UNKNOWN_SCOPE)
     }
 
     pub(super) fn revision(&self) -> (i64, i64) {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use reattempt_clients::kv::{opcode, status};
+use reattempt_couchbase::kv::{Opcode, Status};
 
+use super::session::is_bootstrap;
 use crate::lock::lock;
 
 /// What the node does with one request. The default executes it and responds.
@@ -18,7 +19,7 @@ pub struct Step {
     pub(super) delay: Duration,
     pub(super) server_duration: Option<Duration>,
     pub(super) throttle_duration: Option<Duration>,
-    pub(super) only: Option<u8>,
+    pub(super) only: Option<Opcode>,
 }
 
 /// The source of the response.
@@ -28,7 +29,7 @@ pub(super) enum Answer {
     Execute,
     /// Do not execute; respond with this.
     Status {
-        status: u16,
+        status: Status,
         body: Bytes,
         datatype: u8,
         extras: Bytes,
@@ -74,7 +75,7 @@ impl Step {
     }
 
     /// Responds with a status without executing the request.
-    pub fn status(status: u16) -> Self {
+    pub fn status(status: Status) -> Self {
         let answer = Answer::Status {
             status,
             body: Bytes::new(),
@@ -85,7 +86,7 @@ impl Step {
     }
 
     /// Responds that another node owns the vbucket, with the current configuration as body. For an
-    /// empty body use `status(0x07)`.
+    /// empty body use `status(Status::NOT_MY_VBUCKET)`.
     pub fn not_my_vbucket() -> Self {
         Self::new(Answer::NotMyVbucket, Delivery::Plain)
     }
@@ -201,15 +202,15 @@ impl Step {
     }
 
     /// Reserves the step for the next request with this opcode, including bootstrap requests.
-    pub fn only(mut self, opcode: u8) -> Self {
+    pub fn only(mut self, opcode: Opcode) -> Self {
         self.only = Some(opcode);
         self
     }
 
-    fn takes(&self, op: u8) -> bool {
+    fn takes(&self, op: Opcode) -> bool {
         match self.only {
             Some(only) => only == op,
-            None => !opcode::is_bootstrap(op),
+            None => !is_bootstrap(op),
         }
     }
 }
@@ -234,7 +235,7 @@ impl Script {
     }
 
     /// Creates a script that responds with `statuses` in order.
-    pub fn statuses(statuses: impl IntoIterator<Item = u16>) -> Self {
+    pub fn statuses(statuses: impl IntoIterator<Item = Status>) -> Self {
         Self::new(statuses.into_iter().map(Step::status))
     }
 
@@ -259,7 +260,7 @@ impl Script {
         self.steps().len()
     }
 
-    pub(super) fn take(&self, op: u8) -> Option<Step> {
+    pub(super) fn take(&self, op: Opcode) -> Option<Step> {
         let mut steps = self.steps();
         let at = steps.iter().position(|step| step.takes(op))?;
         steps.remove(at)
@@ -271,9 +272,9 @@ impl Script {
 }
 
 /// The outcome of an operation, before it is encoded.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Reply {
-    pub(super) status: u16,
+    pub(super) status: Status,
     pub(super) extras: Bytes,
     pub(super) key: Bytes,
     pub(super) value: Bytes,
@@ -282,21 +283,25 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) fn status(status: u16) -> Self {
+    pub(super) fn status(status: Status) -> Self {
         Self {
             status,
-            ..Self::default()
+            extras: Bytes::new(),
+            key: Bytes::new(),
+            value: Bytes::new(),
+            cas: 0,
+            datatype: 0,
         }
     }
 
     pub(super) fn ok() -> Self {
-        Self::status(status::SUCCESS)
+        Self::status(Status::SUCCESS)
     }
 
     pub(super) fn value(value: impl Into<Bytes>) -> Self {
         Self {
             value: value.into(),
-            ..Self::default()
+            ..Self::ok()
         }
     }
 }

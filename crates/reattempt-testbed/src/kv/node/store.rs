@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
+use reattempt_couchbase::kv::Status;
 use tokio::time::Instant;
-
-use reattempt_clients::kv::status;
 
 use crate::lock::lock;
 
@@ -124,11 +123,11 @@ impl Documents {
     }
 
     /// Whether a write with this CAS is allowed.
-    fn may_write(&mut self, id: &(u32, Bytes), cas: u64) -> Result<(), u16> {
+    fn may_write(&mut self, id: &(u32, Bytes), cas: u64) -> Result<(), Status> {
         match self.find(id) {
             None => Ok(()),
-            Some(document) if document.is_locked() && cas != document.cas => Err(status::LOCKED),
-            Some(document) if cas != 0 && cas != document.cas => Err(status::KEY_EEXISTS),
+            Some(document) if document.is_locked() && cas != document.cas => Err(Status::LOCKED),
+            Some(document) if cas != 0 && cas != document.cas => Err(Status::KEY_EEXISTS),
             Some(_) => Ok(()),
         }
     }
@@ -140,20 +139,20 @@ impl Documents {
         mode: WriteMode,
         (value, datatype): (Bytes, u8),
         (flags, expiry): (u32, u32),
-    ) -> Result<u64, u16> {
+    ) -> Result<u64, Status> {
         let exists = self.find(&id).is_some();
         if exists && mode == WriteMode::MustNotExist {
-            return Err(status::KEY_EEXISTS);
+            return Err(Status::KEY_EEXISTS);
         }
         if !exists && (mode == WriteMode::MustExist || cas != 0) {
-            return Err(status::KEY_ENOENT);
+            return Err(Status::KEY_ENOENT);
         }
         self.may_write(&id, cas)?;
         Ok(self.store(id, value, flags, datatype, expires_at(expiry)))
     }
 
-    pub(super) fn delete(&mut self, id: &(u32, Bytes), cas: u64) -> Result<u64, u16> {
-        self.find(id).ok_or(status::KEY_ENOENT)?;
+    pub(super) fn delete(&mut self, id: &(u32, Bytes), cas: u64) -> Result<u64, Status> {
+        self.find(id).ok_or(Status::KEY_ENOENT)?;
         self.may_write(id, cas)?;
         self.documents.remove(id);
         Ok(self.next_cas())
@@ -164,9 +163,9 @@ impl Documents {
         &mut self,
         id: &(u32, Bytes),
         cas: u64,
-        missing: u16,
-        change: impl FnOnce(&Bytes) -> Result<(Bytes, T), u16>,
-    ) -> Result<(u64, T), u16> {
+        missing: Status,
+        change: impl FnOnce(&Bytes) -> Result<(Bytes, T), Status>,
+    ) -> Result<(u64, T), Status> {
         let old = self.find(id).ok_or(missing)?.value.clone();
         self.may_write(id, cas)?;
         let (value, result) = change(&old)?;
@@ -178,11 +177,11 @@ impl Documents {
         Ok((cas, result))
     }
 
-    pub(super) fn touch(&mut self, id: &(u32, Bytes), expiry: u32) -> Result<Document, u16> {
+    pub(super) fn touch(&mut self, id: &(u32, Bytes), expiry: u32) -> Result<Document, Status> {
         let cas = self.next_cas();
-        let document = self.find(id).ok_or(status::KEY_ENOENT)?;
+        let document = self.find(id).ok_or(Status::KEY_ENOENT)?;
         if document.is_locked() {
-            return Err(status::LOCKED);
+            return Err(Status::LOCKED);
         }
         document.expires = expires_at(expiry);
         document.cas = cas;
@@ -193,29 +192,29 @@ impl Documents {
         &mut self,
         id: &(u32, Bytes),
         seconds: u32,
-    ) -> Result<Document, u16> {
+    ) -> Result<Document, Status> {
         let cas = self.next_cas();
         let seconds = if seconds == 0 || seconds > MAX_LOCK {
             DEFAULT_LOCK
         } else {
             seconds
         };
-        let document = self.find(id).ok_or(status::KEY_ENOENT)?;
+        let document = self.find(id).ok_or(Status::KEY_ENOENT)?;
         if document.is_locked() {
-            return Err(status::LOCKED);
+            return Err(Status::LOCKED);
         }
         document.cas = cas;
         document.locked_until = Some(Instant::now() + Duration::from_secs(u64::from(seconds)));
         Ok(document.clone())
     }
 
-    pub(super) fn unlock(&mut self, id: &(u32, Bytes), cas: u64) -> Result<(), u16> {
-        let document = self.find(id).ok_or(status::KEY_ENOENT)?;
+    pub(super) fn unlock(&mut self, id: &(u32, Bytes), cas: u64) -> Result<(), Status> {
+        let document = self.find(id).ok_or(Status::KEY_ENOENT)?;
         if !document.is_locked() {
-            return Err(status::NOT_LOCKED);
+            return Err(Status::NOT_LOCKED);
         }
         if document.cas != cas {
-            return Err(status::LOCKED);
+            return Err(Status::LOCKED);
         }
         document.locked_until = None;
         Ok(())
@@ -265,7 +264,7 @@ mod tests {
         let id = (0, Bytes::from_static(b"k"));
         store.put("k", "v");
         store.lock().get_and_lock(&id, 5).expect("lock");
-        assert_eq!(store.lock().delete(&id, 0), Err(status::LOCKED));
+        assert_eq!(store.lock().delete(&id, 0), Err(Status::LOCKED));
         tokio::time::advance(Duration::from_secs(5)).await;
         store.lock().touch(&id, 3).expect("the lock ended");
         tokio::time::advance(Duration::from_millis(2999)).await;

@@ -2,35 +2,23 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use reattempt_clients::kv::opcode;
+use reattempt_couchbase::kv::Opcode;
 use reattempt_testbed::kv::{Node, SeenRequest};
 use serde_json::{Value, json};
 
-/// The operations by the names of the program's calls, and those of the bootstrap.
-pub(super) const OPERATIONS: [(&str, u8); 22] = [
-    ("get", opcode::GET),
-    ("set", opcode::SET),
-    ("add", opcode::ADD),
-    ("replace", opcode::REPLACE),
-    ("delete", opcode::DELETE),
-    ("increment", opcode::INCREMENT),
-    ("append", opcode::APPEND),
-    ("touch", opcode::TOUCH),
-    ("get_and_touch", opcode::GET_AND_TOUCH),
-    ("get_and_lock", opcode::GET_AND_LOCK),
-    ("unlock", opcode::UNLOCK),
-    ("noop", opcode::NOOP),
-    ("lookup_in", opcode::LOOKUP_IN),
-    ("observe", opcode::OBSERVE),
-    ("get_collection_id", opcode::GET_COLLECTION_ID),
-    ("hello", opcode::HELLO),
-    ("get_error_map", opcode::GET_ERROR_MAP),
-    ("sasl_list_mechs", opcode::SASL_LIST_MECHS),
-    ("sasl_auth", opcode::SASL_AUTH),
-    ("sasl_step", opcode::SASL_STEP),
-    ("select_bucket", opcode::SELECT_BUCKET),
-    ("get_cluster_config", opcode::GET_CLUSTER_CONFIG),
-];
+/// The name of an operation in the program's calls, else that of the protocol.
+fn name(opcode: Opcode) -> Option<String> {
+    match opcode {
+        Opcode::SUBDOC_MULTI_LOOKUP => Some("lookup_in".into()),
+        Opcode::COLLECTIONS_GET_ID => Some("get_collection_id".into()),
+        _ => opcode.name().map(str::to_lowercase),
+    }
+}
+
+pub(super) fn of_name(word: &str) -> Option<Opcode> {
+    let mut all = (0..=u8::MAX).map(Opcode);
+    all.find(|opcode| name(*opcode).as_deref() == Some(word))
+}
 
 type Seen = (usize, SeenRequest);
 
@@ -44,7 +32,7 @@ pub(super) fn seen(nodes: &[&Node]) -> Value {
     let mut all: Vec<Seen> = nodes.iter().enumerate().flat_map(of_node).collect();
     all.sort_by_key(|(_, request)| request.arrived);
     let requests = list(&all, |request| !request.is_bootstrap());
-    let configs = list(&all, |request| request.opcode == opcode::GET_CLUSTER_CONFIG);
+    let configs = list(&all, |request| request.opcode == Opcode::GET_CLUSTER_CONFIG);
     let of_nodes = nodes
         .iter()
         .map(|node| json!({"count": node.seen_data().len(), "connections": node.connections()}));
@@ -85,13 +73,10 @@ fn list(all: &[Seen], wanted: impl Fn(&SeenRequest) -> bool) -> Vec<Value> {
 
 /// Binary parts are base64; `gap_ms` is the time since the request before.
 fn shown((node, request): &Seen, at_ms: f64, gap_ms: Option<f64>) -> Value {
-    let named = OPERATIONS
-        .iter()
-        .find(|(_, opcode)| *opcode == request.opcode);
     let mut shown = json!({
         "node": node,
-        "op": named.map(|(name, _)| name),
-        "opcode": request.opcode,
+        "op": name(request.opcode),
+        "opcode": request.opcode.0,
         "key": String::from_utf8_lossy(&request.key),
         "collection": request.collection,
         "vbucket": request.vbucket,
@@ -104,7 +89,7 @@ fn shown((node, request): &Seen, at_ms: f64, gap_ms: Option<f64>) -> Value {
         "at_ms": at_ms,
         "gap_ms": gap_ms,
     });
-    if request.opcode == opcode::HELLO {
+    if request.opcode == Opcode::HELLO {
         let features = request.value.chunks_exact(2);
         let features = features.map(|two| u16::from_be_bytes([two[0], two[1]]));
         shown["features"] = features.collect();

@@ -1,9 +1,10 @@
 //! The steps of a Couchbase node.
 
+use reattempt_couchbase::kv::Status;
 use reattempt_testbed::kv::{Node, Step};
 use serde_json::Value;
 
-use super::seen::OPERATIONS;
+use super::seen::of_name;
 use crate::members::{Members, Result};
 use crate::server::http::millis;
 
@@ -23,7 +24,7 @@ pub(super) fn add(members: &mut Members, nodes: &[&Node]) -> Result<()> {
 
 fn step(words: &mut Members) -> Result<Step> {
     let mut step = if let Some(status) = words.take("status")? {
-        Step::status(status)
+        Step::status(Status(status))
     } else if let Some(text) = words.take::<String>("raw")? {
         Step::raw(text)
     } else if let Some(bytes) = words.take::<Vec<u8>>("raw_bytes")? {
@@ -44,8 +45,7 @@ fn step(words: &mut Members) -> Result<Step> {
         }
     }
     if let Some(name) = words.take::<String>("only")? {
-        let known = OPERATIONS.iter().find(|(known, _)| *known == name);
-        step = step.only(known.ok_or(format!("step.only: no operation {name}"))?.1);
+        step = step.only(of_name(&name).ok_or(format!("step.only: no operation {name}"))?);
     }
     Ok(step)
 }

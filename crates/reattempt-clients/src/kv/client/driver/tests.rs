@@ -2,6 +2,8 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
+use reattempt_couchbase::kv::Opcode;
+
 use super::*;
 use crate::kv::client::bootstrap::Agreed;
 use crate::kv::client::bootstrap::{READ_BUFFER, Setup};
@@ -26,7 +28,7 @@ async fn values_that_are_alive_make_later_reads_no_smaller() {
     let mut input = Setup::new("h:1".into(), stream, &options).input;
     let answer = |length| Frame {
         value: vec![b'v'; length].into(),
-        ..Frame::new(Magic::Response, opcode::GET, 1)
+        ..Frame::new(Magic::Response, Opcode::GET, 1)
     };
     let mut burst = BytesMut::new();
     for _ in 0..1_000 {
@@ -59,7 +61,7 @@ fn a_small_value_keeps_no_large_buffer_in_memory() {
             let answer = Frame {
                 extras: vec![0; 4].into(),
                 value: vec![b'v'; *length].into(),
-                ..Frame::new(Magic::Response, opcode::GET, opaque)
+                ..Frame::new(Magic::Response, Opcode::GET, opaque)
             };
             answer.encode(input).unwrap();
             outcomes.push(outcome);
@@ -68,10 +70,10 @@ fn a_small_value_keeps_no_large_buffer_in_memory() {
         shared.drain(&mut output, usize::MAX, |opaque, _| sent.push(opaque));
         shared.mark_sent(sent.drain(..));
         // The start of the next response.
-        input.extend_from_slice(&[0x81, opcode::GET]);
+        input.extend_from_slice(&[0x81, Opcode::GET.0]);
         frames(&shared, input, 2 * 1024 * 1024).unwrap();
         let rest = input.split();
-        assert_eq!(&rest[..], [0x81, opcode::GET]);
+        assert_eq!(&rest[..], [0x81, Opcode::GET.0]);
         let value = |mut outcome: oneshot::Receiver<Outcome>| outcome.try_recv().unwrap().unwrap();
         outcomes.into_iter().map(|o| value(o).value).collect()
     };
@@ -130,7 +132,7 @@ impl Driven {
             yield_now().await;
         }
         let mut bytes = BytesMut::new();
-        let frame = Frame::new(Magic::Response, opcode::GET, opaque);
+        let frame = Frame::new(Magic::Response, Opcode::GET, opaque);
         frame.encode(&mut bytes).unwrap();
         self.peer.write_all(&bytes).await.unwrap();
         while self.shared.outstanding() > 0 {

@@ -10,7 +10,7 @@ fn nothing_answers_a_request_that_has_not_left() {
     let (opaque, mut outcome) = shared.enqueue(&KvRequest::get("k")).unwrap();
     let answer = |cas| Frame {
         cas,
-        ..Frame::new(Magic::Response, opcode::GET, opaque)
+        ..Frame::new(Magic::Response, Opcode::GET, opaque)
     };
     shared.answer(answer(1)).unwrap();
     assert_eq!(shared.ignored(), 1);
@@ -54,12 +54,12 @@ fn a_status_costs_the_connection_whoever_waits() {
             }
             let answer = Frame {
                 specific: status,
-                ..Frame::new(Magic::Response, opcode::GET, opaque)
+                ..Frame::new(Magic::Response, Opcode::GET, opaque)
             };
             shared.answer(answer).unwrap();
             assert_eq!(shared.is_closed(), closes, "{status:#x}, waits: {waits}");
             let answered = outcome.try_recv().map(|outcome| outcome.unwrap().status);
-            assert_eq!(answered.ok(), waits.then_some(status));
+            assert_eq!(answered.ok(), waits.then_some(Status(status)));
         }
     }
 }
@@ -69,8 +69,8 @@ fn a_status_costs_the_connection_whoever_waits() {
 fn no_configuration_without_a_bucket_costs_nothing() {
     let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
     let answer = Frame {
-        specific: status::NO_BUCKET,
-        ..Frame::new(Magic::Response, opcode::GET_CLUSTER_CONFIG, 1)
+        specific: Status::NO_BUCKET.0,
+        ..Frame::new(Magic::Response, Opcode::GET_CLUSTER_CONFIG, 1)
     };
     shared.answer(answer).unwrap();
     assert!(!shared.is_closed());
