@@ -26,7 +26,7 @@ retry_reasons! {
     pub HTTP_STATUS(false, false, answer);
     /// Any other status from 500 on.
     pub HTTP_SERVER_ERROR(false, false);
-    /// No connection could be made, so nothing was sent.
+    /// No connection could be made, or a new one ended before the request; nothing was sent.
     pub HTTP_CONNECT_FAILED(true, false, unsent);
     /// A layer of this client refused the request before it was sent (tower's `LoadShed`).
     pub HTTP_SHED(true, false, request);

@@ -25,7 +25,8 @@ const REFUSED_STREAM: u32 = 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransportFault {
-    /// No connection could be made. Never sent.
+    /// No connection could be made, or a new one ended before the request was handed to it. Never
+    /// sent.
     ConnectFailed,
     /// A layer of this client refused the request (tower's `LoadShed`). Never sent.
     Shed,

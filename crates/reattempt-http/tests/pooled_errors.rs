@@ -3,18 +3,22 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use reattempt::{Failure, Stage};
 use reattempt_http::TransportFault;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+use tower::util::AndThenLayer;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -68,7 +72,7 @@ trait Calls {
     }
 }
 
-impl Calls for Client<HttpConnector, Full<Bytes>> {
+impl<C: Connect + Clone + Send + Sync + 'static> Calls for Client<C, Full<Bytes>> {
     async fn call(&self, uri: &str) -> Result<(), BoxError> {
         let request = Request::post(uri).body(Full::from("apples"))?;
         self.request(request).await?.into_body().collect().await?;
@@ -135,6 +139,49 @@ async fn a_connection_that_cannot_be_made_carried_nothing() {
     let client = Client::builder(TokioExecutor::new()).build(connector);
     let fault = client.last_error(address, 1).await;
     assert_eq!(fault, TransportFault::ConnectFailed, "its own timeout");
+}
+
+/// The server ends each connection as soon as it is made, and the client sees that before it has
+/// handed its request over.
+#[tokio::test]
+async fn a_new_connection_that_ends_before_the_request_carried_nothing() {
+    for is_reset in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let ended = Arc::new(Semaphore::new(0));
+        let ends = Arc::clone(&ended);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                if is_reset {
+                    socket.set_zero_linger().unwrap();
+                }
+                drop(socket);
+                ends.add_permits(1);
+            }
+        });
+        let connector = HttpConnector::new().and_then({
+            let ended = Arc::clone(&ended);
+            // Boxed, because the client wants a future that is `Unpin`.
+            move |connection| {
+                Box::pin(async move {
+                    ended.acquire_owned().await.unwrap().forget();
+                    Ok::<_, BoxError>(connection)
+                })
+            }
+        });
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        let of_hyper_util = client.last_error(address, 1).await;
+        let waits = AndThenLayer::new(move |connection| async move {
+            ended.acquire_owned().await.unwrap().forget();
+            Ok::<_, BoxError>(connection)
+        });
+        let client = of_reqwest().connector_layer(waits).build().unwrap();
+        let of_reqwest = client.last_error(address, 1).await;
+        for fault in [of_hyper_util, of_reqwest] {
+            assert_eq!(fault, TransportFault::ConnectFailed, "reset: {is_reset}");
+            assert!(failure(fault).safe && failure(fault).stage == Stage::Dispatch);
+        }
+    }
 }
 
 /// The server has read all of it: neither the first request of a connection nor a later one is

@@ -13,6 +13,7 @@ use tower_service::Service;
 
 use super::origin::PerOrigin;
 use crate::call::HttpRequest;
+use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 
 /// What a call gets that has none yet: the caller's own and the route policy's take precedence.
 #[derive(Clone, Debug, Default)]
@@ -60,9 +61,18 @@ impl Default for ClientThrottle {
 pub struct OriginAdmissions(Option<(Arc<Admission>, Arc<PerOrigin<Admission>>)>);
 
 impl OriginAdmissions {
-    pub(super) fn like(settings: Arc<Admission>) -> Self {
+    /// With `limits_apart` a call that ends in a rate limit, which is of the caller's own key, does
+    /// not count.
+    pub(super) fn like(settings: Arc<Admission>, limits_apart: bool) -> Self {
         let model = Arc::clone(&settings);
-        let origins = PerOrigin::new(Box::new(move |_| Arc::new(model.another())));
+        let origins = PerOrigin::new(Box::new(move |_| {
+            let admission = model.another();
+            Arc::new(if limits_apart {
+                admission.ignore(HTTP_TOO_MANY_REQUESTS)
+            } else {
+                admission
+            })
+        }));
         Self(Some((settings, Arc::new(origins))))
     }
 }

@@ -26,7 +26,7 @@ use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer, LiveHttpPolicies}
 /// | back-off | full jitter from 100 ms, doubled, at most 20 s | AWS, "Exponential Backoff And Jitter"; the SDKs' 20 s |
 /// | which failures | 408, 425, 429, 500, 502, 503, 504, transport errors | [`HttpClassifier`] |
 /// | which requests | idempotent ones, or those that were not processed | RFC 9110, section 9.2.2 |
-/// | `Retry-After` | honoured up to 30 s, up to 250 ms later; beyond 30 s the response is returned | RFC 9110, section 10.2.3 |
+/// | `Retry-After` | honoured up to 30 s, as far as the call's 30 s leave room (set a longer [`timeout`](Self::timeout) to wait longer), up to 250 ms later; beyond 30 s the response is returned | RFC 9110, section 10.2.3 |
 /// | throttle | a token bucket of 100 for each origin, 0.1 for a success; at most [1,024](super::MOST_ORIGINS) origins | the mechanism is gRPC A6's, the figures are this crate's |
 /// | time to the response head | 30 s for all attempts together | this crate's choice |
 /// | time of the response body | unlimited | watches and downloads |

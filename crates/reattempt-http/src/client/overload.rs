@@ -22,6 +22,11 @@ impl<R, B> HttpClientLayer<R, B> {
     /// counts by itself, with the settings of this admission, also when they change; this one
     /// counts nothing. [`policies`](Self::policies) has the `admission` of its table already.
     ///
+    /// 429 counts as not accepted. Only with [`github`](HttpClientLayer::github) and
+    /// [`llm`](HttpClientLayer::llm), where it is a limit of the caller's own key, a call that ends
+    /// with it does not count, nor one with a 403 that is read as one
+    /// ([`Admission::ignore`]).
+    ///
     /// ```
     /// use std::sync::Arc;
     /// use reattempt::Governor;
@@ -43,10 +48,8 @@ impl<R, B> HttpClientLayer<R, B> {
     /// ```
     #[must_use]
     pub fn admission(mut self, admission: Arc<Admission>) -> Self {
-        self.settings.admission = self
-            .settings
-            .admission
-            .asks(OriginAdmissions::like(admission));
+        let origins = OriginAdmissions::like(admission, self.settings.limits_apart);
+        self.settings.admission = self.settings.admission.asks(origins);
         self
     }
 

@@ -31,7 +31,8 @@ pub(super) struct Settings {
     pub(super) attempt: AttemptDeadlineLayer,
     /// One pointer: each call keeps one in its template, and one in its attempt.
     pub(super) pushback: Arc<HttpPushback>,
-    /// Whether a rate limit is an answer for circuit breakers: it is that of the caller's own key.
+    /// Whether a rate limit is an answer for circuit breakers, and ignored by admission: it is that
+    /// of the caller's own key.
     pub(super) limits_apart: bool,
 }
 

@@ -92,6 +92,9 @@ impl Entry {
             place.wrong("has both retry and hedge: only one may be set");
         }
         let sends_again = retries.is_some() || hedges.is_some();
+        if !sends_again {
+            warn_of_null(place, members);
+        }
         shared.throttles.entry(sends_again);
         let throttle = members.optional(place, "throttle", |place, json| {
             let throttles = &mut shared.throttles;
@@ -164,6 +167,20 @@ impl Entry {
             attempt_timeout,
             throttle,
         })
+    }
+}
+
+/// In YAML a name without a value is null, and more likely means the defaults.
+fn warn_of_null(place: &mut Place<'_>, members: &Members<'_>) {
+    let once = "is null, which counts as absent: calls are sent once";
+    for (name, _) in members.iter().filter(|(_, json)| json.is_null()) {
+        match name {
+            "retry" => place
+                .field(name)
+                .warn(format!("{once}; write {{}} for the defaults")),
+            "hedge" => place.field(name).warn(once),
+            _ => {}
+        }
     }
 }
 

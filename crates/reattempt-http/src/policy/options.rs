@@ -27,7 +27,8 @@ impl fmt::Debug for Clock {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// The source of randomness for jitter and admission; the thread's generator by default.
+    /// The source of randomness for jitter, admission and health; the thread's generator by
+    /// default.
     pub randomness: Randomness,
     /// The clock of retry budgets and of admission, which count within a window, and of governors;
     /// the layers' by default. For simulators.

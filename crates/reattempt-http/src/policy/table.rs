@@ -72,7 +72,9 @@ impl Document {
             ..HttpPolicies::default()
         };
         table.admission = carried.admission(self.admission, &old.admission);
-        table.health = carried.health(self.health, &old.health);
+        let health = self.health.unwrap_or_default();
+        let health = health.randomness(old.options.randomness.clone());
+        table.health = carried.health(health, &old.health);
         for (name, throttle) in self.throttles {
             let counted = carried.throttle(throttle, old.throttles.get(&name));
             table

@@ -178,6 +178,24 @@ fn what_is_not_known_has_no_effect_and_is_said() {
     );
 }
 
+/// As in YAML's `retry:` without a value.
+#[test]
+fn a_null_that_switches_retries_off_is_said() {
+    let once = "is null, which counts as absent: calls are sent once";
+    let text =
+        r#"{"routes": [{"match": {"path": "/a"}, "hedge": null}], "default": {"retry": null}}"#;
+    assert_eq!(
+        warnings(text),
+        [
+            format!("$.routes[0].hedge: {once}"),
+            format!("$.default.retry: {once}; write {{}} for the defaults"),
+        ]
+    );
+    let none: [&str; 0] = [];
+    let text = r#"{"default": {"retry": {}, "hedge": null, "timeout": null}}"#;
+    assert_eq!(warnings(text), none);
+}
+
 /// Without `retry` or `hedge` a route is sent once: its throttle holds nothing back.
 #[test]
 fn a_throttle_of_routes_that_never_send_again_is_said() {

@@ -277,13 +277,13 @@ impl Carried {
         Arc::clone(old)
     }
 
-    /// The health policy of all tables is the same; it is the standard one where a table has none.
+    /// The health policy of all tables is the same.
     pub(super) fn health(
         &mut self,
-        policy: Option<HealthPolicy>,
+        policy: HealthPolicy,
         old: &LiveHealthPolicy,
     ) -> LiveHealthPolicy {
-        self.health = Some((old.clone(), policy.unwrap_or_default()));
+        self.health = Some((old.clone(), policy));
         old.clone()
     }
 

@@ -22,6 +22,10 @@ use super::unrepeatable::Unrepeatable;
 /// own of it, with the URL that the response came from. How bodies and redirects are handled is
 /// said in the [module](super).
 ///
+/// A layer between this and the recovery layer must keep the request's `extensions`, in which the
+/// call's context is: sign in place, or carry `parts.extensions` over. Without the context a
+/// redirect that was followed is not known, and a POST that was carried out may be sent again.
+///
 /// ```
 /// use bytes::Bytes;
 /// use http::Request;

@@ -166,13 +166,20 @@ fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
 
 #[cfg(feature = "hyper-util")]
 fn of_hyper_util(error: &hyper_util::client::legacy::Error) -> Option<TransportFault> {
-    if error.is_connect() {
+    if error.is_connect() || is_before_hand_over(error) {
         Some(TransportFault::ConnectFailed)
     } else if error.source().is_none() && REFUSED.contains(&&*error.to_string()) {
         Some(TransportFault::RequestFailed)
     } else {
         None
     }
+}
+
+/// A new connection ended while the client waited for it to become ready for its first request. The
+/// error of a request that was handed to a connection has that connection's info.
+#[cfg(feature = "hyper-util")]
+fn is_before_hand_over(error: &hyper_util::client::legacy::Error) -> bool {
+    error.connect_info().is_none() && error.source().is_some_and(<dyn Error>::is::<hyper::Error>)
 }
 
 /// The client does not send such a request. Only the text says so; `tests/pooled_errors.rs` pins

@@ -32,7 +32,7 @@ impl Counted {
             let counted = admission.elapsed();
             AtEnd::Admission(Arc::clone(&admission), criticality, counted)
         };
-        if let Some(accepted) = handle.was_accepted(learns) {
+        if let Some(accepted) = handle.was_accepted(&admission, learns) {
             admission.ended(criticality, accepted);
         }
     }

@@ -10,7 +10,7 @@ use crate::strategy::MaxAttempts;
 use crate::test_util::{Answer, Fault, Payload, Probe, Step, attempt, listen, ms, probe, verdict};
 use crate::{AttemptReporter, ClientError, ClientErrorLayer, DeadlineLayer};
 use crate::{Call, CallContext, RetryInfo, RetryLayer, RetryThrottle, ThrottleLayer, TokenBucket};
-use crate::{Failure, Stage, Verdict};
+use crate::{Failure, OnDeadline, Stage, Verdict};
 
 type Verdicts = fn(Result<&Answer, &ClientError<Fault>>, &CallContext) -> Verdict;
 
@@ -91,6 +91,36 @@ async fn a_call_counts_once_by_what_became_of_it() {
         (1, 1),
         "the response began"
     );
+}
+
+/// What a call with these attempts and this back-off, which the deadline cuts off, adds to an
+/// admission that ignores an overload.
+async fn adds_ignoring(steps: impl IntoIterator<Item = Step>, backoff: Duration) -> (u64, u64) {
+    let admission = Admission::default().ignore(KV_TEMPORARY_FAILURE);
+    let admission = Arc::new(admission.another());
+    let strategy = MaxAttempts::new(2, Backoff::constant(backoff)).on_deadline(OnDeadline::Cap);
+    let probe = probe(steps);
+    let service = ServiceBuilder::new()
+        .layer(AdmissionLayer::new(admission.clone()))
+        .layer(DeadlineLayer::new(ms(500)))
+        .layer(RetryLayer::new(judge as Verdicts, strategy))
+        .layer(ClientErrorLayer)
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_err());
+    admission.seen()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_ends_with_an_ignored_reason_does_not_count() {
+    let busy = |n| attempt(n).fails(KV_TEMPORARY_FAILURE);
+    let locked = |n| attempt(n).fails(KV_LOCKED);
+    assert_eq!(adds_ignoring([busy(1), busy(2)], ms(10)).await, (0, 0));
+    assert_eq!(adds_ignoring([locked(1), busy(2)], ms(10)).await, (0, 0));
+    assert_eq!(adds_ignoring([busy(1), locked(2)], ms(10)).await, (1, 1));
+    let waits = adds_ignoring([busy(1)], ms(900)).await;
+    assert_eq!(waits, (0, 0), "the deadline ended the delay");
+    let hangs = adds_ignoring([busy(1), attempt(2).hangs()], ms(10)).await;
+    assert_eq!(hangs, (1, 0), "the deadline cut an attempt off");
 }
 
 /// A layer between is not done with the response.

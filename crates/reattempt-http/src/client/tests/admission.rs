@@ -180,3 +180,35 @@ async fn the_hop_before_learns_that_a_call_was_not_admitted() {
     assert!(told.len() > 900, "{}", told.len());
     assert!(told.iter().all(|why| why == "admission"), "{told:?}");
 }
+
+/// How many of twenty calls are refused while the server limits the key with this status.
+async fn refused_under_a_limit(layer: HttpClientLayer, status: u16) -> usize {
+    let steps = [Step::RetryAfter(status, "60"); 20];
+    let client = layer
+        .strategy(reattempt::strategy::NeverRetry)
+        .admission(strict())
+        .layer(transport(&steps));
+    let mut refused = 0;
+    for _ in 0..20 {
+        match client.clone().oneshot(request("GET")).await {
+            Err(ClientError::Refused(_)) => refused += 1,
+            other => assert_eq!(other.unwrap().status(), status),
+        }
+    }
+    refused
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_the_callers_key_refuses_no_call() {
+    let (llm, github) = (HttpClientLayer::llm, HttpClientLayer::github);
+    assert_eq!(
+        refused_under_a_limit(HttpClientLayer::standard(), 429).await,
+        15
+    );
+    assert_eq!(refused_under_a_limit(llm(), 429).await, 0);
+    assert_eq!(refused_under_a_limit(github(), 429).await, 0);
+    assert_eq!(refused_under_a_limit(github(), 403).await, 0);
+    for layer in [llm(), github()] {
+        assert_eq!(refused_under_a_limit(layer, 503).await, 15, "an overload");
+    }
+}

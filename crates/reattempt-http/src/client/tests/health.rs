@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use reattempt::backoff::Randomness;
 use reattempt::health::{HealthEvent, HealthPolicy};
 use reattempt::{Idempotency, Observer};
 
@@ -246,4 +247,35 @@ async fn a_document_that_is_replaced_changes_the_policy() {
     );
     live.update("{}").unwrap();
     assert_eq!(*health.load(), HealthPolicy::standard());
+}
+
+/// Whether the document's health opens the circuit of a failing origin, half of the times, with
+/// this source of randomness.
+async fn opens_by_chance(roll: f64) -> bool {
+    let text = r#"{"health": {"consecutiveFailures": 0, "failurePercentageEjection":
+        {"enforcementPercentage": 50, "minimumHosts": 1, "requestVolume": 5}}}"#;
+    let options = crate::policy::Options::new().randomness(Randomness::Fixed(roll));
+    let live = LiveHttpPolicies::new(HttpPolicies::parse_with(text, &options).unwrap().policies);
+    let layer = HttpClientLayer::policies(live.clone())
+        .strategy(reattempt::strategy::NeverRetry)
+        .circuit_breakers(live.load().health());
+    let (works, got) = (Arc::default(), Arc::default());
+    let client = layer.layer(shop(&works, &got));
+    for _ in 0..9 {
+        let failed = client.clone().oneshot(get("shop.example")).await;
+        assert!(matches!(failed, Err(ClientError::Transport(_))));
+    }
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    // The interval ends with a call.
+    let _ = client.clone().oneshot(get("shop.example")).await;
+    let last = client.oneshot(get("shop.example")).await;
+    matches!(last, Err(ClientError::CircuitOpen(_)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_health_of_a_document_draws_from_the_options() {
+    for _ in 0..10 {
+        assert!(opens_by_chance(0.1).await);
+        assert!(!opens_by_chance(0.9).await);
+    }
 }

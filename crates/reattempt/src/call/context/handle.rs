@@ -8,9 +8,9 @@ use crate::call::marks::CLAIMED;
 use crate::call::state::AtEnd;
 use crate::call::state::CallState;
 #[cfg(feature = "tokio")]
-use crate::policy::admission::was_accepted;
+use crate::policy::admission::{Admission, was_accepted};
 #[cfg(feature = "tokio")]
-use crate::{AttemptOutcome, AttemptRecord, Idempotency};
+use crate::{AttemptOutcome, AttemptRecord, Failure, Idempotency};
 use crate::{RetryInfo, StopReason};
 
 /// For layers: what became of a call, after its request was passed on.
@@ -112,20 +112,30 @@ impl CallHandle {
     }
 
     /// Whether the server accepted the call. `None` while it is in progress, and if no recovery
-    /// layer acts on it or another layer answered. If a layer follows its response and that has not
-    /// ended, this learns from the end too.
+    /// layer acts on it, another layer answered, or the admission ignores its last failure. If a
+    /// layer follows its response and that has not ended, this learns from the end too.
     #[cfg(feature = "tokio")]
-    pub(crate) fn was_accepted(&self, learns: impl FnOnce() -> AtEnd) -> Option<bool> {
+    pub(crate) fn was_accepted(
+        &self,
+        admission: &Admission,
+        learns: impl FnOnce() -> AtEnd,
+    ) -> Option<bool> {
         let state = self.0.call().filter(|_| !self.is_copied())?;
+        let counts = |failure: &Failure| !admission.is_ignored(failure);
         match state.stopped()? {
             StopReason::Success | StopReason::Committed if state.is_answered_by_layer() => None,
             StopReason::Committed => Some(state.accepted_at_end(learns())),
             // A layer between was not done with the response.
             StopReason::Deadline if state.has_won() => Some(state.accepted_at_end(learns())),
+            StopReason::Deadline if !state.failure_before_deadline().is_none_or(|f| counts(&f)) => {
+                None
+            }
             StopReason::Deadline => was_accepted(StopReason::Deadline, state.sent_any(), || {
                 state.failure_at_deadline()
             }),
-            stopped => was_accepted(stopped, state.sent_any(), || state.last_failure()),
+            stopped => was_accepted(stopped, state.sent_any(), || {
+                state.last_failure().filter(counts)
+            }),
         }
     }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::RetryInfo;
 use crate::call::attempts::ConfigWaiter;
 use crate::info::Backend;
+use crate::policy::admission::Admission;
 use crate::policy::throttle::TokenBucket;
 use crate::{AttemptKind, CallDeadline, HasCallContext, RetryThrottle};
 use crate::{Call, policy::RoutePolicy};
@@ -405,7 +406,7 @@ fn a_server_accepts_only_what_it_answered_itself() {
             context.reporter().own_answer();
         }
         context.settle_recovery(false);
-        let found = handle.was_accepted(|| panic!("no response is followed"));
+        let found = handle.was_accepted(&Admission::off(), || panic!("no response is followed"));
         assert_eq!(found, accepted, "{own:?}");
         assert_eq!(throttle.milli_tokens(), Some(tokens), "{own:?}");
     }

@@ -40,7 +40,16 @@ pub(super) enum EndOf {
 }
 
 impl AtEnd {
+    /// Whether the server had accepted a call whose response failed like this at its end.
+    fn accepted(&self, failure: &Failure) -> Option<bool> {
+        match self {
+            Self::Admission(admission, ..) if admission.is_ignored(failure) => None,
+            _ => is_accepted(failure),
+        }
+    }
+
     fn ended(self, end: Result<(), (&Failure, bool)>) {
+        let accepted = end.err().and_then(|(failure, _)| self.accepted(failure));
         match self {
             Self::Health(open) => {
                 let verdict = match end {
@@ -51,7 +60,6 @@ impl AtEnd {
                 open.ended(clock::now(), Outcome::of(&verdict));
             }
             Self::Admission(admission, criticality, counted) => {
-                let accepted = end.err().and_then(|(failure, _)| is_accepted(failure));
                 if accepted == Some(false) {
                     admission.was_not_accepted(counted, criticality);
                 }
@@ -127,7 +135,9 @@ impl CallState {
             let mut records = log.iter().flat_map(|log| log.info.records.iter().rev());
             let record = records.find(|record| record.stopped == Some(StopReason::Committed));
             let failure = record.and_then(|record| record.failure.as_ref());
-            failure.and_then(is_accepted).unwrap_or(true)
+            failure
+                .and_then(|failure| learns.accepted(failure))
+                .unwrap_or(true)
         })
     }
 
@@ -213,6 +223,13 @@ impl CallState {
             Some(returned || failure.was_refused())
         });
         is_known.flatten().filter(|known| *known)?;
+        self.last_failure()
+    }
+
+    /// The same, also if the deadline ended the delay after it; `None` if it cut an attempt off.
+    pub(crate) fn failure_before_deadline(&self) -> Option<Failure> {
+        self.read(|log| log.info.records.last()?.failure)
+            .flatten()?;
         self.last_failure()
     }
 }

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 use super::backoff::Randomness;
 use super::ticks::Ticks;
+#[cfg(feature = "tokio")]
+use crate::Failure;
+use crate::RetryReason;
 use crate::sync::{AtomicU64, Ordering};
 #[cfg(feature = "tokio")]
 pub(crate) use accepted::is_accepted;
@@ -76,6 +79,8 @@ pub struct Admission {
     /// By criticality, so that a low one does not use up the call of a high one: when the latest
     /// call was admitted that the chance refused, in milliseconds from 1.
     probed: [AtomicU64; window::KINDS],
+    /// Last failures of calls that do not count.
+    ignored: Vec<RetryReason>,
     randomness: Randomness,
     ticks: Ticks,
 }
@@ -110,6 +115,7 @@ impl Admission {
             multiplier: AtomicU64::new(multiplier.into()),
             window: Window::new(window),
             probed: Default::default(),
+            ignored: Vec::new(),
             randomness: Randomness::default(),
             ticks: Ticks::new(),
         }
@@ -138,6 +144,15 @@ impl Admission {
         self
     }
 
+    /// Does not count a call whose last failure has this reason, besides those of earlier calls of
+    /// this method; by default all count. For a rate limit of the caller's own key, which is no
+    /// overload of the server.
+    #[must_use]
+    pub fn ignore(mut self, reason: RetryReason) -> Self {
+        self.ignored.push(reason);
+        self
+    }
+
     /// Reads the time from this clock, for simulators. To be set before the first call.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
@@ -161,6 +176,7 @@ impl Admission {
     #[must_use]
     pub fn another(&self) -> Self {
         let another = Self {
+            ignored: self.ignored.clone(),
             randomness: self.randomness.clone(),
             ticks: self.ticks.clone(),
             ..Self::off()
@@ -236,6 +252,12 @@ impl Admission {
         if !self.is_off() {
             self.window.add(self.ticks.elapsed(), criticality, accepted);
         }
+    }
+
+    /// True if a call does not count whose last failure is this one.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_ignored(&self, last: &Failure) -> bool {
+        self.ignored.contains(&last.reason)
     }
 
     /// The time of a count.
