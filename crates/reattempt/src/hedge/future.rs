@@ -125,7 +125,7 @@ where
             return as_poll(self.failed_first(verdict, outcome, cx));
         }
         let committed = verdict == Verdict::Committed;
-        let learns = policy.learns() && !context.is_own_answer();
+        let learns = policy.learns_of(context.idempotency()) && !context.is_own_answer();
         if this.config.settings.sees_success {
             this.config.settings.effects(context).succeeded(committed);
         } else {

@@ -34,7 +34,7 @@ pub(super) fn fed(
         AttemptEnd::Succeeded => !context.is_own_answer(),
         AttemptEnd::Failed => true,
     };
-    if policy.learns() && has_left() {
+    if policy.learns_of(context.idempotency()) && has_left() {
         let number = context.attempt();
         let attempt = match sent {
             None => EndedAttempt::at_once(end),

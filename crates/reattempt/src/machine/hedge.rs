@@ -184,10 +184,12 @@ impl HedgeMachine {
     }
 
     /// Whether a hedge delay learns from this attempt: the first, and those that were sent after
-    /// the delay. One that follows a failure says nothing about hedging.
+    /// the delay. One that follows a failure says nothing about hedging, and neither does a call
+    /// that is never hedged.
     #[must_use]
     pub const fn teaches(&self, attempt: u32) -> bool {
-        attempt == 1 || matches!(self.after_delay.checked_shr(attempt), Some(bits) if bits & 1 == 1)
+        let bits = self.after_delay.checked_shr(attempt);
+        !self.alone && (attempt == 1 || matches!(bits, Some(bits) if bits & 1 == 1))
     }
 
     /// The number of the attempt that failed last; 0 before the first failure.

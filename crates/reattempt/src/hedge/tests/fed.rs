@@ -32,8 +32,16 @@ impl HedgeDelay for Feed {
 
 /// By attempt.
 async fn fed(request: impl HasCallContext + Replay, probe: &Probe) -> Vec<(u32, u128, AttemptEnd)> {
+    fed_by(HedgePolicy::hedge_non_idempotent, request, probe).await
+}
+
+async fn fed_by(
+    change: fn(HedgePolicy) -> HedgePolicy,
+    request: impl HasCallContext + Replay,
+    probe: &Probe,
+) -> Vec<(u32, u128, AttemptEnd)> {
     let feed = Arc::new(Feed::default());
-    let policy = HedgePolicy::with_delay(3, feed.clone()).hedge_non_idempotent();
+    let policy = change(HedgePolicy::with_delay(3, feed.clone()));
     let layer = HedgeLayer::new(verdict as Verdicts, policy);
     let call = layer.layer(probe.inner()).oneshot(request);
     // The caller gives up.
@@ -41,6 +49,22 @@ async fn fed(request: impl HasCallContext + Replay, probe: &Probe) -> Vec<(u32, 
     let mut fed = feed.0.lock().unwrap().clone();
     fed.sort_by_key(|ended| ended.0);
     fed
+}
+
+/// Their times would move the delay of the calls that are hedged.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_never_hedged_teaches_nothing() {
+    let scripts = [
+        attempt(1),
+        attempt(1).after(ms(25)),
+        attempt(1).hangs(),
+        attempt(1).fails_for_good(KV_LOCKED).after(ms(5)),
+    ];
+    for script in scripts {
+        let probe = probe([script]);
+        let fed = fed_by(|policy| policy, probe.request(), &probe).await;
+        assert_eq!(fed, []);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +132,7 @@ async fn a_first_attempt_that_is_dropped_alone_is_fed_once() {
         (unsent, Vec::new()),
     ] {
         let (feed, silent) = (Arc::new(Feed::default()), probe([silent]));
-        let policy = HedgePolicy::with_delay(3, feed.clone());
+        let policy = HedgePolicy::with_delay(3, feed.clone()).hedge_non_idempotent();
         let layer = HedgeLayer::new(verdict as Verdicts, policy);
         let call = layer.layer(silent.inner()).oneshot(silent.request());
         assert!(tokio::time::timeout(ms(6), call).await.is_err());

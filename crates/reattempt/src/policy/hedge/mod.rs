@@ -234,6 +234,14 @@ impl HedgePolicy {
         }
     }
 
+    /// Whether the delay is fed with such a call: one that is never hedged would move the delay of
+    /// those that are.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) const fn learns_of(&self, idempotency: Idempotency) -> bool {
+        self.learns && self.hedges(idempotency)
+    }
+
     /// Whether several attempts of such a call may be in flight at once.
     pub(crate) const fn hedges(&self, idempotency: Idempotency) -> bool {
         !self.only_idempotent || idempotency.is_idempotent()
