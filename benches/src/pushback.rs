@@ -44,7 +44,7 @@ fn then() -> SystemTime {
 fn read(reader: &impl ReadPushback<Response<()>, ()>, response: &Response<()>, calls: u64) -> u64 {
     let context = CallContext::default();
     let found = |_: &u64| {
-        let found = reader.read_in(Ok(black_box(response)), black_box(&context));
+        let found = reader.read(Ok(black_box(response)), black_box(&context));
         found != FoundPushback::Unreadable
     };
     (0..calls).filter(found).count() as u64

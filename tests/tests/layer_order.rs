@@ -18,7 +18,7 @@ use reattempt::{
     Idempotency, RetryLayer, RetryThrottle, RoutePolicy, ServerPushback, ThrottleLayer,
     TokenBucket, Verdict,
 };
-use reattempt::{PushbackLayer, ReadPushback};
+use reattempt::{FoundPushback, PushbackLayer, ReadPushback};
 use tower::util::BoxCloneService;
 use tower::{Layer, ServiceExt};
 
@@ -59,12 +59,12 @@ fn orders() -> Vec<Vec<Kind>> {
 struct Reader;
 
 impl ReadPushback<Answer, Fault> for Reader {
-    fn read(&self, outcome: Result<&Answer, &Fault>) -> Option<ServerPushback> {
+    fn read(&self, outcome: Result<&Answer, &Fault>, _: &CallContext) -> FoundPushback {
         match outcome {
             Err(Fault::Server(answer)) if answer.attempt == 1 => {
-                Some(ServerPushback::After(ms(40)))
+                FoundPushback::Valid(ServerPushback::After(ms(40)))
             }
-            _ => None,
+            _ => FoundPushback::Absent,
         }
     }
 }

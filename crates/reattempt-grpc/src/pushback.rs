@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use reattempt::{ReadPushback, ServerPushback};
+use reattempt::{CallContext, FoundPushback, ReadPushback, ServerPushback};
 
 use crate::Code;
 use crate::head::STATUS;
@@ -96,7 +96,9 @@ impl GrpcPushback {
 }
 
 impl<B, E> ReadPushback<http::Response<B>, E> for GrpcPushback {
-    fn read(&self, outcome: Result<&http::Response<B>, &E>) -> Option<ServerPushback> {
-        Self::of_head(outcome.ok()?.headers(), |_| {})
+    #[inline]
+    fn read(&self, outcome: Result<&http::Response<B>, &E>, _: &CallContext) -> FoundPushback {
+        let head = outcome.ok().map(http::Response::headers);
+        head.and_then(|head| Self::of_head(head, |_| {})).into()
     }
 }

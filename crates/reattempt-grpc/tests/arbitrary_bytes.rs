@@ -194,8 +194,8 @@ proptest! {
                 .header("grpc-status", &value)
                 .header("grpc-retry-pushback-ms", &value);
             let response = response.body(()).unwrap();
-            let _ = ReadPushback::<_, ()>::read(&GrpcPushback, Ok(&response));
             let context = CallContext::default();
+            let _ = ReadPushback::<_, ()>::read(&GrpcPushback, Ok(&response), &context);
             let classifier = GrpcClassifier::new();
             let _ = Classify::<_, std::io::Error>::classify(&classifier, Ok(&response), &context);
             let request = Request::builder().header("grpc-timeout", value).body(()).unwrap();

@@ -2,9 +2,7 @@
 
 use http::Response;
 use reattempt::reason::UNKNOWN;
-use reattempt::{
-    CallContext, Classify, Failure, FoundPushback, ReadPushback, ServerPushback, Verdict,
-};
+use reattempt::{CallContext, Classify, Failure, FoundPushback, ReadPushback, Verdict};
 
 use crate::retry_after::may_push_back;
 use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
@@ -51,11 +49,7 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
 }
 
 impl<B, E> ReadPushback<Response<B>, E> for HttpPushback {
-    fn read(&self, outcome: Result<&Response<B>, &E>) -> Option<ServerPushback> {
-        self.pushback(outcome.ok()?).valid()
-    }
-
-    fn read_in(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> FoundPushback {
+    fn read(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> FoundPushback {
         let Some(response) = outcome.ok().filter(|response| may_push_back(response)) else {
             return FoundPushback::Absent;
         };

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body::{Body, Frame};
 use proptest::prelude::*;
-use reattempt::{AttemptKind, NextAttempt, ReadPushback, Replay, ServerPushback};
+use reattempt::{AttemptKind, CallContext, NextAttempt, ReadPushback, Replay, ServerPushback};
 use reattempt_http::body::{BufferBudget, ReplayBody};
 use reattempt_http::{BeyondCap, HttpPushback};
 
@@ -128,7 +128,8 @@ proptest! {
         let mut response = Response::builder().status(503).body(()).unwrap();
         *response.headers_mut() = headers;
         let reader = HttpPushback::new().cap(CAP, BeyondCap::Wait);
-        if let Some(word) = ReadPushback::<_, ()>::read(&reader, Ok(&response)) {
+        let word = ReadPushback::<_, ()>::read(&reader, Ok(&response), &CallContext::default());
+        if let Some(word) = word.valid() {
             let within = matches!(word, ServerPushback::After(delay) if delay <= CAP);
             prop_assert!(within);
         }

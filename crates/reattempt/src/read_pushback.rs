@@ -6,6 +6,7 @@ use crate::{CallContext, ServerPushback};
 
 /// What one outcome says about the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FoundPushback {
     /// The server sent no pushback.
     Absent,
@@ -27,6 +28,13 @@ impl FoundPushback {
     }
 }
 
+impl From<Option<ServerPushback>> for FoundPushback {
+    #[inline]
+    fn from(valid: Option<ServerPushback>) -> Self {
+        valid.map_or(Self::Absent, Self::Valid)
+    }
+}
+
 /// Reads the server's pushback from one outcome.
 ///
 /// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it, and an `Arc` of a
@@ -36,17 +44,9 @@ impl FoundPushback {
     note = "use a protocol crate's reader, or a closure with its argument type written out"
 )]
 pub trait ReadPushback<Res, Err> {
-    /// The server's pushback, or `None` if there is none.
-    fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback>;
-
-    /// The same, for a reader that depends on the route's policy or knows unreadable values. This
-    /// is what the layer calls; `context` is the attempt's own.
-    #[inline]
-    fn read_in(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> FoundPushback {
-        let _ = context;
-        let read = self.read(outcome);
-        read.map_or(FoundPushback::Absent, FoundPushback::Valid)
-    }
+    /// The server's pushback. `context` is the attempt's own, for a reader that depends on the
+    /// route's policy.
+    fn read(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> FoundPushback;
 }
 
 #[diagnostic::do_not_recommend]
@@ -54,8 +54,9 @@ impl<F, Res, Err> ReadPushback<Res, Err> for F
 where
     F: Fn(Result<&Res, &Err>) -> Option<ServerPushback>,
 {
-    fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback> {
-        self(outcome)
+    #[inline]
+    fn read(&self, outcome: Result<&Res, &Err>, _: &CallContext) -> FoundPushback {
+        self(outcome).into()
     }
 }
 
@@ -63,12 +64,8 @@ impl<R, Res, Err> ReadPushback<Res, Err> for Arc<R>
 where
     R: ReadPushback<Res, Err> + ?Sized,
 {
-    fn read(&self, outcome: Result<&Res, &Err>) -> Option<ServerPushback> {
-        (**self).read(outcome)
-    }
-
     #[inline]
-    fn read_in(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> FoundPushback {
-        (**self).read_in(outcome, context)
+    fn read(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> FoundPushback {
+        (**self).read(outcome, context)
     }
 }

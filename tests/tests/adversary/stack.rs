@@ -58,19 +58,12 @@ fn word(outcome: Result<&Reply, &Fault>) -> Option<Word> {
 }
 
 impl ReadPushback<Reply, Fault> for Reader {
-    fn read(&self, outcome: Result<&Reply, &Fault>) -> Option<ServerPushback> {
-        match word(outcome)? {
-            Word::After(after) => Some(ServerPushback::After(ms(after))),
-            Word::Stop => Some(ServerPushback::Stop),
-            Word::Unreadable => None,
-        }
-    }
-
-    fn read_in(&self, outcome: Result<&Reply, &Fault>, _: &CallContext) -> FoundPushback {
-        match (word(outcome), self.read(outcome)) {
-            (Some(Word::Unreadable), _) => FoundPushback::Unreadable,
-            (_, Some(pushback)) => FoundPushback::Valid(pushback),
-            (_, None) => FoundPushback::Absent,
+    fn read(&self, outcome: Result<&Reply, &Fault>, _: &CallContext) -> FoundPushback {
+        match word(outcome) {
+            Some(Word::After(after)) => FoundPushback::Valid(ServerPushback::After(ms(after))),
+            Some(Word::Stop) => FoundPushback::Valid(ServerPushback::Stop),
+            Some(Word::Unreadable) => FoundPushback::Unreadable,
+            None => FoundPushback::Absent,
         }
     }
 }

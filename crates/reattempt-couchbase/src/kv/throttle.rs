@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reattempt::{ReadPushback, ServerPushback};
+use reattempt::{CallContext, FoundPushback, ReadPushback, ServerPushback};
 
 use super::{KvAnswer, Status};
 
@@ -31,14 +31,13 @@ impl<A, E> ReadPushback<A, E> for KvPushback
 where
     A: KvAnswer,
 {
-    fn read(&self, outcome: Result<&A, &E>) -> Option<ServerPushback> {
-        let answer = outcome.ok()?;
-        if Status(answer.status()) != Status::EWOULD_THROTTLE {
-            return None;
-        }
-        let throttled = answer.throttle_duration()?;
+    fn read(&self, outcome: Result<&A, &E>, _: &CallContext) -> FoundPushback {
+        let is_throttled = |answer: &&A| Status(answer.status()) == Status::EWOULD_THROTTLE;
+        let throttled = outcome.ok().filter(is_throttled);
+        let throttled = throttled.and_then(KvAnswer::throttle_duration);
         // Zero would retry at the speed of the network.
-        (!throttled.is_zero()).then_some(ServerPushback::After(throttled))
+        let throttled = throttled.filter(|throttled| !throttled.is_zero());
+        throttled.map(ServerPushback::After).into()
     }
 }
 

@@ -88,7 +88,8 @@ fn pushback_on_ok_and_after_response_headers_is_ignored() {
         if let Some(status) = status {
             response = response.header(GRPC_STATUS, status);
         }
-        ReadPushback::<_, Infallible>::read(&GrpcPushback, Ok(&response.body(()).unwrap()))
+        let (response, context) = (response.body(()).unwrap(), CallContext::default());
+        ReadPushback::<_, Infallible>::read(&GrpcPushback, Ok(&response), &context).valid()
     };
     assert_eq!(read(Some("0")), None);
     assert_eq!(read(None), None);

@@ -55,8 +55,7 @@ pub enum BeyondCap {
 ///
 /// ```
 /// use http::Response;
-/// use reattempt::ServerPushback;
-/// use reattempt::ReadPushback;
+/// use reattempt::{CallContext, ReadPushback, ServerPushback};
 /// use reattempt_http::HttpPushback;
 /// use std::time::Duration;
 ///
@@ -65,8 +64,9 @@ pub enum BeyondCap {
 ///     .header("retry-after", "7")
 ///     .body(())
 ///     .unwrap();
-/// let word = ReadPushback::<_, ()>::read(&HttpPushback::new(), Ok(&answer));
-/// assert_eq!(word, Some(ServerPushback::After(Duration::from_secs(7))));
+/// let context = CallContext::default();
+/// let word = ReadPushback::<_, ()>::read(&HttpPushback::new(), Ok(&answer), &context);
+/// assert_eq!(word.valid(), Some(ServerPushback::After(Duration::from_secs(7))));
 /// ```
 #[derive(Clone, Debug)]
 pub struct HttpPushback {
@@ -170,8 +170,7 @@ impl HttpPushback {
     ///
     /// ```
     /// use http::Response;
-    /// use reattempt::ServerPushback;
-    /// use reattempt::ReadPushback;
+    /// use reattempt::{CallContext, ReadPushback, ServerPushback};
     /// use reattempt_http::HttpPushback;
     /// use std::time::Duration;
     ///
@@ -181,9 +180,8 @@ impl HttpPushback {
     ///     .header("retry-after", "7")
     ///     .body(())
     ///     .unwrap();
-    /// let Some(ServerPushback::After(delay)) =
-    ///     ReadPushback::<_, ()>::read(&reader, Ok(&answer))
-    /// else {
+    /// let word = ReadPushback::<_, ()>::read(&reader, Ok(&answer), &CallContext::default());
+    /// let Some(ServerPushback::After(delay)) = word.valid() else {
     ///     panic!()
     /// };
     /// assert!(delay >= Duration::from_secs(7) && delay < Duration::from_secs(9));

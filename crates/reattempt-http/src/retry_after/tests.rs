@@ -15,7 +15,8 @@ fn read(reader: HttpPushback, status: u16, headers: &[(&str, &str)]) -> Option<S
         response = response.header(*name, *value);
     }
     let response = response.body(()).unwrap();
-    ReadPushback::<_, ()>::read(&reader.wall_clock(then), Ok(&response))
+    let (reader, context) = (reader.wall_clock(then), CallContext::default());
+    ReadPushback::<_, ()>::read(&reader, Ok(&response), &context).valid()
 }
 
 fn after(value: &str) -> Option<Duration> {
@@ -72,7 +73,7 @@ fn at(now: fn() -> SystemTime, value: &str) -> Option<Duration> {
     let response = http::Response::builder().status(429);
     let response = response.header("retry-after", value).body(()).unwrap();
     let reader = HttpPushback::new().wall_clock(now);
-    match ReadPushback::<_, ()>::read(&reader, Ok(&response))? {
+    match ReadPushback::<_, ()>::read(&reader, Ok(&response), &CallContext::default()).valid()? {
         ServerPushback::After(delay) => Some(delay),
         ServerPushback::Stop => None,
     }
@@ -215,7 +216,7 @@ fn the_routes_settings_beat_the_layers_but_not_its_clock() {
     let read = |data: HttpRoute| {
         let mut context = CallContext::default();
         context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
-        ReadPushback::<_, ()>::read_in(&layer, Ok(&response), &context).valid()
+        ReadPushback::<_, ()>::read(&layer, Ok(&response), &context).valid()
     };
     let after = |seconds| Some(ServerPushback::After(Duration::from_secs(seconds)));
     assert_eq!(read(HttpRoute::new()), after(10));
@@ -284,7 +285,8 @@ fn a_rate_limits_reset_is_a_delay_a_moment_or_a_date() {
             .body(())
             .unwrap();
         let reader = HttpPushback::new().wall_clock(now);
-        let word = ReadPushback::<_, ()>::read(&reader, Ok(&response));
+        let word =
+            ReadPushback::<_, ()>::read(&reader, Ok(&response), &CallContext::default()).valid();
         let asked = seconds.map(|seconds| ServerPushback::After(Duration::from_secs(seconds)));
         assert_eq!(word, asked, "{reset}");
     }
@@ -372,7 +374,7 @@ fn what_cannot_be_read_is_told_from_what_was_not_said() {
         }
         let response = response.body(()).unwrap();
         let context = CallContext::default();
-        let found = ReadPushback::<_, ()>::read_in(&reader, Ok(&response), &context);
+        let found = ReadPushback::<_, ()>::read(&reader, Ok(&response), &context);
         found == FoundPushback::Unreadable
     };
     let new = HttpPushback::new;

@@ -159,7 +159,7 @@ impl Protocol {
         let reader = http_pushback(context).spread(Duration::ZERO);
         let answer = of_http(code, Some(least_ms));
         let least = Duration::from_millis(least_ms.into());
-        match ReadPushback::<_, ()>::read(&reader, Ok(&answer)) {
+        match ReadPushback::<_, ()>::read(&reader, Ok(&answer), &CallContext::default()).valid() {
             Some(ServerPushback::After(read)) if read >= least => None,
             _ => Some(code),
         }
@@ -169,7 +169,7 @@ impl Protocol {
     pub(crate) fn spread_ms(self, context: &CallContext) -> u32 {
         let reader = http_pushback(context).randomness(Randomness::Fixed(1.0));
         let now = of_http(503, Some(0));
-        match ReadPushback::<_, ()>::read(&reader, Ok(&now)) {
+        match ReadPushback::<_, ()>::read(&reader, Ok(&now), &CallContext::default()).valid() {
             Some(ServerPushback::After(most)) if self == Self::Http => {
                 u32::try_from(most.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
             }
@@ -214,18 +214,18 @@ impl Protocol {
         match self {
             Self::Grpc => {
                 let answer = grpc(code, pushback_ms);
-                GrpcPushback.read_in(Ok::<_, &()>(&answer), context).valid()
+                GrpcPushback.read(Ok::<_, &()>(&answer), context).valid()
             }
             Self::Http => {
                 let answer = of_http(code, pushback_ms);
                 HttpPushback::new()
-                    .read_in(Ok::<_, &()>(&answer), context)
+                    .read(Ok::<_, &()>(&answer), context)
                     .valid()
             }
             Self::Kv => {
                 let answer = Kv::new(code, pushback_ms);
                 KvPushback::new()
-                    .read_in(Ok::<_, &()>(&answer), context)
+                    .read(Ok::<_, &()>(&answer), context)
                     .valid()
             }
         }

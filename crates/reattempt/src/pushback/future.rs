@@ -39,7 +39,7 @@ where
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
         if let Some(context) = this.context.take() {
-            match this.reader.read_in(outcome.as_ref(), &context) {
+            match this.reader.read(outcome.as_ref(), &context) {
                 FoundPushback::Absent => {}
                 FoundPushback::Unreadable => context.reporter().pushback_unreadable(),
                 FoundPushback::Valid(pushback) => context.reporter().pushback(pushback),

@@ -21,10 +21,10 @@ type Words = fn(u32) -> Option<ServerPushback>;
 struct Reader(Words);
 
 impl ReadPushback<Answer, Fault> for Reader {
-    fn read(&self, outcome: Result<&Answer, &Fault>) -> Option<ServerPushback> {
+    fn read(&self, outcome: Result<&Answer, &Fault>, _: &CallContext) -> FoundPushback {
         match outcome {
-            Ok(answer) | Err(Fault::Server(answer)) => (self.0)(answer.attempt),
-            Err(_) => None,
+            Ok(answer) | Err(Fault::Server(answer)) => (self.0)(answer.attempt).into(),
+            Err(_) => FoundPushback::Absent,
         }
     }
 }
@@ -178,11 +178,7 @@ const _: fn() = || {
 struct Baffled;
 
 impl ReadPushback<Answer, Fault> for Baffled {
-    fn read(&self, _: Result<&Answer, &Fault>) -> Option<ServerPushback> {
-        None
-    }
-
-    fn read_in(&self, outcome: Result<&Answer, &Fault>, _: &CallContext) -> FoundPushback {
+    fn read(&self, outcome: Result<&Answer, &Fault>, _: &CallContext) -> FoundPushback {
         match outcome {
             Ok(_) => FoundPushback::Absent,
             Err(_) => FoundPushback::Unreadable,

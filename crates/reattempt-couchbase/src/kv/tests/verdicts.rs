@@ -324,7 +324,9 @@ fn the_callers_word_on_idempotency_beats_the_operations() {
 fn a_throttled_request_comes_back_when_the_server_says() {
     let read = |answer: &Answer| {
         let outcome: Result<_, &Lost> = Ok(answer);
-        KvPushback::new().read(outcome)
+        KvPushback::new()
+            .read(outcome, &CallContext::default())
+            .valid()
     };
     let mut throttled = Answer::of(0x0c);
     assert_eq!(read(&throttled), None);

@@ -120,7 +120,7 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
         let report = context.report();
         let asked = report
             .pushback
-            .or_else(|| judge.pushback.read_in(outcome.as_ref(), context).valid());
+            .or_else(|| judge.pushback.read(outcome.as_ref(), context).valid());
         let hold = match asked {
             Some(ServerPushback::After(delay)) => Some(delay),
             Some(ServerPushback::Stop) | None => None,

@@ -14,7 +14,9 @@ use tokio::sync::watch;
 use tower_service::Service;
 
 use crate::health::{HealthEvent, LiveHealthPolicy, Status};
-use crate::{Backend, Classify, HasCallContext, Observer, ReadPushback, ServerPushback};
+use crate::{
+    Backend, CallContext, Classify, FoundPushback, HasCallContext, Observer, ReadPushback,
+};
 
 use attempt::Attempt;
 pub use future::BackendsFuture;
@@ -66,8 +68,8 @@ pub struct NoPushback;
 
 #[diagnostic::do_not_recommend]
 impl<Res, Err> ReadPushback<Res, Err> for NoPushback {
-    fn read(&self, _: Result<&Res, &Err>) -> Option<ServerPushback> {
-        None
+    fn read(&self, _: Result<&Res, &Err>, _: &CallContext) -> FoundPushback {
+        FoundPushback::Absent
     }
 }
 

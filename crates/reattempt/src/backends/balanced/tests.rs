@@ -12,6 +12,7 @@ use std::time::Duration;
 use tower::{Layer, ServiceExt};
 
 use super::*;
+use crate::ServerPushback;
 use crate::backoff::{Backoff, Randomness};
 use crate::clock;
 use crate::failure::reason::{KV_TEMPORARY_FAILURE, SOCKET_CLOSED_WHILE_IN_FLIGHT};
