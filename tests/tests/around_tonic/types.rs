@@ -18,17 +18,8 @@ fn layer() -> GrpcClientLayer<ServiceConfig> {
     GrpcClientLayer::new(retrying(3))
 }
 
-/// With its full type, which the compiler must prove `Send` inside the task.
-#[tokio::test]
-async fn a_stack_can_be_moved_into_a_task() {
-    let server = Server::start([Step::Fail(busy())]).await;
-    let mut client = CartClient::new(layer().layer(channel(server.address())));
-    let task = tokio::spawn(async move { client.add(item("pie")).await });
-    let answer = within(task).await.expect("no panic").expect("an answer");
-    assert_eq!(answer.get_ref().names, ["pie"]);
-}
-
-/// tower's buffer boxes errors.
+/// With its full type, which the compiler must prove `Send` inside the task. tower's buffer boxes
+/// errors.
 #[tokio::test]
 async fn a_stack_around_boxed_errors_can_be_moved_into_a_task() {
     let server = Server::start([Step::Fail(busy())]).await;

@@ -44,9 +44,6 @@ const MOST_BYTES: usize = cluster_config::MAX_BYTES;
 /// buffer stores its first capacity, and is replaced while responses that share it are alive.
 pub(super) const READ_BUFFER: usize = 8 * 1024;
 
-/// The requested version of the error map.
-const ERROR_MAP_VERSION: u16 = 2;
-
 /// The result of the bootstrap.
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
@@ -94,7 +91,7 @@ impl<'a> Setup<'a> {
         let mut agreed = Agreed::default();
         let mut out = BytesMut::new();
         let hello = self.hello(&mut out)?;
-        let version = Bytes::copy_from_slice(&ERROR_MAP_VERSION.to_be_bytes());
+        let version = Bytes::copy_from_slice(&error_map::REQUEST_VERSION.to_be_bytes());
         let map = self.put(&mut out, Opcode::GET_ERROR_MAP, Bytes::new(), version)?;
         // With a configured mechanism the list is not needed.
         let list = match (credentials, mechanism) {
