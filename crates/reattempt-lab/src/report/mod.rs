@@ -165,6 +165,7 @@ impl Counts {
             AttemptKind::Retry => self.kinds.retry += 1,
             AttemptKind::Hedge => self.kinds.hedge += 1,
             AttemptKind::Transparent => self.kinds.transparent += 1,
+            _ => {}
         }
         self.seconds.attempt(at);
     }
