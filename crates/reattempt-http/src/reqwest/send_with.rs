@@ -16,9 +16,10 @@ use super::ReqwestService;
 use crate::HttpClientLayer;
 use crate::body::ReplayBody;
 use crate::client::{HttpClient, NoBreakers, NoRoutes, OriginBreakers, WithBreakers};
+use crate::sealed::Sealed;
 
 /// Sends reqwest's requests with retries.
-pub trait RequestBuilderExt {
+pub trait RequestBuilderExt: Sealed {
     /// Sends the request with the client that made this builder, as often as `retries` allows.
     ///
     /// Build the client with [`same_origin_redirects`](super::same_origin_redirects): with
