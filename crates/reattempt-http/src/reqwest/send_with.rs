@@ -25,11 +25,12 @@ pub trait RequestBuilderExt: Sealed {
     /// Build the client with [`same_origin_redirects`](super::same_origin_redirects): with
     /// reqwest's default policy it sends credentials to another origin, which this cannot prevent.
     ///
-    /// Instead of `.send()`. All requests with this layer and its clones share its throttles and
-    /// its memory for bodies, and its circuit breakers. The builder's `timeout` limits each attempt, the layer's all of them.
-    /// A body is repeated as far as the layer's limits allow.
+    /// Instead of `.send()`. All requests with this layer and its clones share its throttles, its
+    /// circuit breakers and its memory for bodies. The builder's `timeout` limits each attempt, the
+    /// layer's all of them. A body is repeated as far as the layer's limits allow.
     ///
-    /// Fails with the client's own error ([`ClientError::transport`]), or at the layer's deadline.
+    /// Fails with the client's own error ([`ClientError::transport`]), at the layer's deadline, or
+    /// by its admission or circuit breakers.
     fn send_with<R, B>(self, retries: &HttpClientLayer<R, B>) -> SendWith<R, B>
     where
         R: Clone,

@@ -9,9 +9,9 @@ impl AttemptReporter {
     /// Counted once: in the health of its backend and by its circuit breaker; in the throttle, the
     /// call's record and by admission only if the recovery layer had left the response open. A good
     /// end before that, while a layer below the recovery layer reads, counts when the response
-    /// becomes the call's, unless several layers or steps follow responses of the attempt. A bad one
-    /// is for that layer to return. [`Verdict::Retry`] counts as a failure in the throttle,
-    /// [`Verdict::Fatal`] is only recorded.
+    /// becomes the call's, unless several layers or steps follow responses of the attempt. A bad
+    /// one is for that layer to return. [`Verdict::Retry`] counts as a failure in the throttle,
+    /// [`Verdict::Fatal`] is recorded but not counted there.
     pub fn finish(&self, verdict: &Verdict) {
         let was_open = self.conclude(verdict);
         #[cfg(feature = "tokio")]
