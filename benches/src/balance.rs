@@ -61,7 +61,7 @@ fn streams() -> impl Service<Call<u64>, Response = u64, Error = BoxError> {
     let backends = NAMES.map(|name| (name, Stream));
     ServiceBuilder::new()
         .map_response(|reporter: AttemptReporter| {
-            reporter.finish(Ok(()));
+            reporter.finish(&Verdict::Success);
             0
         })
         .layer(RetryLayer::new(Begins, MaxAttempts::standard()))

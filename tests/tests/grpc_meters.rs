@@ -118,7 +118,8 @@ fn point<T: Copy>(
 /// The points of one metric, after a check of its unit and description.
 fn points(metric: &Metric) -> Vec<(String, (u64, f64))> {
     let instrument = Instrument::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .find(|instrument| instrument.name() == metric.name())
         .unwrap();
     assert_eq!(metric.unit(), instrument.unit());

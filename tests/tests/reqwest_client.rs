@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use reattempt::backoff::Backoff;
+use reattempt::health::HealthPolicy;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
     AttemptRecord, CallContext, ClientError, Observer, RetryInfo, Stage, StopReason, TokenBucket,
@@ -268,6 +269,20 @@ async fn send_with_shares_throttle_and_budget_between_calls() {
     let throttled = Some(StopReason::Throttled);
     assert_eq!(stopped, [(2, throttled), (1, throttled), (1, throttled)]);
     assert_eq!(budget.used(), 0);
+}
+
+#[tokio::test]
+async fn send_with_shares_circuit_breakers_between_calls() {
+    let server = server(Script::new().otherwise(Step::status(503))).await;
+    let layer = retries().circuit_breakers(HealthPolicy::standard());
+    let get = || client().get(server.uri()).send_with(&layer);
+    // Three attempts a call; the fifth opens it.
+    assert_eq!(get().await.unwrap().status(), 503);
+    let second = tokio::spawn(get().into_future()).await.unwrap();
+    assert!(matches!(second, Err(ClientError::CircuitOpen(_))));
+    let third = get().await;
+    assert!(matches!(third, Err(ClientError::CircuitOpen(_))));
+    assert_eq!(server.seen().len(), 5);
 }
 
 #[tokio::test]

@@ -42,6 +42,7 @@ pub struct Rules {
 
 /// Why an exchange of SCRAM messages failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ScramError {
     /// A message does not have the parts it must have.
     #[error("the SCRAM message lacks a usable `{attribute}=`")]

@@ -40,7 +40,9 @@ use std::task::{Context, Poll};
 
 use http::Response;
 use http_body::Body;
-use reattempt::{AttemptReporter, Failure, HasCallContext, RetryReason, StackCheck, Stage};
+use reattempt::{
+    AttemptReporter, Failure, HasCallContext, RetryReason, StackCheck, Stage, Verdict,
+};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -165,17 +167,16 @@ impl Follow for Open {
     }
 
     fn ended(self, code: Code) {
-        if code == Code::Ok {
-            self.reporter.finish(Ok(()));
-        } else {
-            let failure = failure_of(code, Stage::Response);
-            let counts = self.retryable.contains(code);
-            self.reporter.finish(Err((&failure, counts)));
-        }
+        let failure = failure_of(code, Stage::Response);
+        self.reporter.finish(&match code {
+            Code::Ok => Verdict::Success,
+            _ if self.retryable.contains(code) => Verdict::Retry(failure),
+            _ => Verdict::Fatal(failure),
+        });
     }
 
     fn request_failed(self, code: Code, reason: RetryReason) {
         let failure = Failure::new(reason, Stage::InFlight).code(code.number());
-        self.reporter.finish(Err((&failure, false)));
+        self.reporter.finish(&Verdict::Fatal(failure));
     }
 }

@@ -99,6 +99,8 @@ mod idempotency_key;
 mod info;
 #[cfg(all(feature = "tokio", feature = "reqwest"))]
 pub mod reqwest;
+#[cfg(feature = "tokio")]
+mod sealed;
 
 pub use gives_up::gives_up;
 pub use policy::{HttpPolicies, LiveHttpPolicies};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 /// Why a [`ReplayBody`](crate::body::ReplayBody) failed. [`TransportFault`](crate::TransportFault)
 /// knows it among a transport's errors.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ReplayBodyError {
     /// The wrapped body failed. Every attempt gets the same error.
     Body(Arc<dyn std::error::Error + Send + Sync>),

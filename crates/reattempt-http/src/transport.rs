@@ -240,7 +240,7 @@ pub enum RefusedStream {
 
 impl RefusedStream {
     /// Both, by their names in the configuration.
-    pub const ALL: [(&str, Self); 2] = [
+    pub const ALL: &'static [(&'static str, Self)] = &[
         ("unprocessed", Self::Unprocessed),
         ("ambiguous", Self::Ambiguous),
     ];

@@ -56,11 +56,7 @@ type Copies = Vec<(ReplayBody<Source>, Vec<u8>)>;
 
 /// One step. What one copy has read is always a prefix of what another has, or vice versa.
 fn step(copies: &mut Copies, whole: &mut Vec<u8>, op: u8) {
-    let next = NextAttempt {
-        number: 2,
-        kind: AttemptKind::Retry,
-        after: None,
-    };
+    let next = NextAttempt::new(2, AttemptKind::Retry, None);
     let out = copies.len();
     let at = usize::from(op >> 3) % out.max(1);
     let Some((body, read)) = copies.get_mut(at) else {

@@ -71,7 +71,7 @@ async fn with(strategy: impl RetryStrategy + 'static) -> (End, u32) {
 async fn the_servers_answer_is_returned_at_once_by_default() {
     assert_eq!(with(MaxAttempts::standard()).await, (FAILED, 1));
     assert_eq!(with(RetryOnce).await, (FAILED, 1));
-    for version in AwsVersion::ALL {
+    for &version in AwsVersion::ALL {
         let aws = AwsStandard::new(version);
         assert_eq!(with(aws.clone()).await, (FAILED, 1));
         let capped = aws.on_deadline(OnDeadline::Cap);

@@ -79,11 +79,7 @@ async fn a_body_that_stops_by_itself_is_no_reset_of_the_servers() {
         read_to_end(stream).await;
     });
     let ahead: ReplayBody<Full<Bytes>> = ReplayBody::new(Full::from("body"));
-    let next = NextAttempt {
-        number: 1,
-        kind: AttemptKind::Initial,
-        after: None,
-    };
+    let next = NextAttempt::new(1, AttemptKind::Initial, None);
     let behind = ahead.replay(&next).unwrap();
     ahead.commit();
     let client: Client<HttpConnector, ReplayBody<Full<Bytes>>> =

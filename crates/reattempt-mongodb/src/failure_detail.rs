@@ -11,6 +11,7 @@ const BASE: u32 = NO_WRITES - 1;
 /// What a server says of a failure beside its code: the classifier writes it into
 /// [`Failure::extension`], and [`RetryableReads`](crate::RetryableReads) reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FailureDetail {
     /// The attempt changed nothing (`NoWritesPerformed`): of several failures it is the least
     /// informative for the caller.

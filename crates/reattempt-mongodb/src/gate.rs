@@ -15,6 +15,7 @@ pub const RETRY_READS: &str = "retryReads";
 /// Whether a call may be retried. Stored in [`RoutePolicy::data`], where the
 /// [`MongoClassifier`](crate::MongoClassifier) reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ReadGate {
     /// A read: may be retried, also after an attempt with an unknown outcome.
     Retry,

@@ -145,6 +145,7 @@ impl ReadOperation {
 
 /// Why an operation runs once and its failure is returned to the caller (When not to allow retry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotEligible {
     /// The client was built with `retryReads=false`.
     #[error("retryReads is off for this client")]

@@ -37,7 +37,7 @@ async fn a_report_after_the_end_of_a_call_changes_nothing() {
     for context in contexts {
         context.reporter().pushback(ServerPushback::Stop);
         context.reporter().forbid();
-        context.reporter().finish(Err((&failure, true)));
+        context.reporter().finish(&Verdict::Retry(failure));
         assert_eq!(context.info(), before);
     }
     assert_eq!(seen.lock().unwrap().len(), 2, "nothing more was sent");

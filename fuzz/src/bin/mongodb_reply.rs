@@ -42,15 +42,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     assert_eq!(read.bytes, message.len());
-    let reply = MongoReply {
-        document: read.document,
-        list: read.list,
-        bytes: read.bytes,
-        server: "a:1".to_owned(),
-        max_wire_version: 21,
-        request_id: 1,
-        connection_id: 1,
-    };
+    let reply = MongoReply::new(read.document, read.list);
     assert_ne!(reply.cursor_id(), Some(0));
     if reply.list.is_some() {
         assert_eq!(reply.values().count(), reply.count());

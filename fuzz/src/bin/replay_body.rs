@@ -48,11 +48,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let (source, ops) = ops.split_at(ops.len() / 2);
     let budget = BufferBudget::new(usize::from(*budget));
-    let next = NextAttempt {
-        number: 2,
-        kind: AttemptKind::Retry,
-        after: None,
-    };
+    let next = NextAttempt::new(2, AttemptKind::Retry, None);
     let mut cx = Context::from_waker(Waker::noop());
     let limit = usize::from(*limit);
     let template = ReplayBody::with_limits(Source(source.to_vec(), 0), limit, Some(budget.clone()));

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use reattempt::reason::UNKNOWN;
 use reattempt::test_util::ms;
-use reattempt::{CallContext, CallDeadline, Failure, HasCallContext, RetryInfo, Stage};
+use reattempt::{CallContext, CallDeadline, Failure, HasCallContext, RetryInfo, Stage, Verdict};
 use reattempt_tests::alive::Live;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -192,20 +192,20 @@ impl Caller<'_> {
     }
 
     fn conclude(&self, outcome: &Result<Reply, Fault>) {
+        const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
         let (Ok(reply) | Err(Fault::Server(reply))) = outcome else {
             return;
         };
         let end = match self.plan().concludes {
             Concludes::No => return,
-            Concludes::Well => Ok(()),
-            Concludes::Failing(counts) => Err(counts),
+            Concludes::Well => Verdict::Success,
+            Concludes::Failing(true) => Verdict::Retry(FAILURE),
+            Concludes::Failing(false) => Verdict::Fatal(FAILURE),
         };
         self.note(Event::Concludes);
-        const FAILURE: Failure = Failure::new(UNKNOWN, Stage::Response);
         // Reported twice, it counts once.
         for _ in 0..2 {
-            let end = end.map_err(|counts| (&FAILURE, counts));
-            self.scoped(|| reply.reporter.finish(end));
+            self.scoped(|| reply.reporter.finish(&end));
         }
     }
 }

@@ -145,6 +145,7 @@ impl PolicyFacts {
                     // Not known, so the weaker bound applies.
                     only_idempotent: false,
                 }),
+                other => panic!("no facts of {other:?}"),
             },
             counts: policy
                 .throttle()

@@ -38,6 +38,7 @@ impl Tally {
                 AttemptKind::Retry => self.retries += 1,
                 AttemptKind::Hedge => self.hedges += 1,
                 AttemptKind::Transparent => self.transparent += 1,
+                other => panic!("{other:?}"),
             }
             let cut = attempt.ends.is_none() && attempt.verdict.is_some();
             self.attempts_elapsed += u64::from(cut);

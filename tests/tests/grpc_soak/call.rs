@@ -249,6 +249,7 @@ impl Call {
                     self.plan(now, delay_ms, most);
                 }
             }
+            other => panic!("{other:?}"),
         }
         if kind != AttemptKind::Transparent {
             self.counted += 1;

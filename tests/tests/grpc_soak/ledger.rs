@@ -155,6 +155,7 @@ impl Ledger {
             AttemptKind::Retry => self.tally.retries += 1,
             AttemptKind::Hedge => self.tally.hedges += 1,
             AttemptKind::Transparent => self.tally.mends += 1,
+            other => panic!("{other:?}"),
         }
         call.sent()
     }

@@ -97,6 +97,7 @@ async fn answer(
         let (got, fault) = match error {
             ReplayBodyError::Body(_) => (Got::RequestFailed, TransportFault::RequestFailed),
             ReplayBodyError::Abandoned => (Got::Abandoned, TransportFault::Abandoned),
+            other => panic!("{other}"),
         };
         answers(got);
         return Err(breaks(fault));

@@ -70,6 +70,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             Keep::New => kept = Some(new),
             Keep::Held => {}
             Keep::Error => kept = Some(new).filter(|new| matches!(new, Told::Error(_))),
+            other => panic!("{other:?}"),
         }
         let mut until = wait.until.map_or(call.now, |until| call.fires(until));
         if let (true, Some((after, true))) = (wait.nudge, step.waiter) {

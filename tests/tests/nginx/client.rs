@@ -126,6 +126,7 @@ impl Client {
             body.map_err(|error| match error {
                 DeadlineBodyError::Body(error) => error,
                 DeadlineBodyError::Elapsed(elapsed) => elapsed.into(),
+                other => panic!("{other}"),
             })?;
             Ok((head.status.as_u16(), head.headers))
         };

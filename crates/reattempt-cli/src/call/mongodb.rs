@@ -126,7 +126,7 @@ pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fa
 /// The operations of a call. Those of a cursor or of the generic command runner are none.
 pub(super) fn operations() -> impl Iterator<Item = Operation> {
     let of_call = |operation: &_| !matches!(operation, Operation::GetMore | Operation::RunCommand);
-    Operation::ALL.into_iter().filter(of_call)
+    Operation::ALL.iter().copied().filter(of_call)
 }
 
 fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {

@@ -128,6 +128,7 @@ impl fmt::Display for Report {
             path,
             text,
             evidence,
+            ..
         } in self.findings.iter().flatten()
         {
             let path = OneLine(path);

@@ -83,6 +83,7 @@ impl Magic {
 
 /// Why bytes are not a valid frame, or a frame cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FrameError {
     /// The first byte is not a known magic.
     #[error("byte 0 of a frame is {byte:#04x}, which is no magic of the protocol")]

@@ -75,10 +75,9 @@ fn a_request_with_the_extra_of_durability_is_durable() {
         for (id, data) in extras {
             put_framing_extra(&mut framing, *id, data).expect("put");
         }
-        KvRequest {
-            framing: framing.freeze(),
-            ..KvRequest::set("k", "v", 0, 0)
-        }
+        let mut request = KvRequest::set("k", "v", 0, 0);
+        request.framing = framing.freeze();
+        request
     };
     assert!(!with(&[]).is_durable());
     assert!(!with(&[(5, &[])]).is_durable());

@@ -182,9 +182,8 @@ async fn what_has_no_key_goes_where_its_vbucket_is() {
     let mut client = client(&addresses(&cluster));
     send(&mut client, KvRequest::noop()).await.expect("answer");
     for key in ["a", "b", "c", "d", "e", "f"] {
-        let vbucket = Some(cluster.vbucket_of(key.as_bytes()));
-        let request = KvRequest::new(Opcode::OBSERVE_SEQNO, "");
-        let request = KvRequest { vbucket, ..request };
+        let mut request = KvRequest::new(Opcode::OBSERVE_SEQNO, "");
+        request.vbucket = Some(cluster.vbucket_of(key.as_bytes()));
         let answer = send(&mut client, request).await.expect("answer");
         assert_eq!(
             Some(&*answer.node),

@@ -28,7 +28,7 @@ pub enum KvStrategy {
 
 impl KvStrategy {
     /// Those that have a name alone.
-    pub const NAMED: [(&str, Self); 3] = [
+    pub const NAMED: &'static [(&'static str, Self)] = &[
         ("best_effort", Self::BestEffort),
         ("fail_fast", Self::FailFast),
         ("error_map", Self::ErrorMap),

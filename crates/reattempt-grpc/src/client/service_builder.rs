@@ -17,7 +17,7 @@ use super::GrpcClientLayer;
 /// # let _ = stack;
 /// # Ok::<(), reattempt::config::Faults>(())
 /// ```
-pub trait GrpcServiceBuilderExt<L>: Sized {
+pub trait GrpcServiceBuilderExt<L>: sealed::Sealed + Sized {
     /// Adds [`GrpcClientLayer::new`] with this service config.
     fn retry_grpc<R>(self, config: R) -> ServiceBuilder<Stack<GrpcClientLayer<R>, L>>;
 }
@@ -26,4 +26,11 @@ impl<L> GrpcServiceBuilderExt<L> for ServiceBuilder<L> {
     fn retry_grpc<R>(self, config: R) -> ServiceBuilder<Stack<GrpcClientLayer<R>, L>> {
         self.layer(GrpcClientLayer::new(config))
     }
+}
+
+/// Keeps the trait to tower's type, so that methods can be added.
+mod sealed {
+    pub trait Sealed {}
+
+    impl<L> Sealed for tower::ServiceBuilder<L> {}
 }

@@ -19,6 +19,7 @@ use super::{LearnedDelay, Options, hedging_policy, values};
 
 /// The service config of one method.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct MethodConfig {
     /// The policy that the layers read: recovery, codes, throttle, timeout.
     pub policy: Arc<RoutePolicy>,

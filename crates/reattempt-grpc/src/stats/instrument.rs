@@ -59,7 +59,7 @@ const UP_TO_TEN: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 10.0];
 
 impl Instrument {
     /// All instruments, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: &'static [Self] = &[
         Self::AttemptStarted,
         Self::AttemptDuration,
         Self::AttemptSent,

@@ -58,7 +58,7 @@ impl Observer for GrpcStats {
         let failed = match record.outcome {
             AttemptOutcome::Retry | AttemptOutcome::Fatal => true,
             AttemptOutcome::Cancelled => record.stopped == Some(StopReason::Deadline),
-            AttemptOutcome::Success | AttemptOutcome::Committed => false,
+            _ => false,
         };
         if failed && is_retry_attempt(record.kind) {
             method.retries.failed();

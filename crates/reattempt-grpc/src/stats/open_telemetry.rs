@@ -21,7 +21,7 @@ use super::{GrpcMeter, Instrument, InstrumentKind, Labels};
 /// let meter = OpenTelemetryMeter::new(&global::meter("reattempt"));
 /// let stats = GrpcStats::new(meter, "dns:///shop.example.com:443");
 /// ```
-pub struct OpenTelemetryMeter([Made; Instrument::ALL.len()]);
+pub struct OpenTelemetryMeter(Vec<Made>);
 
 enum Made {
     Counter(Counter<u64>),
@@ -33,7 +33,7 @@ impl OpenTelemetryMeter {
     /// Creates all instruments.
     #[must_use]
     pub fn new(meter: &Meter) -> Self {
-        Self(Instrument::ALL.map(|instrument| {
+        let made = Instrument::ALL.iter().map(|instrument| {
             let (name, unit) = (instrument.name(), instrument.unit());
             let (description, boundaries) =
                 (instrument.description(), instrument.boundaries().to_vec());
@@ -53,7 +53,8 @@ impl OpenTelemetryMeter {
                     Made::Whole(histogram.with_description(description).build())
                 }
             }
-        }))
+        });
+        Self(made.collect())
     }
 
     fn made(&self, instrument: Instrument) -> Option<&Made> {

@@ -70,13 +70,13 @@ impl Progress {
         self.attempts(|attempts| {
             attempts.observed = true;
             match kind {
-                AttemptKind::Initial => return None,
                 AttemptKind::Retry => attempts.retries += 1,
                 AttemptKind::Hedge => attempts.hedges += 1,
                 AttemptKind::Transparent => {
                     attempts.transparent += 1;
                     return None;
                 }
+                _ => return None,
             }
             Some(attempts.retries + attempts.hedges)
         })

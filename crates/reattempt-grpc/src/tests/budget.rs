@@ -123,7 +123,7 @@ async fn read(mut body: ReplayBody<Slow>, life: Life, pace: u64, cancelled: ones
                     }
                 }
                 Err(ReplayBodyError::Abandoned) => return,
-                Err(ReplayBodyError::Body(error)) => panic!("{error}"),
+                Err(error) => panic!("{error}"),
             }
         }
         let whole: usize = life.frames.iter().map(|(length, _)| length).sum();

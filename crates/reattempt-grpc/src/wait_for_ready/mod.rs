@@ -144,11 +144,8 @@ fn waits<B>(request: &Request<B>, context: Option<&CallContext>) -> bool {
 
 /// A copy of the same attempt.
 fn again<B: Replay>(request: &Request<B>) -> Option<Request<B>> {
-    request.replay(&NextAttempt {
-        number: request.context().map_or(0, CallContext::attempt),
-        kind: AttemptKind::Initial,
-        after: None,
-    })
+    let number = request.context().map_or(0, CallContext::attempt);
+    request.replay(&NextAttempt::new(number, AttemptKind::Initial, None))
 }
 
 impl<S, B> Service<Request<B>> for WaitsForReady<S>

@@ -85,7 +85,7 @@ pub enum AwsVersion {
 
 impl AwsVersion {
     /// All versions, the oldest first.
-    pub const ALL: [Self; 2] = [Self::V2_0, Self::V2_1];
+    pub const ALL: &'static [Self] = &[Self::V2_0, Self::V2_1];
     /// The statuses that the standard mode treats as transient or throttling errors:
     /// 429, 500, 502, 503, 504.
     pub const STATUSES: StatusSet = StatusSet::of(&[429, 500, 502, 503, 504]);

@@ -158,7 +158,7 @@ pin_project! {
             // A body that was empty from the start need not be polled.
             if *this.was_empty {
                 if let Some(open) = this.open.take() {
-                    open.finish(Ok(()));
+                    open.finish(&Verdict::Success);
                 }
             }
         }
@@ -200,20 +200,21 @@ where
         match &polled {
             Some(Err(error)) => {
                 if let Some(open) = this.open.take() {
-                    let own = match TransportFault::of_any(error).verdict() {
-                        Verdict::Fatal(own) if own.class() == ReasonClass::Request => Some(own),
-                        _ => None,
-                    };
-                    let failed = own.unwrap_or(Failure::new(HTTP_BODY_FAILED, Stage::Response));
-                    let failure = failed.code(i32::from(*this.status));
-                    open.finish(Err((&failure, own.is_none())));
+                    let code = i32::from(*this.status);
+                    let failure = Failure::new(HTTP_BODY_FAILED, Stage::Response).code(code);
+                    open.finish(&match TransportFault::of_any(error).verdict() {
+                        Verdict::Fatal(own) if own.class() == ReasonClass::Request => {
+                            Verdict::Fatal(own.code(code))
+                        }
+                        _ => Verdict::Retry(failure),
+                    });
                 }
             }
             // A reader may stop at the last frame, without polling for the end.
             Some(Ok(_)) if !this.inner.is_end_stream() => {}
             Some(Ok(_)) | None => {
                 if let Some(open) = this.open.take() {
-                    open.finish(Ok(()));
+                    open.finish(&Verdict::Success);
                 }
             }
         }

@@ -37,11 +37,7 @@ use crate::ReplayBodyError;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let template = ReplayBody::new(Full::new(Bytes::from("order")));
-/// let next = NextAttempt {
-///     number: 1,
-///     kind: AttemptKind::Initial,
-///     after: None,
-/// };
+/// let next = NextAttempt::new(1, AttemptKind::Initial, None);
 /// for _ in 0..2 {
 ///     let attempt = template.replay(&next).expect("it fits");
 ///     assert_eq!(attempt.collect().await.unwrap().to_bytes(), "order");

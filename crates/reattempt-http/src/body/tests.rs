@@ -26,11 +26,11 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 use super::*;
 use crate::{HttpClassifier, ReplayBodyError};
 
-const NEXT: NextAttempt<'static> = NextAttempt {
-    number: 2,
-    kind: AttemptKind::Retry,
-    after: None,
-};
+const NEXT: NextAttempt<'static> = next(2);
+
+const fn next(number: u32) -> NextAttempt<'static> {
+    NextAttempt::new(number, AttemptKind::Retry, None)
+}
 
 /// A body fed by a test, which may promise this many bytes; fails when the test sends an error.
 struct Fed(
@@ -111,8 +111,7 @@ async fn every_copy_reads_the_whole_body_and_its_trailers() {
 }
 
 fn copy_of<B>(template: &ReplayBody<B>, number: u32) -> ReplayBody<B> {
-    let next = NextAttempt { number, ..NEXT };
-    template.replay(&next).unwrap()
+    template.replay(&next(number)).unwrap()
 }
 
 /// R60: a body that was never polled was never sent.
@@ -220,7 +219,7 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
     let (feed, body) = fed();
     let budget = BufferBudget::new(100);
     let template = ReplayBody::with_limits(body, 4, Some(budget.clone()));
-    let first = NextAttempt { number: 1, ..NEXT };
+    let first = next(1);
     let mut ahead = template.replay(&first).unwrap();
     let mut behind = template.replay(&NEXT).unwrap();
     give(&feed, "abcd");
@@ -247,7 +246,7 @@ async fn on_overflow_the_copy_ahead_goes_on_and_nothing_is_kept() {
 async fn on_overflow_the_sender_of_the_copies_is_woken() {
     let (feed, body) = fed();
     let template = ReplayBody::with_limits(body, 4, None);
-    let (one, two) = (NextAttempt { number: 1, ..NEXT }, NEXT);
+    let (one, two) = (next(1), NEXT);
     let mut ahead = template.replay(&one).unwrap();
     // As a layer keeps one that may send the attempt again while it waits for a connection.
     let _kept = template.replay(&one).unwrap();

@@ -3,9 +3,11 @@
 use http::{HeaderMap, Method, Request, Uri};
 use reattempt::HasCallContext;
 
+use crate::sealed::Sealed;
+
 /// An HTTP request: a [`Request`] with its context in its extensions, or an
-/// [`HttpCall`](super::HttpCall) with its context inline.
-pub trait HttpRequest: HasCallContext {
+/// [`HttpCall`](super::HttpCall) with its context inline. No other type can implement it.
+pub trait HttpRequest: HasCallContext + Sealed {
     /// The method.
     fn method(&mut self) -> &Method;
 

@@ -3,11 +3,7 @@ use reattempt::{AttemptKind, Idempotency, NextAttempt};
 
 use super::*;
 
-const NEXT: NextAttempt<'static> = NextAttempt {
-    number: 2,
-    kind: AttemptKind::Retry,
-    after: None,
-};
+const NEXT: NextAttempt<'static> = NextAttempt::new(2, AttemptKind::Retry, None);
 
 /// A request whose map has repeated, removed and sensitive headers.
 fn request() -> Request<()> {

@@ -4,6 +4,7 @@ use tower::ServiceBuilder;
 use tower_layer::Stack;
 
 use super::HttpClientLayer;
+use crate::sealed::Sealed;
 
 /// Adds HTTP retries to a [`ServiceBuilder`].
 ///
@@ -14,7 +15,7 @@ use super::HttpClientLayer;
 /// let stack = ServiceBuilder::new().retry_http().concurrency_limit(100);
 /// # let _ = stack;
 /// ```
-pub trait HttpServiceBuilderExt<L>: Sized {
+pub trait HttpServiceBuilderExt<L>: Sealed + Sized {
     /// Adds [`HttpClientLayer::standard`].
     fn retry_http(self) -> ServiceBuilder<Stack<HttpClientLayer, L>>;
 }

@@ -197,7 +197,7 @@ fn most(context: &CallContext, otherwise: Option<u32>) -> Option<u32> {
         Some(Recovery::Retry(strategy)) => strategy.max_attempts(),
         Some(Recovery::Hedge(hedge)) => Some(hedge.max_attempts()),
         Some(Recovery::None) => Some(1),
-        Some(Recovery::Default) | None => otherwise,
+        _ => otherwise,
     }
 }
 

@@ -114,7 +114,7 @@ impl Entry {
             (None, None) => crate::HttpClassifier::new(),
         };
         let refused = members.optional(place, "refused", |place, json| {
-            config::one_of(place, json, &RefusedStream::ALL)
+            config::one_of(place, json, RefusedStream::ALL)
         });
         if let Some(refused) = refused {
             status = status.refused(refused);

@@ -98,11 +98,9 @@ impl Retry {
 
 /// A preset of published parameters, by name.
 pub(super) fn preset(place: &mut Place<'_>, json: Json<'_>) -> Option<AwsVersion> {
-    config::one_of(
-        place,
-        json,
-        &AwsVersion::ALL.map(|version| (version.name(), version)),
-    )
+    let named = |&version: &AwsVersion| (version.name(), version);
+    let words: Vec<_> = AwsVersion::ALL.iter().map(named).collect();
+    config::one_of(place, json, &words)
 }
 
 pub(super) fn percent(place: &mut Place<'_>, json: Json<'_>) -> Option<u32> {

@@ -5,43 +5,88 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::Request;
+use http::{Request, Response};
 use pin_project_lite::pin_project;
+use reattempt::client_error::WithClientError;
 use reattempt::{CallContext, ClientError, HasCallContext, Idempotency, Route};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::ReqwestService;
 use crate::HttpClientLayer;
-use crate::client::{HttpClient, NoRoutes};
+use crate::body::ReplayBody;
+use crate::client::{HttpClient, NoBreakers, NoRoutes, OriginBreakers, WithBreakers};
+use crate::sealed::Sealed;
 
 /// Sends reqwest's requests with retries.
-pub trait RequestBuilderExt {
+pub trait RequestBuilderExt: Sealed {
     /// Sends the request with the client that made this builder, as often as `retries` allows.
     ///
     /// Build the client with [`same_origin_redirects`](super::same_origin_redirects): with
     /// reqwest's default policy it sends credentials to another origin, which this cannot prevent.
     ///
-    /// Instead of `.send()`. All requests with this layer and its clones share its throttles and
-    /// its memory for bodies. The builder's `timeout` limits each attempt, the layer's all of them.
-    /// A body is repeated as far as the layer's limits allow.
+    /// Instead of `.send()`. All requests with this layer and its clones share its throttles, its
+    /// circuit breakers and its memory for bodies. The builder's `timeout` limits each attempt, the
+    /// layer's all of them. A body is repeated as far as the layer's limits allow.
     ///
-    /// Fails with the client's own error ([`ClientError::transport`]), or at the layer's deadline.
-    fn send_with<R: Clone>(self, retries: &HttpClientLayer<R>) -> SendWith<R>;
+    /// Fails with the client's own error ([`ClientError::transport`]), at the layer's deadline, or
+    /// by its admission or circuit breakers.
+    fn send_with<R, B>(self, retries: &HttpClientLayer<R, B>) -> SendWith<R, B>
+    where
+        R: Clone,
+        B: Breakers;
 }
 
 impl RequestBuilderExt for reqwest::RequestBuilder {
-    fn send_with<R: Clone>(self, retries: &HttpClientLayer<R>) -> SendWith<R> {
+    fn send_with<R, B>(self, retries: &HttpClientLayer<R, B>) -> SendWith<R, B>
+    where
+        R: Clone,
+        B: Breakers,
+    {
         let (client, built) = self.build_split();
         let (request, invalid) = match built.and_then(Request::try_from) {
             Ok(request) => (request, None),
             Err(error) => (Request::default(), Some(error)),
         };
         SendWith {
-            service: retries.layer(ReqwestService::new(client)),
+            service: B::around(retries, ReqwestService::new(client)),
             request,
             invalid,
         }
+    }
+}
+
+/// A layer's circuit breakers, or none. The module is private: no other type is one.
+pub trait Breakers: Sized {
+    /// What the client has around reqwest.
+    type Innermost: Clone
+        + Service<
+            Request<ReplayBody<reqwest::Body>>,
+            Response = Response<reqwest::Body>,
+            Error = ClientError<reqwest::Error>,
+        >;
+
+    /// The client.
+    fn around<R: Clone>(layer: &HttpClientLayer<R, Self>, sends: ReqwestService)
+    -> Client<R, Self>;
+}
+
+impl Breakers for NoBreakers {
+    type Innermost = WithClientError<ReqwestService>;
+
+    fn around<R: Clone>(layer: &HttpClientLayer<R>, sends: ReqwestService) -> Client<R, Self> {
+        layer.layer(sends)
+    }
+}
+
+impl Breakers for OriginBreakers {
+    type Innermost = WithBreakers<ReqwestService>;
+
+    fn around<R: Clone>(
+        layer: &HttpClientLayer<R, Self>,
+        sends: ReqwestService,
+    ) -> Client<R, Self> {
+        layer.layer(sends)
     }
 }
 
@@ -64,13 +109,13 @@ impl RequestBuilderExt for reqwest::RequestBuilder {
 /// # Ok(()) }
 /// ```
 #[must_use = "it is sent by `.await`"]
-pub struct SendWith<R = NoRoutes> {
-    service: HttpClient<ReqwestService, R>,
+pub struct SendWith<R = NoRoutes, B: Breakers = NoBreakers> {
+    service: Client<R, B>,
     request: Request<reqwest::Body>,
     invalid: Option<reqwest::Error>,
 }
 
-impl<R> SendWith<R> {
+impl<R, B: Breakers> SendWith<R, B> {
     /// States that this request may be carried out twice, whatever its method is.
     pub fn idempotent(mut self) -> Self {
         self.context_mut().set_idempotency(Idempotency::Idempotent);
@@ -79,7 +124,7 @@ impl<R> SendWith<R> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<R> HasCallContext for SendWith<R> {
+impl<R, B: Breakers> HasCallContext for SendWith<R, B> {
     fn context(&self) -> Option<&CallContext> {
         self.request.context()
     }
@@ -93,7 +138,7 @@ impl<R> HasCallContext for SendWith<R> {
     }
 }
 
-impl<R> fmt::Debug for SendWith<R> {
+impl<R, B: Breakers> fmt::Debug for SendWith<R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Headers and path may have credentials.
         f.debug_struct("SendWith")
@@ -102,13 +147,13 @@ impl<R> fmt::Debug for SendWith<R> {
     }
 }
 
-type Client<R> = HttpClient<ReqwestService, R>;
+type Client<R, B> = HttpClient<ReqwestService, R, <B as Breakers>::Innermost>;
 
-impl<R: Route<Request<reqwest::Body>> + Clone> IntoFuture for SendWith<R> {
+impl<R: Route<Request<reqwest::Body>> + Clone, B: Breakers> IntoFuture for SendWith<R, B> {
     type Output = Result<reqwest::Response, ClientError<reqwest::Error>>;
-    type IntoFuture = SendWithFuture<R>;
+    type IntoFuture = SendWithFuture<R, B>;
 
-    fn into_future(self) -> SendWithFuture<R> {
+    fn into_future(self) -> SendWithFuture<R, B> {
         SendWithFuture {
             state: match self.invalid {
                 Some(error) => State::Invalid { error: Some(error) },
@@ -123,34 +168,40 @@ impl<R: Route<Request<reqwest::Body>> + Clone> IntoFuture for SendWith<R> {
 
 pin_project! {
     /// The future of [`SendWith`].
-    pub struct SendWithFuture<R = NoRoutes>
+    pub struct SendWithFuture<R = NoRoutes, B = NoBreakers>
     where
         R: Route<Request<reqwest::Body>>,
         R: Clone,
+        B: Breakers,
     {
         #[pin]
-        state: State<R>,
+        state: State<R, B>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<R>
+    enum State<R, B>
     where
         R: Route<Request<reqwest::Body>>,
         R: Clone,
+        B: Breakers,
     {
         /// The builder's own error.
         Invalid { error: Option<reqwest::Error> },
-        Readying { service: Client<R>, request: Option<Request<reqwest::Body>> },
+        Readying { service: Client<R, B>, request: Option<Request<reqwest::Body>> },
         Sent {
             #[pin]
-            future: <Client<R> as Service<Request<reqwest::Body>>>::Future,
+            future: <Client<R, B> as Service<Request<reqwest::Body>>>::Future,
         },
     }
 }
 
-impl<R: Route<Request<reqwest::Body>> + Clone> fmt::Debug for SendWithFuture<R> {
+impl<R, B> fmt::Debug for SendWithFuture<R, B>
+where
+    R: Route<Request<reqwest::Body>> + Clone,
+    B: Breakers,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendWithFuture").finish_non_exhaustive()
     }
@@ -158,7 +209,11 @@ impl<R: Route<Request<reqwest::Body>> + Clone> fmt::Debug for SendWithFuture<R> 
 
 const POLLED_AGAIN: &str = "polled after completion";
 
-impl<R: Route<Request<reqwest::Body>> + Clone> Future for SendWithFuture<R> {
+impl<R, B> Future for SendWithFuture<R, B>
+where
+    R: Route<Request<reqwest::Body>> + Clone,
+    B: Breakers,
+{
     type Output = Result<reqwest::Response, ClientError<reqwest::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

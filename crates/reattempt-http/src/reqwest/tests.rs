@@ -75,11 +75,7 @@ impl Body for Pieces {
 }
 
 fn next(number: u32) -> NextAttempt<'static> {
-    NextAttempt {
-        number,
-        kind: AttemptKind::Initial,
-        after: None,
-    }
+    NextAttempt::new(number, AttemptKind::Initial, None)
 }
 
 #[test]

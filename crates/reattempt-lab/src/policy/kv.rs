@@ -18,7 +18,7 @@ pub(super) fn make(strategy: KvStrategy) -> Arc<dyn RetryStrategy> {
 
 pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<KvStrategy> {
     if !json.is_object() {
-        return one_of(place, json, &KvStrategy::NAMED);
+        return one_of(place, json, KvStrategy::NAMED);
     }
     let members = Members::of(place, json, &["constant_ms", "max_attempts"])?;
     let delay = members.required(place, "constant_ms", "milliseconds", millis_as_nanos);

@@ -86,7 +86,7 @@ impl Own {
             Some(Recovery::Retry(strategy)) => Way::Retry(Arc::clone(strategy)),
             Some(Recovery::Hedge(hedge)) => Way::Hedge(Arc::clone(hedge)),
             Some(Recovery::None) => Way::Retry(Arc::new(NeverRetry)),
-            Some(Recovery::Default) | None => Way::Retry(layer),
+            _ => Way::Retry(layer),
         };
         let budget = match (parsed, &policy) {
             (Parsed::Http(policies), Some(policy)) => policies.hedge_budget(policy.name()).cloned(),

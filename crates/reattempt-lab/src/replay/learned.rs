@@ -48,6 +48,7 @@ impl Follower<'_> {
             // The end of the call has its reason in the records that it cut.
             AttemptOutcome::Cancelled if entry.stopped.is_none() => Some(AttemptEnd::Lost),
             AttemptOutcome::Cancelled => Some(AttemptEnd::Dropped),
+            _ => None,
         };
         let attempt = end.filter(|_| teaches);
         let attempt = attempt.map(|end| EndedAttempt::new(number, now, entry.took, end));

@@ -118,8 +118,9 @@ fn came(
 ) -> Option<u16> {
     match entry.outcome {
         AttemptOutcome::Success | AttemptOutcome::Committed => return Some(OUTCOME_SUCCESS),
-        AttemptOutcome::Cancelled => return None,
         AttemptOutcome::Fatal | AttemptOutcome::Retry => {}
+        // Cancelled, or unknown.
+        _ => return None,
     }
     let mut key = judge.failure(entry, reasons);
     if let Some(came) = known.get(&key) {

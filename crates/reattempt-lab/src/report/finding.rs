@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// The name of the rule.
     pub rule: &'static str,

@@ -28,6 +28,7 @@ pub(crate) enum Gate {
 
 /// The result of one policy. Serializes as the contract's `R`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Counted calls.
     pub calls: u64,
@@ -65,6 +66,7 @@ pub struct Outcome {
 
 /// Times in milliseconds; `None` if no call ended well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Latencies {
     /// The median.
     pub p50: Option<f64>,
@@ -82,6 +84,7 @@ pub struct Latencies {
 
 /// Attempts by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Kinds {
     /// First attempts.
     pub initial: u64,
@@ -165,6 +168,7 @@ impl Counts {
             AttemptKind::Retry => self.kinds.retry += 1,
             AttemptKind::Hedge => self.kinds.hedge += 1,
             AttemptKind::Transparent => self.kinds.transparent += 1,
+            _ => {}
         }
         self.seconds.attempt(at);
     }

@@ -15,6 +15,7 @@ const MOST_LATE: u64 = 86_400;
 /// One second of a run. One after the last arrival has a row if attempts are sent in it, for at
 /// most a day, and while all policies together have no more than 2,000,000 rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Second {
     /// Since the start of the scenario.
     pub second: u64,

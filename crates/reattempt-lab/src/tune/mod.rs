@@ -24,6 +24,7 @@ pub const MOST_SEEDS: u32 = 100;
 
 /// A policy of the frontier.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Point {
     /// The values of the knobs.
     pub settings: Vec<(Knob, f64)>,

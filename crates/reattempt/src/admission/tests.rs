@@ -140,7 +140,7 @@ async fn a_call_that_worked_is_accepted_at_its_deadline_too() {
 }
 
 /// What a response adds that begins and is followed to this end; `None` if it is dropped.
-async fn adds_at_end(end: Option<Result<(), (&Failure, bool)>>) -> [(u64, u64); 2] {
+async fn adds_at_end(end: Option<Verdict>) -> [(u64, u64); 2] {
     let admission = strict();
     let follows = tower::service_fn(|call: Call<()>| async move {
         Ok::<_, Refused>(call.context().unwrap().reporter().follow())
@@ -154,7 +154,7 @@ async fn adds_at_end(end: Option<Result<(), (&Failure, bool)>>) -> [(u64, u64); 
     let reporter = service.oneshot(Call::new(())).await.unwrap();
     let before = admission.seen();
     if let Some(end) = end {
-        reporter.finish(end);
+        reporter.finish(&end);
     }
     drop(reporter);
     [before, admission.seen()]
@@ -165,10 +165,13 @@ async fn a_response_counts_when_it_begins_until_its_end_is_known() {
     let busy = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
     let broken = Failure::new(UNKNOWN, Stage::Response);
     let begun = (1, 1);
-    assert_eq!(adds_at_end(Some(Ok(()))).await, [begun, begun]);
-    assert_eq!(adds_at_end(Some(Err((&busy, true)))).await, [begun, (1, 0)]);
+    assert_eq!(adds_at_end(Some(Verdict::Success)).await, [begun, begun]);
     assert_eq!(
-        adds_at_end(Some(Err((&broken, true)))).await,
+        adds_at_end(Some(Verdict::Retry(busy))).await,
+        [begun, (1, 0)]
+    );
+    assert_eq!(
+        adds_at_end(Some(Verdict::Retry(broken))).await,
         [begun, begun]
     );
     assert_eq!(adds_at_end(None).await, [begun, begun], "its caller left");
@@ -179,10 +182,10 @@ async fn a_response_counts_when_it_begins_until_its_end_is_known() {
 async fn a_response_that_ended_before_its_call_counts_by_its_end() {
     const BUSY: Failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
     const BROKEN: Failure = Failure::new(UNKNOWN, Stage::Response);
-    let ends: [(Result<(), (&Failure, bool)>, _); 3] = [
-        (Ok(()), (1, 1)),
-        (Err((&BUSY, true)), (1, 0)),
-        (Err((&BROKEN, false)), (1, 1)),
+    let ends = [
+        (Verdict::Success, (1, 1)),
+        (Verdict::Retry(BUSY), (1, 0)),
+        (Verdict::Fatal(BROKEN), (1, 1)),
     ];
     for (end, seen) in ends {
         let admission = strict();
@@ -200,7 +203,7 @@ async fn a_response_that_ended_before_its_call_counts_by_its_end() {
             };
         let service = ServiceBuilder::new()
             .layer(AdmissionLayer::new(admission.clone()))
-            .map_response(move |(reporter, _): (AttemptReporter, bool)| reporter.finish(end))
+            .map_response(move |(reporter, _): (AttemptReporter, bool)| reporter.finish(&end))
             .layer(RetryLayer::new(
                 begins,
                 MaxAttempts::new(2, Backoff::constant(ms(10))),

@@ -6,6 +6,7 @@ use crate::{AttemptKind, Call, Failure};
 
 /// The attempt for which a copy is made.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct NextAttempt<'a> {
     /// Its number; the first attempt of a call is 1.
     pub number: u32,
@@ -13,6 +14,18 @@ pub struct NextAttempt<'a> {
     pub kind: AttemptKind,
     /// The failure that caused it; `None` for a hedge sent after its delay.
     pub after: Option<&'a Failure>,
+}
+
+impl<'a> NextAttempt<'a> {
+    /// The attempt of this number, which is sent for this reason, after this failure.
+    #[must_use]
+    pub const fn new(number: u32, kind: AttemptKind, after: Option<&'a Failure>) -> Self {
+        Self {
+            number,
+            kind,
+            after,
+        }
+    }
 }
 
 /// A request that can be sent more than once.
@@ -142,11 +155,7 @@ impl<B: Replay> Replay for http::Request<B> {
 mod tests {
     use super::*;
 
-    const NEXT: NextAttempt<'static> = NextAttempt {
-        number: 2,
-        kind: AttemptKind::Retry,
-        after: None,
-    };
+    const NEXT: NextAttempt<'static> = NextAttempt::new(2, AttemptKind::Retry, None);
 
     #[test]
     fn a_request_with_bytes_is_copied_without_copying_them() {

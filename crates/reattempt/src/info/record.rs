@@ -7,6 +7,7 @@ use crate::{Failure, ServerPushback, Stage};
 
 /// Why an attempt was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AttemptKind {
     /// The first attempt of its call.
     #[default]
@@ -21,6 +22,7 @@ pub enum AttemptKind {
 
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AttemptOutcome {
     /// It succeeded.
     Success,

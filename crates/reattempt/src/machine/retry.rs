@@ -15,6 +15,7 @@ use crate::{
 
 /// What the driver keeps while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Keep {
     /// An error until the next attempt is sent; a response is dropped now.
     Error,

@@ -13,6 +13,7 @@ use crate::{RetryStrategy, RetryThrottle};
 
 /// How calls of a route recover from failure.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub enum Recovery {
     /// As configured on the recovery layer.
     #[default]

@@ -46,7 +46,7 @@ async fn ignores_the_end(_: Call<()>) -> Result<u8, Infallible> {
 
 async fn follows_the_end(request: Call<()>) -> Result<u8, Infallible> {
     let reporter = request.context().map(|context| context.reporter().follow());
-    reporter.unwrap().finish(Ok(()));
+    reporter.unwrap().finish(&Verdict::Success);
     Ok(0)
 }
 

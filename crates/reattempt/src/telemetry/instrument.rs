@@ -56,7 +56,7 @@ impl Instrument {
 }
 
 /// All instruments.
-pub static INSTRUMENTS: [&Instrument; 8] = [
+pub static INSTRUMENTS: &[&Instrument] = &[
     &ATTEMPTS,
     &STOPPED,
     &HEDGES,

@@ -253,13 +253,13 @@ async fn a_response_that_fails_after_its_head_counts_once() {
     let bucket = Arc::new(TokenBucket::new(4, 1000).unwrap());
     let send = || committed(&metrics, &bucket);
     let (_, good) = send().await;
-    good.finish(Ok(()));
+    good.finish(&Verdict::Success);
     let (handle, broken) = send().await;
-    broken.finish(Err((&BROKEN, true)));
+    broken.finish(&Verdict::Retry(BROKEN));
     handle.response_elapsed();
     let (handle, late) = send().await;
     handle.response_elapsed();
-    late.finish(Err((&BROKEN, true)));
+    late.finish(&Verdict::Retry(BROKEN));
     let expected = rows([("reason=KV_LOCKED", 1), ("reason=deadline", 1)]);
     assert_eq!(kept.of("reattempt.response.failures"), expected);
 }

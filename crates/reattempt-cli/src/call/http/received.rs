@@ -138,6 +138,7 @@ where
         match error {
             DeadlineBodyError::Elapsed(elapsed) => Self::TooSlow(elapsed),
             DeadlineBodyError::Body(error) => error.into(),
+            _ => Self::Failed("the answer's body broke off".to_owned()),
         }
     }
 }

@@ -19,6 +19,7 @@ pub enum SendStage {
 
 /// Why a connection ended.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// The server closed it between two frames.
     #[error("the server closed the connection")]

@@ -22,6 +22,7 @@ pub enum LookupSpec {
 
 /// A logical request. It is encoded again, with a new opaque, each time it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KvRequest {
     /// The operation.
     pub opcode: Opcode,

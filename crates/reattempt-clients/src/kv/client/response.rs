@@ -33,6 +33,7 @@ struct ErrorBody {
 
 /// A response with any status.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct KvResponse {
     /// The status.
     pub status: Status,

@@ -42,6 +42,7 @@ pub enum ServerKind {
 
 /// What is known of one server.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ServerDescription {
     /// `host:port`, as the client dials it.
     pub address: String,

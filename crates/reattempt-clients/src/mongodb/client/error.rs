@@ -18,6 +18,7 @@ pub enum During {
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MongoError {
     /// No suitable server was found in time. Nothing was sent.
     #[error("server selection: {message} (waited {waited:?})")]

@@ -27,6 +27,7 @@ impl EventKind {
 
 /// One event of a command. Handshakes and monitoring have none.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandEvent {
     /// What happened.
     pub kind: EventKind,

@@ -48,7 +48,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: &'static [Self] = &[
         Self::Find,
         Self::FindOne,
         Self::FindBatch,
@@ -99,9 +99,8 @@ impl Operation {
     /// The operation of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|operation| operation.name() == name)
+        let mut all = Self::ALL.iter().copied();
+        all.find(|operation| operation.name() == name)
     }
 
     /// Whether it changes what the server holds, so that only a primary can do it.

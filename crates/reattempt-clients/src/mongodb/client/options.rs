@@ -94,6 +94,7 @@ impl std::fmt::Debug for Credential {
 
 /// The options of a client. Names are those of connection strings.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ClientOptions {
     /// Servers to ask first, `host:port`.
     pub seeds: Vec<String>,

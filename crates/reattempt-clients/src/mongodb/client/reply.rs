@@ -12,6 +12,7 @@ const MAX_EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
 
 /// What came back from a server that said ok.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct MongoReply {
     /// The reply without its list, and without long fields that nothing reads.
     pub document: Document,
@@ -30,6 +31,20 @@ pub struct MongoReply {
 }
 
 impl MongoReply {
+    /// The reply of a test's own service: of no server and of no connection, with 0 bytes.
+    #[must_use]
+    pub const fn new(document: Document, list: Option<List>) -> Self {
+        Self {
+            document,
+            list,
+            bytes: 0,
+            server: String::new(),
+            max_wire_version: 0,
+            request_id: 0,
+            connection_id: 0,
+        }
+    }
+
     fn cursor(&self) -> Option<&Document> {
         self.document.get_document("cursor").ok()
     }

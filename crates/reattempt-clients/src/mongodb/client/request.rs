@@ -15,6 +15,7 @@ const FIELD_NEEDS: [(&str, i32); 2] = [("collation", 5), ("readConcern", 4)];
 
 /// One operation, encoded for the selected server on every attempt.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct MongoRequest {
     /// The kind of operation.
     pub operation: Operation,

@@ -10,6 +10,7 @@ use crate::mongodb::wire::number;
 
 /// A reply that says `ok: 0`.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ServerError {
     /// Who answered.
     pub origin: Origin,

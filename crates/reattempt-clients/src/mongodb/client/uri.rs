@@ -12,6 +12,7 @@ use crate::percent;
 
 /// Why a connection string is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UriError {
     /// Another scheme than `mongodb://`.
     #[error("must begin with mongodb://{}", if *.srv { "; mongodb+srv:// is not known here" } else { "" })]
@@ -72,6 +73,7 @@ pub enum UriError {
 
 /// A parsed connection string.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ConnectionString {
     /// The client options.
     pub options: ClientOptions,

@@ -54,15 +54,7 @@ mod tests {
     use super::*;
 
     fn reply(document: Document) -> MongoReply {
-        MongoReply {
-            document,
-            list: None,
-            bytes: 0,
-            server: String::new(),
-            max_wire_version: 6,
-            request_id: 1,
-            connection_id: 1,
-        }
+        MongoReply::new(document, None)
     }
 
     /// E5 E6

@@ -32,6 +32,7 @@ const OP_MSG: i32 = 2013;
 
 /// Why the bytes of a message are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireError {
     /// The stated length is too small for a message, or above the bound.
     #[error("message length {length} at byte 0: must be between 16 and {limit}")]

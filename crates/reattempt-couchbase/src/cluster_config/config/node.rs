@@ -5,6 +5,7 @@ use crate::cluster_config::Address;
 
 /// A service of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Service {
     /// Key-value.
     Kv,

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
-use reattempt::{AttemptReporter, Verdict};
+use reattempt::AttemptReporter;
 
 use super::held::Held;
 use crate::service::HttpService;
@@ -35,11 +35,8 @@ impl OpenAnswer {
     /// Reports the final result.
     fn finish(self, end: BodyEnd) {
         let answer = self.reader.answer(end);
-        match self.service.verdict(self.status, &answer) {
-            Verdict::Success | Verdict::Committed => self.reporter.finish(Ok(())),
-            Verdict::Retry(failure) => self.reporter.finish(Err((&failure, true))),
-            Verdict::Fatal(failure) => self.reporter.finish(Err((&failure, false))),
-        }
+        let verdict = self.service.verdict(self.status, &answer);
+        self.reporter.finish(&verdict);
     }
 }
 

@@ -327,7 +327,7 @@ fn recovery(policy: &RoutePolicy) -> String {
             )
         }
         Recovery::None => "none".to_owned(),
-        Recovery::Default => panic!("a config always says how"),
+        _ => panic!("a config always says how"),
     }
 }
 

@@ -6,7 +6,10 @@ use crate::stats::InstrumentKind;
 /// R72: as specified by A66 and A96.
 #[test]
 fn instruments_have_the_specified_names_units_and_buckets() {
-    let table = Instrument::ALL.map(|i| (i.name(), i.unit(), i.boundaries().len()));
+    let all = Instrument::ALL.iter();
+    let table: Vec<_> = all
+        .map(|i| (i.name(), i.unit(), i.boundaries().len()))
+        .collect();
     assert_eq!(
         table,
         [

@@ -52,6 +52,7 @@ impl<E> OnBodyElapsed<E> for AsBodyError {
 /// Why a [`DeadlineBody`] failed. It is an [`Error`](std::error::Error) if the body's own error is
 /// one, which a `Box<dyn Error>` is not.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeadlineBodyError<E> {
     /// The body itself failed.
     #[error("the response body failed")]

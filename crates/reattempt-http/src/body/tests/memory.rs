@@ -8,10 +8,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn next(number: u32) -> NextAttempt<'static> {
-    NextAttempt { number, ..NEXT }
-}
-
 /// "Memory Management": after the response head only the rest of the stream remains, and it is not
 /// buffered.
 #[tokio::test]

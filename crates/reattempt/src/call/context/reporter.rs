@@ -7,7 +7,7 @@ use crate::call::attempts::{AttemptKey, ConfigWaiter, Flag};
 use crate::call::state::CallState;
 use crate::info::Backend;
 use crate::policy::throttle::Settled;
-use crate::{Failure, ServerPushback, Stage};
+use crate::{ServerPushback, Stage, Verdict};
 
 /// Reports what an inner layer or a transport observes in one attempt.
 ///
@@ -158,11 +158,11 @@ impl AttemptReporter {
 
     /// [`finish`](Self::finish) without the log. True if the response was committed and open until
     /// now.
-    pub(crate) fn conclude(&self, end: Result<(), (&Failure, bool)>) -> bool {
+    pub(crate) fn conclude(&self, verdict: &Verdict) -> bool {
         let Some(state) = self.0.call() else {
             return false;
         };
-        if !state.ended(self.0.marks, end) {
+        if !state.ended(self.0.marks, verdict) {
             return false;
         }
         let Some(throttle) = self.0.throttle() else {
@@ -172,18 +172,17 @@ impl AttemptReporter {
             return true;
         }
         let first = self.attempt() <= 1;
-        match end {
-            Ok(()) => self.0.count_success(),
-            Err((failure, counts)) => {
-                match (first, !counts && failure.is_answer()) {
-                    (true, true) => throttle.first_answered(),
-                    (true, false) => throttle.first_failed(),
-                    (false, _) => {}
+        match verdict {
+            Verdict::Success | Verdict::Committed => self.0.count_success(),
+            Verdict::Retry(failure) => {
+                if first {
+                    throttle.first_failed();
                 }
-                if counts {
-                    throttle.settled(Settled::Failure(failure));
-                }
+                throttle.settled(Settled::Failure(failure));
             }
+            Verdict::Fatal(failure) if first && failure.is_answer() => throttle.first_answered(),
+            Verdict::Fatal(_) if first => throttle.first_failed(),
+            Verdict::Fatal(_) => {}
         }
         true
     }

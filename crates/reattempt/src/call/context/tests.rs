@@ -351,11 +351,11 @@ fn reports_below_changed_options_reach_the_call() {
 #[test]
 fn the_end_of_a_layers_own_response_is_not_counted() {
     let failure = crate::Failure::new(crate::reason::UNKNOWN, crate::Stage::Response);
-    let bad: Result<(), (&crate::Failure, bool)> = Err((&failure, true));
+    let (good, bad) = (crate::Verdict::Success, crate::Verdict::Retry(failure));
     for (is_own, end, tokens) in [
-        (false, Ok(()), 9_100),
+        (false, good, 9_100),
         (false, bad, 8_000),
-        (true, Ok(()), 9_000),
+        (true, good, 9_000),
         (true, bad, 9_000),
     ] {
         for ends_first in [true, false] {
@@ -369,12 +369,12 @@ fn the_end_of_a_layers_own_response_is_not_counted() {
                 context.reporter().own_answer();
             }
             // A bad end before the commit is for the layer that read it.
-            if ends_first && end.is_ok() {
-                follower.finish(end);
+            if ends_first && end == good {
+                follower.finish(&end);
                 context.settle_success(true);
             } else {
                 context.settle_success(true);
-                follower.finish(end);
+                follower.finish(&end);
             }
             assert_eq!(throttle.milli_tokens(), Some(tokens), "own: {is_own}");
         }

@@ -48,17 +48,10 @@ impl AtEnd {
         }
     }
 
-    fn ended(self, end: Result<(), (&Failure, bool)>) {
-        let accepted = end.err().and_then(|(failure, _)| self.accepted(failure));
+    fn ended(self, verdict: &Verdict) {
+        let accepted = verdict.failure().and_then(|failure| self.accepted(failure));
         match self {
-            Self::Health(open) => {
-                let verdict = match end {
-                    Ok(()) => Verdict::Success,
-                    Err((failure, true)) => Verdict::Retry(*failure),
-                    Err((failure, false)) => Verdict::Fatal(*failure),
-                };
-                open.ended(clock::now(), Outcome::of(&verdict));
-            }
+            Self::Health(open) => open.ended(clock::now(), Outcome::of(verdict)),
             Self::Admission(admission, criticality, counted) => {
                 if accepted == Some(false) {
                     admission.was_not_accepted(counted, criticality);
@@ -155,14 +148,14 @@ impl CallState {
     /// A response that was followed ended. True if it was committed and open until now. Those that
     /// wait for its end learn from it also if it was not: without a recovery layer, or while a
     /// layer in between reads it.
-    pub(crate) fn ended(&self, attempt: Marks, end: Result<(), (&Failure, bool)>) -> bool {
+    pub(crate) fn ended(&self, attempt: Marks, verdict: &Verdict) -> bool {
         let (number, step) = (attempt.attempt(), attempt.step());
         let (was_open, mut next) = self.in_log(|log| {
             // A response of an earlier step, which no caller got, and which may end late.
             if !log.as_deref().is_none_or(|log| log.is_last(number, step)) {
                 return (false, None);
             }
-            let was_open = self.conclude(log, attempt, end);
+            let was_open = self.conclude(log, attempt, verdict);
             let next = log.as_deref_mut();
             let next = next.and_then(|log| log.take_end(number, was_open));
             (was_open, next)
@@ -170,7 +163,7 @@ impl CallState {
         // One by one, so that the list keeps its memory. They may run listeners, which are user
         // code, outside of the lock.
         while let Some(learns) = next {
-            learns.ended(end);
+            learns.ended(verdict);
             next = self.in_log(|log| log.as_deref_mut()?.take_end(number, was_open));
         }
         was_open
@@ -180,7 +173,7 @@ impl CallState {
     /// the rest of that response.
     #[inline]
     pub(crate) fn sent_on(&self, attempt: u32) {
-        if self.has_learners() && self.ends(attempt, Some(Ok(()))) {
+        if self.has_learners() && self.ends(attempt, Some(&Verdict::Success)) {
             self.write(|log| log.left(attempt));
         }
     }
@@ -188,14 +181,14 @@ impl CallState {
     /// What waits for the end of this attempt's response learns this instead, or nothing. True if
     /// anything did.
     #[cold]
-    pub(crate) fn ends(&self, attempt: u32, end: Option<Result<(), (&Failure, bool)>>) -> bool {
+    pub(crate) fn ends(&self, attempt: u32, verdict: Option<&Verdict>) -> bool {
         // One by one and outside of the lock, as in `ended`.
         let next = || self.in_log(|log| log.as_deref_mut()?.take_end(attempt, false));
         let mut any = false;
         while let Some(learns) = next() {
             any = true;
-            if let Some(end) = end {
-                learns.ended(end);
+            if let Some(verdict) = verdict {
+                learns.ended(verdict);
             }
         }
         any

@@ -8,7 +8,7 @@ use super::{CallLog, CallState};
 use crate::CallContext;
 use crate::call::marks::Marks;
 use crate::info::AttemptRecord;
-use crate::{AttemptOutcome, Failure, StopReason};
+use crate::{AttemptOutcome, Failure, StopReason, Verdict};
 
 /// Called if a response fails after it was committed.
 #[cfg(feature = "tokio")]
@@ -34,10 +34,12 @@ impl CallState {
         &self,
         log: &mut Option<Box<CallLog>>,
         attempt: Marks,
-        end: Result<(), (&Failure, bool)>,
+        verdict: &Verdict,
     ) -> bool {
-        let was_open = self.slots.conclude(attempt.key(), end.is_ok());
-        if let (true, Err((failure, counts))) = (was_open, end) {
+        let failure = verdict.failure();
+        let was_open = self.slots.conclude(attempt.key(), failure.is_none());
+        if let (true, Some(failure)) = (was_open, failure) {
+            let counts = matches!(verdict, Verdict::Retry(_));
             self.begun(log).concluded(attempt, failure, counts);
         }
         was_open
@@ -45,8 +47,8 @@ impl CallState {
 
     /// As with the feature `tokio`, without layers that learn from it.
     #[cfg(not(feature = "tokio"))]
-    pub(crate) fn ended(&self, attempt: Marks, end: Result<(), (&Failure, bool)>) -> bool {
-        self.in_log(|log| self.conclude(log, attempt, end))
+    pub(crate) fn ended(&self, attempt: Marks, verdict: &Verdict) -> bool {
+        self.in_log(|log| self.conclude(log, attempt, verdict))
     }
 }
 

@@ -36,7 +36,7 @@ async fn the_ends_of_responses_open_it() {
     let breaker = breaker();
     for _ in 0..5 {
         let reporter = call(&breaker, true).await.unwrap();
-        reporter.finish(Err((&LOST, true)));
+        reporter.finish(&Verdict::Retry(LOST));
     }
     assert!(matches!(breaker.state(clock::now()), CircuitState::Open(_)));
     assert!(call(&breaker, true).await.is_err());
@@ -47,7 +47,7 @@ async fn a_trial_that_begins_well_and_ends_badly_opens_it_again() {
     let breaker = readiness::half_open().await;
     let reporter = call(&breaker, true).await.unwrap();
     assert_eq!(breaker.state(clock::now()), CircuitState::Closed);
-    reporter.finish(Err((&LOST, true)));
+    reporter.finish(&Verdict::Retry(LOST));
     assert!(matches!(breaker.state(clock::now()), CircuitState::Open(_)));
 }
 
@@ -55,7 +55,7 @@ async fn a_trial_that_begins_well_and_ends_badly_opens_it_again() {
 async fn a_trial_that_no_layer_follows_closes_it() {
     let breaker = readiness::half_open().await;
     let reporter = call(&breaker, false).await.unwrap();
-    reporter.finish(Err((&LOST, true)));
+    reporter.finish(&Verdict::Retry(LOST));
     assert_eq!(breaker.state(clock::now()), CircuitState::Closed);
 }
 
@@ -83,7 +83,7 @@ async fn a_step_does_not_learn_from_the_end_of_the_next() {
     for _ in 0..5 {
         let service = retries.layer(redirects.clone());
         let reporter = service.oneshot(Call::new(())).await.unwrap();
-        reporter.finish(Err((&LOST, true)));
+        reporter.finish(&Verdict::Retry(LOST));
     }
     assert_eq!(first.state(clock::now()), CircuitState::Closed);
     assert!(matches!(second.state(clock::now()), CircuitState::Open(_)));

@@ -232,7 +232,7 @@ fn changes_of_health_log_at_warn_and_info() {
         cause: HealthCause::SuccessRate,
         ejected_for: Some(ms(4000)),
     };
-    for change in HealthChange::ALL {
+    for &change in HealthChange::ALL {
         event.change = change;
         event.log();
     }

@@ -30,6 +30,7 @@ use window::Window;
 
 /// Settings that are out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidAdmission {
     /// The multiplier is outside of 1000..=100,000 thousandths.
     #[error("the multiplier of admission must be from 1000 to 100000 thousandths, got {0}")]

@@ -6,6 +6,7 @@ use super::{Backoff, CONTROLLED_MS, Randomness, Shape};
 
 /// How a delay is spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub enum Jitter {
     /// The exact delay.
     #[default]

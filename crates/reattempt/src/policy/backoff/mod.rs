@@ -9,7 +9,7 @@ mod tests;
 use std::time::Duration;
 
 pub use jitter::Jitter;
-pub use randomness::{Drawn, Randomness, Seeded};
+pub use randomness::Randomness;
 
 /// The steps of RFC 0049's controlled back-off, in milliseconds; the last one repeats.
 const CONTROLLED_MS: [u64; 6] = [1, 10, 50, 100, 500, 1000];

@@ -9,19 +9,21 @@ use rand::{Rng, SeedableRng};
 
 /// A source of random numbers, for jitter and identifiers.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub enum Randomness {
     /// The thread's generator: different for every call.
     #[default]
     Thread,
-    /// A seeded generator shared by all clones; the same seed gives the same numbers.
+    // No caller can make what these two hold.
+    #[doc(hidden)]
     Seeded(Seeded),
-    /// A generator of the program's own, shared by all clones: [`Randomness::drawn`].
+    #[doc(hidden)]
     Drawn(Drawn),
     /// Always the same value, for tests of exact delays.
     Fixed(f64),
 }
 
-/// A generator of the program's own; clones share it. Made by [`Randomness::drawn`].
+/// What [`Randomness::drawn`] makes.
 #[derive(Clone)]
 pub struct Drawn(Arc<dyn Fn() -> f64 + Send + Sync>);
 
@@ -31,7 +33,7 @@ impl fmt::Debug for Drawn {
     }
 }
 
-/// A reproducible generator; clones share it. Made by [`Randomness::seeded`].
+/// What [`Randomness::seeded`] makes.
 #[derive(Clone, Debug)]
 pub struct Seeded(Arc<Mutex<SmallRng>>);
 

@@ -64,7 +64,7 @@ pub enum HealthChange {
 
 impl HealthChange {
     /// All changes.
-    pub const ALL: [Self; 4] = [Self::Ejected, Self::Returned, Self::Opened, Self::Closed];
+    pub const ALL: &'static [Self] = &[Self::Ejected, Self::Returned, Self::Opened, Self::Closed];
 
     /// The name in metrics and logs.
     #[must_use]
@@ -102,7 +102,7 @@ pub enum HealthCause {
 
 impl HealthCause {
     /// All causes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: &'static [Self] = &[
         Self::FailuresInARow,
         Self::SuccessRate,
         Self::FailurePercentage,

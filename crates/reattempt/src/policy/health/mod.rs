@@ -69,6 +69,7 @@ pub(crate) use waiting::Waits;
 
 /// What the end of an attempt says about its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It answered, if only to refuse the request.
     Success,

@@ -35,6 +35,7 @@ pub type Deferred =
     Pin<Box<dyn Future<Output = Result<Option<Duration>, StrategyError>> + Send + 'static>>;
 
 /// A strategy's decision about a failed attempt (RFC 0049's RetryAction).
+#[non_exhaustive]
 pub enum Decision {
     /// Do not retry.
     Stop,

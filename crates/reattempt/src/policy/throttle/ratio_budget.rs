@@ -20,6 +20,7 @@ const RETRY: u64 = 1000;
 
 /// A budget that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidRatioBudget {
     /// The share is outside of 1..=1000 thousandths.
     #[error("a retry budget must be from 1 to 1000 thousandths of the calls, got {0}")]

@@ -13,6 +13,7 @@ const MOST_TOKENS: u32 = 1000;
 
 /// A configuration that A6 does not allow for a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidTokenBucket {
     /// `maxTokens` outside of 1..=1000.
     #[error("maxTokens must be a whole number from 1 to 1000, got {0}")]

@@ -139,7 +139,7 @@ async fn a_committed_response_of_a_passed_call_ends_for_the_throttle() {
     ));
     let body = stack.oneshot(request).await.unwrap();
     let failure = Failure::new(TMPFAIL, crate::Stage::Response);
-    body.finish(Err((&failure, true)));
+    body.finish(&Verdict::Retry(failure));
     assert_eq!(bucket.milli_tokens(), Some(9000));
     let info = watch.info();
     let committed = Some(StopReason::Committed);

@@ -203,9 +203,9 @@ async fn commit(bucket: &Arc<TokenBucket>) -> RetryInfo {
     assert_eq!(milli_tokens(bucket), 10_000, "nothing is counted yet");
     let reporter = probe.log().calls()[0].context.reporter();
     let failure = Failure::new(TMPFAIL, Stage::Response);
-    reporter.finish(Err((&failure, true)));
-    reporter.clone().finish(Ok(()));
-    reporter.finish(Err((&failure, true)));
+    reporter.finish(&Verdict::Retry(failure));
+    reporter.clone().finish(&Verdict::Success);
+    reporter.finish(&Verdict::Retry(failure));
     assert_eq!(info.records().len(), 0, "the head alone leaves none");
     probe.log().calls()[0].context.info()
 }
@@ -243,6 +243,9 @@ async fn a_success_is_counted_at_once_and_cannot_be_concluded_again() {
     request.context_mut().set_throttle(bucket.clone());
     send_request(&retry(three()), &probe, request).await;
     assert_eq!(milli_tokens(&bucket), 9100);
-    probe.log().calls()[0].context.reporter().finish(Ok(()));
+    probe.log().calls()[0]
+        .context
+        .reporter()
+        .finish(&Verdict::Success);
     assert_eq!(milli_tokens(&bucket), 9100);
 }

@@ -54,7 +54,7 @@ async fn a_response_that_fails_late_sets_the_gauge() {
     let bucket = Arc::new(TokenBucket::new(6, 1000).unwrap());
     for expected in [2000, 1000] {
         let (_call, broken) = committed(&metrics, &bucket).await;
-        broken.finish(Err((&BROKEN, true)));
+        broken.finish(&Verdict::Retry(BROKEN));
         assert_eq!(level(&kept), expected);
     }
 }

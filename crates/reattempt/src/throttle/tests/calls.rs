@@ -128,7 +128,11 @@ async fn a_call_that_no_layer_acts_on_counts_once() {
 #[tokio::test(start_paused = true)]
 async fn a_committed_call_counts_once_when_its_response_ends() {
     let failure = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
-    for end in [Ok(()), Err((&failure, true)), Err((&failure, false))] {
+    for end in [
+        Verdict::Success,
+        Verdict::Retry(failure),
+        Verdict::Fatal(failure),
+    ] {
         for steps in [
             vec![attempt(1).commits()],
             vec![fails(1), attempt(2).commits()],
@@ -149,8 +153,8 @@ async fn a_committed_call_counts_once_when_its_response_ends() {
                 .service(probe.inner());
             let _response = service.oneshot(request).await.unwrap();
             let reporter = reporter.lock().unwrap().take().unwrap();
-            reporter.finish(end);
-            reporter.finish(Ok(()));
+            reporter.finish(&end);
+            reporter.finish(&Verdict::Success);
             assert_eq!(calls.seen(), 1, "{end:?}");
         }
     }

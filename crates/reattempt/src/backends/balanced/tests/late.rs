@@ -48,7 +48,7 @@ impl Service<Call<()>> for Stream {
             Does::Follow => Ok(reporter.follow()),
             Does::Read => {
                 let reporter = reporter.follow();
-                reporter.finish(Ok(()));
+                reporter.finish(&Verdict::Success);
                 Ok(reporter)
             }
             Does::Leave => Ok(reporter),
@@ -100,8 +100,8 @@ async fn a_backend_is_ejected_by_the_ends_of_its_responses() {
     for _ in 0..5 {
         assert!(!is_ejected(&balanced));
         let reporter = call(&balanced, Does::Follow).await.unwrap();
-        reporter.finish(Err((&BUSY, true)));
-        reporter.finish(Err((&BUSY, true)));
+        reporter.finish(&Verdict::Retry(BUSY));
+        reporter.finish(&Verdict::Retry(BUSY));
     }
     assert!(is_ejected(&balanced));
 }
@@ -110,13 +110,13 @@ async fn a_backend_is_ejected_by_the_ends_of_its_responses() {
 async fn an_end_that_answers_the_request_is_a_success() {
     let answer = Failure::new(UNKNOWN, Stage::Response);
     for (end, is_success) in [
-        (Ok(()), true),
-        (Err((&answer, false)), true),
-        (Err((&BUSY, false)), false),
+        (Verdict::Success, true),
+        (Verdict::Fatal(answer), true),
+        (Verdict::Fatal(BUSY), false),
     ] {
         let balanced = one();
         fails(&balanced, 4).await;
-        call(&balanced, Does::Follow).await.unwrap().finish(end);
+        call(&balanced, Does::Follow).await.unwrap().finish(&end);
         fails(&balanced, 1).await;
         assert_eq!(is_ejected(&balanced), !is_success, "{end:?}");
     }
@@ -171,7 +171,7 @@ async fn a_step_does_not_learn_from_the_end_of_the_next() {
     for _ in 0..5 {
         let service = redirect(&first, &second);
         let reporter = through(service, Call::new(())).await.unwrap();
-        reporter.finish(Err((&BUSY, true)));
+        reporter.finish(&Verdict::Retry(BUSY));
     }
     assert!(!is_ejected(&first) && is_ejected(&second));
 }
@@ -183,7 +183,7 @@ async fn a_step_does_not_learn_from_an_end_elsewhere() {
     for _ in 0..5 {
         let service = redirect(&first, &Stream(Does::Follow));
         let reporter = through(service, Call::new(())).await.unwrap();
-        reporter.finish(Err((&BUSY, true)));
+        reporter.finish(&Verdict::Retry(BUSY));
     }
     assert!(!is_ejected(&first));
 }
@@ -198,7 +198,7 @@ async fn a_late_end_of_a_step_is_not_the_end_of_the_next() {
         async move {
             let redirect = first.oneshot(call.clone()).await?;
             let response = second.oneshot(call).await;
-            redirect.finish(Ok(()));
+            redirect.finish(&Verdict::Success);
             response
         }
     });
@@ -206,7 +206,7 @@ async fn a_late_end_of_a_step_is_not_the_end_of_the_next() {
         let mut call = Call::new(());
         let watch = RetryInfo::track(&mut call);
         let reporter = through(redirects.clone(), call).await.unwrap();
-        reporter.finish(Err((&BUSY, true)));
+        reporter.finish(&Verdict::Retry(BUSY));
         let info = watch.info();
         assert_eq!(info.records().last().unwrap().failure, Some(BUSY));
     }
@@ -249,7 +249,7 @@ async fn calls_until_ejected(between: Between) -> Option<usize> {
             let reporter = inner.await?;
             match between {
                 Between::Fails => {}
-                Between::Reads => reporter.finish(Err((&BUSY, true))),
+                Between::Reads => reporter.finish(&Verdict::Retry(BUSY)),
                 Between::Answers => reporter.own_answer(),
                 Between::FailsLater => reporter.in_doubt(),
                 Between::NotSent => return Err(NOT_SENT),
@@ -284,8 +284,8 @@ async fn without_a_recovery_layer_the_end_counts_too() {
         let _watch = RetryInfo::track(&mut call);
         drop(call.context_mut().begin());
         let reporter = balanced.clone().oneshot(call).await.unwrap();
-        reporter.finish(Err((&BUSY, true)));
-        reporter.finish(Err((&BUSY, true)));
+        reporter.finish(&Verdict::Retry(BUSY));
+        reporter.finish(&Verdict::Retry(BUSY));
     }
     assert!(is_ejected(&balanced));
 }
@@ -298,7 +298,7 @@ async fn a_call_that_no_layer_began_counts_by_its_head() {
         fails(&balanced, 4).await;
         balanced.insert("one", Stream(Does::Follow));
         let reporter = balanced.clone().oneshot(Call::new(())).await.unwrap();
-        reporter.finish(Err((&BUSY, true)));
+        reporter.finish(&Verdict::Retry(BUSY));
     }
     assert!(!is_ejected(&balanced));
 }

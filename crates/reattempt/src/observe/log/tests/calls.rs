@@ -4,7 +4,7 @@ use crate::backoff::Backoff;
 use crate::failure::reason::{KV_LOCKED, UNKNOWN};
 use crate::strategy::MaxAttempts;
 use crate::test_util::{Payload, Probe};
-use crate::{Call, Failure, Observer, OnDeadline, RoutePolicy, Stage, StopReason};
+use crate::{Call, Failure, Observer, OnDeadline, RoutePolicy, Stage, StopReason, Verdict};
 use tower::Service;
 
 use super::*;
@@ -288,7 +288,7 @@ async fn a_stream_that_breaks_is_one_warning_more() {
     assert_eq!(*heard.0.lock().unwrap(), [], "its head was a success");
     let reporter = probe.log().calls()[0].context.reporter();
     let lost = Failure::new(KV_LOCKED, Stage::InFlight);
-    reporter.finish(Err((&lost, true)));
+    reporter.finish(&Verdict::Retry(lost));
     let heard = heard.0.lock().unwrap().clone();
     let parts = [
         "attempts=1 ",

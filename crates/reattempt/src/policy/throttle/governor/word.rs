@@ -6,6 +6,7 @@ pub(super) const MOST_BURST: u32 = 500;
 
 /// A configuration that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidGovernor {
     /// The burst is outside of 1..=500 attempts.
     #[error("the burst of a governor must be from 1 to 500 attempts, got {0}")]
