@@ -91,7 +91,8 @@ async fn a_policys_time_limit_that_cannot_work_is_said() {
 async fn a_policys_time_limit_in_its_place_ends_the_call_silently() {
     let listener = listen();
     let probe = probe([attempt(1).after(ms(60))]);
-    let right = stack!(limited(), deadline(), retry(), hedge() => probe.inner());
+    let routes = HedgeLayer::by_policy(verdict as Verdicts);
+    let right = stack!(limited(), deadline(), retry(), routes => probe.inner());
     let outcome = right.oneshot(probe.request()).await;
     assert_eq!((told(&outcome), probe.log().now()), (Told::Elapsed, 50));
     assert!(listener.heard().is_empty());
@@ -100,8 +101,9 @@ async fn a_policys_time_limit_in_its_place_ends_the_call_silently() {
 /// Calls without a policy are the outer recovery layer's.
 #[tokio::test(start_paused = true)]
 async fn a_hedge_policy_that_never_applies_warns() {
-    let cases: [Build; 2] = [
+    let cases: [Build; 3] = [
         |inner| stack!(retry(), hedge() => inner),
+        |inner| stack!(retry(), hedge().unclaimed() => inner),
         |inner| stack!(RetryLayer::by_policy(verdict as Verdicts), hedge() => inner),
     ];
     for build in cases {

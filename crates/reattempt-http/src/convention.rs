@@ -8,8 +8,8 @@ use crate::policy::host_and_port;
 /// OpenTelemetry's semantic conventions for HTTP clients: `http.client.request.duration` of each
 /// attempt, and its span (see [`Metrics::attempts`](reattempt::telemetry::Metrics::attempts)).
 ///
-/// The host and port are those of the request's URI, or of its `Host` header; a method that RFC 9110 and RFC 5789 do not
-/// define is `_OTHER`.
+/// The host and port are those of the request's URI, or of its `Host` header; a method that RFC
+/// 9110 and RFC 5789 do not define is `_OTHER`.
 ///
 /// ```
 /// use std::sync::Arc;

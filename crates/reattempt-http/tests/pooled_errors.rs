@@ -144,7 +144,7 @@ async fn a_connection_that_cannot_be_made_carried_nothing() {
 /// The server ends each connection as soon as it is made, and the client sees that before it has
 /// handed its request over.
 #[tokio::test]
-async fn a_new_connection_that_ends_before_the_request_carried_nothing() {
+async fn a_new_connection_that_ends_at_once_carried_nothing() {
     for is_reset in [false, true] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -20,8 +20,8 @@ pub struct CircuitBreakerLayer<C, M = AsError, B = Arc<CircuitBreaker>> {
 impl<C, B> CircuitBreakerLayer<C, AsError, B> {
     /// Uses this breaker, which other layers and the program may share, or a
     /// [`PickBreaker`](super::PickBreaker). The classifier is that of the recovery layer: a verdict
-    /// that the request is at fault, with a reason that is an [`answer`](crate::retry_reasons), says
-    /// nothing against the backend.
+    /// that the request is at fault, with a reason that is an [`answer`](crate::retry_reasons),
+    /// says nothing against the backend.
     #[must_use]
     pub const fn new(breaker: B, classifier: C) -> Self {
         Self {

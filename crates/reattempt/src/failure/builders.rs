@@ -4,9 +4,16 @@ use super::{Failure, Transparent};
 use crate::failure::reason::{CIRCUIT_BREAKER_OPEN, ReasonClass};
 use crate::{RetryReason, Stage};
 
+/// The reason says that the request was not sent, and the stage that it was.
+const fn contradicts(reason: RetryReason, stage: Stage) -> bool {
+    let unsent = matches!(reason.class(), ReasonClass::Unsent | ReasonClass::Request);
+    matches!(stage, Stage::InFlight) && unsent
+}
+
 impl Failure {
     /// A failure with this reason in this stage: no code, not transparent, as safe as its reason
-    /// says ([`RetryReason::allows_non_idempotent_retry`]).
+    /// says ([`RetryReason::allows_non_idempotent_retry`]). A reason that says that the request was
+    /// not sent makes none safe that was ([`Stage::InFlight`]).
     #[must_use]
     pub const fn new(reason: RetryReason, stage: Stage) -> Self {
         Self {
@@ -14,7 +21,7 @@ impl Failure {
             stage,
             code: None,
             transparent: Transparent::No,
-            safe: reason.allows_non_idempotent_retry(),
+            safe: reason.allows_non_idempotent_retry() && !contradicts(reason, stage),
             server_failed: false,
             extension: 0,
         }

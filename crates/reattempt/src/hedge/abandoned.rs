@@ -12,6 +12,7 @@ use super::settle::fed;
 use crate::clock;
 use crate::in_drop::InDrop;
 use crate::policy::AttemptEnd;
+use crate::recovery::Source;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
@@ -32,9 +33,12 @@ where
         let stopped = effects.why_dropped(clock::now());
         let mut dropping = InDrop::default();
         dropping.run(|| self.source.describe(settings.service.as_ref()));
+        let is_template = matches!(self.source, Source::Template { .. });
         let state = self.as_mut().project().state.project();
         if let StateProj::First { policy, beside, .. } = &state {
-            dropping.run(|| fed(policy, &context, beside.began(), AttemptEnd::Dropped));
+            if is_template {
+                dropping.run(|| fed(policy, &context, beside.began(), AttemptEnd::Dropped));
+            }
         }
         if matches!(state, StateProj::First { .. } | StateProj::Passed { .. }) {
             dropping.run(|| effects.cancelled(Some(stopped)));

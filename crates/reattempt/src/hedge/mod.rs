@@ -83,6 +83,18 @@ impl<C> Config<C> {
         }
     }
 
+    /// Warns if this layer's own policy is for this call, on which another layer acts.
+    #[cold]
+    fn if_never_hedges(&self, context: &CallContext) {
+        let is_own = |own: &Arc<HedgePolicy>| {
+            let of_call = self.policy(context);
+            of_call.is_some_and(|policy| Arc::ptr_eq(own, &policy))
+        };
+        if context.is_claimed() && self.policy.as_ref().is_some_and(is_own) {
+            self.settings.warnings.never_hedges();
+        }
+    }
+
     #[inline(never)]
     fn policy_of(&self, context: &CallContext) -> Option<Arc<HedgePolicy>> {
         if context.strategy().is_some() {
@@ -204,9 +216,7 @@ impl<S, C> Hedge<S, C> {
         Req: HasCallContext,
     {
         let context = request.context_mut();
-        if context.is_claimed() && self.config.policy.is_some() && !context.has_policy() {
-            self.config.settings.warnings.never_hedges();
-        }
+        self.config.if_never_hedges(context);
         let source = Source::Last(context.share());
         let future = self.inner.call(request);
         HedgeFuture {

@@ -9,7 +9,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{Hedge, HedgeFuture, HedgeLayer};
-use crate::{CallContext, Classify, HasCallContext, Replay};
+use crate::{Classify, HasCallContext, Replay};
 
 /// A [`HedgeLayer`] for the place directly below a `RetryLayer`, made by
 /// [`HedgeLayer::unclaimed`].
@@ -61,7 +61,10 @@ where
 
     #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        if request.context().is_some_and(CallContext::is_claimed) {
+        if let Some(context) = request.context().filter(|context| context.is_claimed()) {
+            if self.0.config.policy.is_some() {
+                self.0.config.if_never_hedges(context);
+            }
             return HedgeUnclaimedFuture {
                 state: State::Claimed {
                     future: self.0.inner.call(request),

@@ -1,6 +1,5 @@
 //! How far a failed attempt came: what was reported is weighed against the classifier's verdict.
 
-use crate::failure::reason::ReasonClass;
 use crate::{AttemptReport, Failure, Stage, Transparent};
 
 /// Corrects the stage, and with it whether the request is safe to send again. `unread`: the attempt
@@ -8,22 +7,18 @@ use crate::{AttemptReport, Failure, Stage, Transparent};
 pub(super) fn weigh(failure: &mut Failure, unread: bool, report: &AttemptReport) {
     let classified = failure.stage;
     failure.stage = stage(classified, unread, report).unwrap_or(classified);
-    let reason = failure.reason;
-    let unsent = matches!(reason.class(), ReasonClass::Unsent | ReasonClass::Request);
     match (classified, failure.stage) {
         // Nothing left the client, whatever the reason says.
         (_, Stage::Dispatch) => failure.safe = true,
-        // It left the client after all, or the response that made it safe is not the
-        // server's. A reason that says "never sent" is no permission then.
-        (Stage::Dispatch, Stage::InFlight | Stage::Response)
-        | (Stage::Response, Stage::InFlight) => {
-            failure.safe = reason.allows_non_idempotent_retry() && !unsent;
+        // It left the client after all, or the response that made it safe is not the server's.
+        (Stage::Dispatch, _) | (Stage::Response, Stage::InFlight) => {
+            failure.safe = Failure::new(failure.reason, Stage::InFlight).safe;
             if classified == Stage::Dispatch {
                 failure.transparent = Transparent::No;
             }
         }
-        (Stage::InFlight, Stage::InFlight) => failure.safe &= !unsent,
-        (Stage::InFlight | Stage::Response, Stage::Response) => {}
+        // As the classifier says.
+        (Stage::InFlight, _) | (Stage::Response, Stage::Response) => {}
     }
 }
 

@@ -35,11 +35,12 @@
 //! | the items | n |
 //!
 //! A name is its kind (0 route, 1 reason), the reason's flags (1 allows non-idempotent retries, 2
-//! always retries, 4 the server's answer, 8 not accepted, 16 to 48 its class), its number (2), the length of its text (1) and the text. Numbers of names
-//! count from zero in each file. What an entry has is in [`Entry`]; 38 bytes of it are a word of
-//! bits (8), the call (4), the time (5), how long the attempt took (5), a time or a distance (5),
-//! the delay (5), the pushback (3) and the code (3). A time of five bytes has 38 bits and a unit of
-//! ns, µs, ms or s: up to four and a half minutes are exact.
+//! always retries, 4 the server's answer, 8 not accepted, 16 to 48 its class), its number (2), the
+//! length of its text (1) and the text. Numbers of names count from zero in each file. What an
+//! entry has is in [`Entry`]; 38 bytes of it are a word of bits (8), the call (4), the time (5),
+//! how long the attempt took (5), a time or a distance (5), the delay (5), the pushback (3) and the
+//! code (3). A time of five bytes has 38 bits and a unit of ns, µs, ms or s: up to four and a half
+//! minutes are exact.
 
 mod bits;
 mod damage;

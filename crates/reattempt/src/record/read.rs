@@ -8,7 +8,7 @@ use super::entry::Entry;
 use super::file::{
     BLOCK, BLOCK_MAGIC, ENTRIES, Form, Header, LENGTH, MOST_ITEMS, NAMES, REASON, ROUTE, checksum,
 };
-use super::reason::{definition, flags_of};
+use super::reason::{ALL, definition, flags_of};
 use crate::RetryReason;
 
 /// At most this many entries are read: two gigabytes of memory.
@@ -241,6 +241,9 @@ impl Recording {
                         }
                     };
                     routes.push(known);
+                }
+                REASON if flags & !ALL != 0 => {
+                    return Err((at, "a reason has flags of another version"));
                 }
                 REASON if nth == reasons.len() && nth < 256 => {
                     let reason = interned(text, flags, reasons_known);

@@ -8,6 +8,8 @@ const ALWAYS: u8 = 2;
 const ANSWER: u8 = 4;
 const NOT_ACCEPTED: u8 = 8;
 const CLASS_SHIFT: u32 = 4;
+/// All flags that there are.
+pub(super) const ALL: u8 = 0x3f;
 
 /// All that holds of a reason, in one byte.
 pub(super) fn flags_of(reason: RetryReason) -> u8 {

@@ -7,12 +7,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tower::{Layer, ServiceExt};
 
-use super::reason::{definition, flags_of};
 use super::writer::tests::{entries, soon};
 use super::{Entry, LENGTH, MOST_DAMAGES, Options, Recorder, Recording, What};
 use crate::backoff::Backoff;
 use crate::reason::KV_LOCKED;
-use crate::strategy::MaxAttempts;
+use crate::strategy::{MaxAttempts, NeverRetry};
 use crate::test_util::{Probe, attempt, ms, probe, verdict};
 use crate::{AttemptKind, RetryLayer, RetryReason, ServerPushback, Stage, StopReason};
 
@@ -183,8 +182,8 @@ async fn a_file_that_cannot_be_created_is_an_error() {
 }
 
 /// A throttle's price and what counts as an answer depend on them.
-#[test]
-fn a_reason_is_read_with_all_that_holds_of_it() {
+#[tokio::test(start_paused = true)]
+async fn a_reason_is_read_with_all_that_holds_of_it() {
     crate::retry_reasons! {
         PLAIN(true, false);
         GONE(false, false, answer);
@@ -195,13 +194,20 @@ fn a_reason_is_read_with_all_that_holds_of_it() {
     let of = |reason: RetryReason| {
         let flags = (reason.allows_non_idempotent_retry(), reason.always_retry());
         let of_server = (reason.is_answer(), reason.is_not_accepted(), reason.class());
-        (flags, of_server)
+        (reason.name(), flags, of_server)
     };
-    for reason in [PLAIN, GONE, FULL, NOT_SENT, OWN] {
-        let read = definition(reason.name(), flags_of(reason));
-        let read = RetryReason::from_def(Box::leak(Box::new(read)));
-        assert_eq!(of(read), of(reason), "{reason}");
+    let reasons = [PLAIN, GONE, FULL, NOT_SENT, OWN];
+    let scratch = Scratch::new("reasons");
+    let recorder = Recorder::create(scratch.file("a"), Options::new()).unwrap();
+    for reason in reasons {
+        let layer = RetryLayer::new(verdict, NeverRetry).observer(Arc::new(recorder.clone()));
+        let probe = probe([attempt(1).fails_for_good(reason)]);
+        let _failed = layer.layer(probe.inner()).oneshot(probe.request()).await;
     }
+    assert_eq!(recorder.finish().lost, 0);
+    let bytes = std::fs::read(scratch.file("a")).unwrap();
+    let read = Recording::read(&[bytes], &[]).unwrap().reasons;
+    assert!(read.into_iter().map(of).eq(reasons.map(of)));
 }
 
 async fn recorded(name: &str) -> Vec<u8> {

@@ -40,14 +40,13 @@ impl Warnings {
         self.no_other_layer.warn(self.layer, what);
     }
 
-    /// The layer has a hedge policy of its own for calls without a policy, but a layer above acts
-    /// on those.
+    /// The layer has a hedge policy of its own, but a layer above acts on the calls that it is for.
     #[cold]
     pub(crate) fn never_hedges(&self) {
         self.no_other_layer.warn(
             self.layer,
-            "has a policy of its own, but a recovery layer above it acts on calls without a \
-             policy: put HedgeLayer above it, or use HedgeLayer::by_policy",
+            "has a policy of its own, but a recovery layer above it acts on the calls that it is \
+             for: put HedgeLayer above it, or use HedgeLayer::by_policy",
         );
     }
 

@@ -216,10 +216,10 @@ fn health_kinds() -> impl Iterator<Item = HealthKind> {
     use HealthCause::{FewerAllowed, SuccessRate, Time};
     let of = |change| -> &[HealthCause] {
         match change {
-            HealthChange::Ejected => &[FailuresInARow, SuccessRate, FailurePercentage, FailedTrial],
+            HealthChange::Ejected => &[FailuresInARow, SuccessRate, FailurePercentage],
             HealthChange::Opened => &[FailuresInARow, FailurePercentage, FailedTrial, ByHand],
             HealthChange::Returned => &[Time, Answered, FewerAllowed],
-            HealthChange::Closed => &[Time, Answered, FewerAllowed, ByHand],
+            HealthChange::Closed => &[Answered, ByHand],
         }
     };
     let changes = HealthChange::ALL.iter().copied();

@@ -51,6 +51,12 @@ impl Kept {
         read.filter(|(_, count)| *count > 0).collect()
     }
 
+    /// The rows that begin like this, of zero too.
+    pub(super) fn known(&self, begins: &str) -> usize {
+        let rows = self.0.lock().unwrap();
+        rows.keys().filter(|name| name.starts_with(begins)).count()
+    }
+
     pub(super) fn sum(&self, begins: &str) -> u64 {
         self.of(begins).iter().map(|(_, count)| count).sum()
     }
@@ -152,6 +158,9 @@ async fn a_refusal_by_a_circuit_breaker_counts_by_its_reason() {
 #[test]
 fn changes_of_health_count_by_change_and_cause() {
     let (kept, metrics) = metrics();
+    let known = ["reattempt.health.changes", "reattempt.response.failures"];
+    let known = known.map(|name| kept.known(name));
+    assert_eq!(known, [12, 2], "a rate sees the first of each");
     let policy = crate::health::HealthPolicy::standard();
     let now = tokio::time::Instant::now().into_std();
     let breaker = Arc::new(crate::health::CircuitBreaker::new(policy, now));
@@ -384,7 +393,7 @@ async fn hosts_beyond_the_bound_are_one() {
     let (kept, metrics) = metrics();
     for host in 0..150 {
         let name = format!("h{host}");
-        let operation = Operation::new("GET").at(Some(&name), None);
+        let operation = Operation::new("GET").at(Some(&name), Some(host));
         let labelled = metrics.0.durations.began(System::Http, &operation);
         metrics.0.durations.ended(&kept, &labelled, Duration::ZERO);
     }

@@ -33,8 +33,9 @@ pub(super) async fn run(
         if !std::mem::take(&mut pause) {
             let found = tokio::select! {
                 biased;
-                found = look(&mut connection, &address, &options) => Some(found),
+                // First: an answer from before the failure says nothing of the server after it.
                 () = requests.cancel.notified() => None,
+                found = look(&mut connection, &address, &options) => Some(found),
             };
             if !matches!(found, Some(Ok(_))) {
                 connection = None;

@@ -3,7 +3,7 @@
 mod lease;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -45,6 +45,34 @@ struct State {
     waiting: BTreeMap<u64, oneshot::Sender<Result<Lease, MongoError>>>,
     /// By the tickets of the callers that caused them, which may be gone.
     openings: BTreeMap<u64, Opening>,
+}
+
+impl State {
+    /// Who gets the error of this opening: the caller that caused it or, if that is gone, the one
+    /// that has waited longest and has no opening of its own.
+    fn learns_of(&mut self, ticket: u64) -> Option<oneshot::Sender<Result<Lease, MongoError>>> {
+        let own = self.waiting.remove(&ticket);
+        own.or_else(|| {
+            let without = |ticket: &&u64| !self.openings.contains_key(*ticket);
+            let oldest = self.waiting.keys().find(without).copied()?;
+            self.waiting.remove(&oldest)
+        })
+    }
+}
+
+/// The end of the task that opens a connection.
+struct Ends {
+    pool: Weak<Inner>,
+    ticket: u64,
+    opened: Option<Result<Connection, MongoError>>,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(inner) = self.pool.upgrade() {
+            Pool { inner }.opened(self.ticket, self.opened.take());
+        }
+    }
 }
 
 /// The task that opens a connection; it ends with this.
@@ -150,7 +178,12 @@ impl Pool {
                 return Err(fail(MongoError::WaitQueueTimeout { origin, waited }));
             }
         };
-        outcome.map_err(|_| cleared())?.map_err(fail)
+        let lease = outcome.map_err(|_| cleared())?.map_err(fail)?;
+        // The pool may have been cleared since it was handed over.
+        if lease.generation != self.generation() {
+            return Err(cleared());
+        }
+        Ok(lease)
     }
 
     /// The generation, and a place in the queue unless the pool is paused.
@@ -208,7 +241,13 @@ impl Pool {
             let Some(ticket) = state.waiting.keys().find(without).copied() else {
                 break;
             };
-            openings.insert(ticket, self.open(ticket));
+            let opening = self.open(ticket);
+            if opening.0.is_finished() {
+                // Its runtime has ended: no task will.
+                state.waiting.remove(&ticket);
+            } else {
+                openings.insert(ticket, opening);
+            }
         }
     }
 
@@ -232,28 +271,38 @@ impl Pool {
         // A pool without callers ends its tasks.
         let pool = Arc::downgrade(&self.inner);
         let opening = self.inner.runtime.spawn(async move {
-            let opened = Connection::open(&address, &options, true).await;
-            if let Some(inner) = pool.upgrade() {
-                Self { inner }.opened(ticket, opened);
-            }
+            // Made here: where the runtime has ended this is dropped inside `serve`.
+            let mut ends = Ends {
+                pool,
+                ticket,
+                opened: None,
+            };
+            ends.opened = Some(Connection::open(&address, &options, true).await);
         });
         Opening(opening.abort_handle())
     }
 
-    fn opened(&self, ticket: u64, opened: Result<Connection, MongoError>) {
+    /// The task that opens a connection has ended; `None` after a panic.
+    fn opened(&self, ticket: u64, opened: Option<Result<Connection, MongoError>>) {
         let mut state = lock(&self.inner.state);
         // Without its entry the pool was cleared meanwhile.
         if state.openings.remove(&ticket).is_none() {
             return;
         }
+        let mut unheard = None;
         match opened {
-            Ok(connection) => self.hand(&mut state, connection),
-            Err(error) => match state.waiting.remove(&ticket) {
+            Some(Ok(connection)) => self.hand(&mut state, connection),
+            Some(Err(error)) => match state.learns_of(ticket) {
                 Some(caller) => drop(caller.send(Err(error))),
-                None => tracing::debug!(%error, "no connection, and no caller that waits for it"),
+                None => unheard = Some(error),
             },
+            None => drop(state.waiting.remove(&ticket)),
         }
         self.serve(&mut state);
+        drop(state);
+        if let Some(error) = unheard {
+            tracing::debug!(%error, "no connection, and no caller that waits for it");
+        }
     }
 
     /// The number of idle connections.

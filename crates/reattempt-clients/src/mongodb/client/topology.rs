@@ -26,7 +26,7 @@ use crate::lock::lock;
 /// The longest hash of a `$clusterTime`'s signature that is taken, in bytes; servers send 20.
 const MAX_HASH: usize = 64;
 
-/// So many times in a minimum interval new servers are checked at once, wherever they come from: a
+/// How many times in a minimum interval new servers are checked at once, wherever they come from: a
 /// replica set is known after two or three. Servers that name ever new ones set no faster pace.
 const MOST_RENEWALS: u32 = 4;
 
@@ -247,7 +247,10 @@ impl Topology {
         if clear {
             pool.clear();
         }
-        if matches!(error, MongoError::Network { .. }) {
+        if matches!(
+            error,
+            MongoError::Network { .. } | MongoError::Connect { .. }
+        ) {
             // The monitor's own connection may be as dead, or show the server as it was before.
             requests.cancel.notify_waiters();
         }
@@ -344,8 +347,9 @@ impl Inner {
             }
             stays
         });
-        let is_new = known.servers.keys().any(|name| !watched.contains_key(name));
-        let at_once = is_new && self.renews();
+        let is_new = |name: &String| !watched.contains_key(name);
+        let at_once =
+            watched.len() < MAX_SERVERS && known.servers.keys().any(is_new) && self.renews();
         for (address, server) in &known.servers {
             if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
                 continue;

@@ -180,7 +180,7 @@ impl Control {
             wake: Notify::new(),
             move_on: Notify::new(),
             finished,
-            floor: options.floor,
+            floor: options.floor.min(options::LONGEST),
             network: options.network.clone(),
             tls: options.tls,
         }

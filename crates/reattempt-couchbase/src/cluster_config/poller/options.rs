@@ -16,6 +16,9 @@ pub const DEFAULT_FLOOR: Duration = Duration::from_millis(50);
 /// [`ConfigPollerOptions::while_changing`].
 pub const WHILE_CHANGING: Duration = Duration::from_secs(1);
 
+/// "Never": there is no instant for `Duration::MAX`.
+pub(super) const LONGEST: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
 /// How a [`ConfigPoller`](super::ConfigPoller) polls.
 ///
 /// # Trade-offs
@@ -146,7 +149,6 @@ impl ConfigPollerOptions {
     }
 
     fn effective(&self, interval: Duration) -> Duration {
-        const LONGEST: Duration = Duration::from_secs(60 * 60 * 24 * 365);
         let interval = interval.max(self.floor);
         interval.clamp(Duration::from_millis(1), LONGEST)
     }

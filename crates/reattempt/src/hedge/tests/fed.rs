@@ -67,6 +67,15 @@ async fn a_call_that_is_never_hedged_teaches_nothing() {
     }
 }
 
+/// Nor one whose request cannot be sent twice.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_cannot_be_sent_twice_teaches_nothing() {
+    for script in [attempt(1), attempt(1).after(ms(5)), attempt(1).hangs()] {
+        let probe = probe([script]);
+        assert_eq!(fed(Scarce::new(&probe, 0), &probe).await, []);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_winner_and_the_losers_are_fed_once_each() {
     let at_once = probe([attempt(1)]);

@@ -3,9 +3,9 @@ use crate::failure::reason::{KV_LOCKED, SOCKET_NOT_AVAILABLE, UNKNOWN};
 use crate::machine::tests::simulator::start;
 use crate::policy::AttemptEnd;
 
-fn safe(failure: Failure, reported: Stage) -> bool {
+fn safe(failure: Failure, reported: impl Into<Option<Stage>>) -> bool {
     let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
-    facts.report.stage = Some(reported);
+    facts.report.stage = reported.into();
     let failed = FailedAttempt::new(&facts, &Verdict::Retry(failure));
     failed.is_some_and(|failed| failed.failure.safe)
 }
@@ -97,6 +97,27 @@ fn an_attempt_that_left_is_only_as_safe_as_its_reason() {
     assert!(!safe(never_sent(SOCKET_NOT_AVAILABLE), Stage::InFlight));
     let classified = Failure::new(UNKNOWN, Stage::Response).safe(true);
     assert!(safe(classified, Stage::Response), "the classifier decides");
+}
+
+/// C13: also where no transport reports how far it came.
+#[test]
+fn without_a_report_the_classified_stage_decides() {
+    for (reason, stage, is_safe) in [
+        (UNKNOWN, Stage::Dispatch, true),
+        (UNKNOWN, Stage::InFlight, false),
+        (KV_LOCKED, Stage::InFlight, true),
+        (SOCKET_NOT_AVAILABLE, Stage::Dispatch, true),
+        (SOCKET_NOT_AVAILABLE, Stage::InFlight, false),
+        (SOCKET_NOT_AVAILABLE, Stage::Response, true),
+    ] {
+        let failure = Failure::new(reason, stage);
+        assert_eq!(safe(failure, None), is_safe, "{reason} {stage:?}");
+        let stated = failure.safe(true);
+        assert!(
+            safe(stated, None) && safe(stated, stage),
+            "the classifier knows more"
+        );
+    }
 }
 
 #[test]
