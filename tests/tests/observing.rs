@@ -23,8 +23,8 @@ use reattempt::telemetry::{
 use reattempt_http::{HttpClassifier, HttpClientLayer, HttpConvention};
 use tower::{ServiceBuilder, ServiceExt};
 
-/// One call through the preset: 503 after 10 ms, then 200 after 20 ms.
-async fn call(meter: impl Meter + 'static) {
+/// One call through the preset: 503 after 10 ms, then 200 after 20 ms. Returns what counted it.
+async fn call(meter: impl Meter + 'static) -> Metrics {
     let metrics = Metrics::new(meter);
     let calls = Arc::new(AtomicU32::new(0));
     let client = ServiceBuilder::new()
@@ -42,6 +42,7 @@ async fn call(meter: impl Meter + 'static) {
     let request = Request::get("http://shop:8080/carts/7");
     let request = request.body(Full::<Bytes>::default()).unwrap();
     assert_eq!(client.oneshot(request).await.unwrap().status(), 200);
+    metrics
 }
 
 /// How often an instrument was fed with these labels, and the sum of its values; of a gauge the
@@ -87,7 +88,7 @@ async fn opentelemetry_gets_counts_and_durations_of_a_client() {
     let exporter = InMemoryMetricExporter::default();
     let reader = PeriodicReader::builder(exporter.clone()).build();
     let provider = SdkMeterProvider::builder().with_reader(reader).build();
-    call(OpenTelemetryMeter::new(&provider.meter("reattempt"))).await;
+    let _metrics = call(OpenTelemetryMeter::new(&provider.meter("reattempt"))).await;
     provider.force_flush().unwrap();
     let exported = exporter.get_finished_metrics().unwrap();
     let mut found = BTreeMap::new();
@@ -163,6 +164,8 @@ async fn opentelemetry_has_the_gauge_in_each_export() {
     assert_eq!([exported(), exported()], [[0.0], [0.0]]);
     gauge.set(1.5);
     assert_eq!(exported(), [1.5]);
+    drop(meter);
+    assert_eq!(exported(), [0.0; 0], "nothing sets it any more");
 }
 
 /// Keeps what handles of the `metrics` crate receive.

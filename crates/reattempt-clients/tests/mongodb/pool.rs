@@ -102,6 +102,44 @@ async fn the_end_of_a_pool_ends_connections_that_are_being_made() {
     soon(until_closed(silent)).await;
 }
 
+/// M5: a command on it would fail in flight.
+#[tokio::test]
+async fn a_connection_handed_over_before_the_clearing_is_not_used() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.max_pool_size = 1;
+    let pool = Pool::new(node.address(), Arc::new(options));
+    let held = pool.check_out(None).await.unwrap();
+    let (waited, ()) = soon(async {
+        tokio::join!(pool.check_out(None), async {
+            drop(held);
+            pool.clear();
+        })
+    })
+    .await;
+    let error = waited.unwrap_err().error;
+    assert!(matches!(error, MongoError::PoolCleared { .. }), "{error}");
+    pool.ready();
+    soon(pool.check_out(None)).await.unwrap();
+}
+
+/// As of a client in a static, across tests with a runtime each.
+#[test]
+fn a_pool_whose_runtime_has_ended_fails_at_once() {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+    };
+    let own = runtime().unwrap();
+    let options = Arc::new(ClientOptions::new(["127.0.0.1:1"]));
+    let pool = own.block_on(async { Pool::new("127.0.0.1:1", options) });
+    drop(own);
+    let failed = runtime().unwrap().block_on(soon(pool.check_out(None)));
+    let error = failed.unwrap_err().error;
+    assert!(matches!(error, MongoError::PoolCleared { .. }), "{error}");
+}
+
 async fn until_closed(mut peer: TcpStream) {
     let mut sent = Vec::new();
     // A reset is a close, too.
