@@ -18,6 +18,9 @@ pub trait HttpRequest: HasCallContext + Sealed {
     fn headers_mut(&mut self) -> &mut HeaderMap;
 }
 
+impl<B> Sealed for Request<B> {}
+impl<B> Sealed for super::HttpCall<B> {}
+
 impl<B> HttpRequest for Request<B> {
     #[inline]
     fn method(&mut self) -> &Method {

@@ -20,6 +20,8 @@ pub trait HttpServiceBuilderExt<L>: Sealed + Sized {
     fn retry_http(self) -> ServiceBuilder<Stack<HttpClientLayer, L>>;
 }
 
+impl<L> Sealed for ServiceBuilder<L> {}
+
 impl<L> HttpServiceBuilderExt<L> for ServiceBuilder<L> {
     fn retry_http(self) -> ServiceBuilder<Stack<HttpClientLayer, L>> {
         self.layer(HttpClientLayer::standard())

@@ -37,6 +37,8 @@ pub trait RequestBuilderExt: Sealed {
         B: Breakers;
 }
 
+impl Sealed for reqwest::RequestBuilder {}
+
 impl RequestBuilderExt for reqwest::RequestBuilder {
     fn send_with<R, B>(self, retries: &HttpClientLayer<R, B>) -> SendWith<R, B>
     where

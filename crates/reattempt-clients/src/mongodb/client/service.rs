@@ -89,7 +89,7 @@ impl Client {
             server: &server.address,
             max_wire_version: server.max_wire_version,
         });
-        // Until this returns, so before the caller can ask for the next one (E1), and after a failure
+        // Until this returns: before the caller can ask for the next one (E1), and after a failure
         // has cleared the pool: a caller that waits would get the connection.
         let mut lease = match pool.check_out(Some(server.max_wire_version)).await {
             Ok(lease) => lease,
