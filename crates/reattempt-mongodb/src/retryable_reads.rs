@@ -17,8 +17,11 @@ const BASE_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest overload back-off.
 const MAX_BACKOFF: Duration = Duration::from_millis(10_000);
 
-/// The bounds of the pause before each retry but the first, where only the deadline limits them:
-/// some codes leave the server selected, so that nothing else slows the retries down.
+/// How many retries have no delay where only the deadline limits them: some codes leave the server
+/// selected, so that nothing else slows the retries down.
+const MOST_AT_ONCE: u32 = 16;
+
+/// The bounds of the pause before each further one.
 const UNTIL_DEADLINE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
 /// Exactly one retry, without delay; raises the most informative error (Executing Retryable Read
@@ -68,8 +71,8 @@ impl RetryableReads {
     /// Retries until the call's deadline, instead of only once; a call without a deadline is still
     /// retried once (the specification since 2022-10-18, with `timeoutMS`).
     ///
-    /// The first retry has no delay. Each later one waits a random share of 1 ms, 2 ms, 4 ms and so
-    /// on up to 100 ms, so that a server which fails at once is not asked thousands of times.
+    /// Sixteen retries have no delay. Each later one waits a random share of 1 ms, 2 ms, 4 ms and
+    /// so on up to 100 ms, so that a server which fails at once is not asked thousands of times.
     #[must_use]
     pub const fn until_deadline(mut self) -> Self {
         self.until_deadline = true;
@@ -122,8 +125,8 @@ impl RetryableReads {
             let base = detail.base_backoff.unwrap_or(BASE_BACKOFF);
             // The first retry is number 1, with exponent 1.
             ((base.saturating_mul(2), MAX_BACKOFF), view.retries)
-        } else if view.retries > 0 && self.most_retries(view).is_none() {
-            (UNTIL_DEADLINE, view.retries - 1)
+        } else if view.retries >= MOST_AT_ONCE && self.most_retries(view).is_none() {
+            (UNTIL_DEADLINE, view.retries - MOST_AT_ONCE)
         } else {
             return Duration::ZERO;
         };

@@ -367,7 +367,10 @@ fn one_overload_error_caps_the_whole_call() {
     assert_eq!(read.stopped(), Some(StopReason::Attempts));
 
     let mut read = current(1.0).limited(ms(60_000));
-    for most in [0, 1, 2, 4, 8, 16, 32, 64, 100, 100] {
+    for _ in 0..16 {
+        assert_eq!(read.waits_after(&down), Some(ms(0)), "until the deadline");
+    }
+    for most in [1, 2, 4, 8, 16, 32, 64, 100, 100] {
         assert_eq!(
             read.waits_after(&down),
             Some(ms(most)),

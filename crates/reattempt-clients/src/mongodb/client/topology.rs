@@ -26,7 +26,7 @@ use crate::lock::lock;
 /// The longest hash of a `$clusterTime`'s signature that is taken, in bytes; servers send 20.
 const MAX_HASH: usize = 64;
 
-/// How many times in a minimum interval new servers are checked at once, wherever they come from: a
+/// How often in a minimum interval new servers are checked at once, wherever they come from: a
 /// replica set is known after two or three. Servers that name ever new ones set no faster pace.
 const MOST_RENEWALS: u32 = 4;
 
