@@ -1,4 +1,6 @@
+use std::future::Future as _;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use reattempt_clients::mongodb::client::{ClientOptions, MongoError, Pool};
@@ -134,8 +136,17 @@ fn a_pool_whose_runtime_has_ended_fails_at_once() {
     let own = runtime().unwrap();
     let options = Arc::new(ClientOptions::new(["127.0.0.1:1"]));
     let pool = own.block_on(async { Pool::new("127.0.0.1:1", options) });
+    let other = runtime().unwrap();
+    // What it opened for them never ran: they leave no places taken.
+    own.block_on(async {
+        for _ in 0..2 {
+            let mut call = std::pin::pin!(pool.check_out(None));
+            let pending = |cx: &mut Context<'_>| Poll::Ready(call.as_mut().poll(cx).is_pending());
+            assert!(std::future::poll_fn(pending).await);
+        }
+    });
     drop(own);
-    let failed = runtime().unwrap().block_on(soon(pool.check_out(None)));
+    let failed = other.block_on(soon(pool.check_out(None)));
     let error = failed.unwrap_err().error;
     assert!(matches!(error, MongoError::PoolCleared { .. }), "{error}");
 }

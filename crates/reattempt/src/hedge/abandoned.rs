@@ -46,7 +46,7 @@ where
         if let Some(call) = self.call() {
             for (context, sent) in call.hedging.flights() {
                 let end = AttemptEnd::Dropped;
-                dropping.run(|| call.hedging.feed(call.policy, context, Some(sent), end));
+                dropping.run(|| call.feed(context, Some(sent), end));
                 dropping.run(|| settings.effects(context).cancelled(Some(stopped)));
             }
         }

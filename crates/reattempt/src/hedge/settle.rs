@@ -12,7 +12,7 @@ use crate::{
 use tower_service::Service;
 
 use super::future::{HedgeFuture, Outcome, State, StateOwned};
-use super::hedging::{Beside, Hedging, Other};
+use super::hedging::{Beside, Call, Other};
 use crate::clock;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
 use crate::recovery::Source;
@@ -47,17 +47,13 @@ pub(super) fn fed(
     }
 }
 
-impl<S: Service<Req>, Req> Hedging<S, Req> {
-    /// As [`fed`], if the delay learns from this attempt.
-    pub(super) fn feed(
-        &self,
-        policy: &HedgePolicy,
-        context: &CallContext,
-        sent: Option<Instant>,
-        end: AttemptEnd,
-    ) {
-        if self.driver.machine.teaches(context.attempt()) {
-            fed(policy, context, sent, end);
+impl<S: Service<Req>, C, Req> Call<'_, S, C, Req> {
+    /// As [`fed`], if the delay learns from this attempt: a request that cannot be sent twice is
+    /// never hedged.
+    pub(super) fn feed(&self, context: &CallContext, sent: Option<Instant>, end: AttemptEnd) {
+        let is_template = matches!(self.source, Source::Template { .. });
+        if is_template && self.hedging.driver.machine.teaches(context.attempt()) {
+            fed(self.policy, context, sent, end);
         }
     }
 }
@@ -88,7 +84,6 @@ where
             return ControlFlow::Break(outcome);
         };
         call.source.describe(call.config.settings.service.as_ref());
-        let hedging = call.hedging;
         let effects = call.config.settings.effects(context);
         let mut facts = effects.facts(clock::now());
         if !facts.report.circuit_open {
@@ -108,37 +103,37 @@ where
             return ControlFlow::Break(outcome);
         };
         if let Some(end) = failed.learned() {
-            hedging.feed(call.policy, context, sent, end);
+            call.feed(context, sent, end);
         }
-        let action = effects.one_failed(&mut hedging.driver, &mut failed, call.policy);
+        let action = effects.one_failed(&mut call.hedging.driver, &mut failed, call.policy);
         // The response to the caller may need the rest of its request: a server that answers early
         // explains itself while it still reads. So the request of a failure that may be returned
         // goes on until another attempt is sent.
         if let (HedgeAction::Go, Source::Template { request, .. }) = (&action, &*call.source) {
             // Without a copy for another attempt it may be the one that goes on alone.
-            let others_go_on = hedging.driver.machine.is_in_flight() && facts.replayable;
+            let others_go_on = call.hedging.driver.machine.is_in_flight() && facts.replayable;
             if facts.cut_off || outcome.is_err() || others_go_on {
                 request.attempt_over(facts.attempt);
             }
         }
         match action {
             HedgeAction::Go if facts.cut_off => {
-                hedging.last.get_or_insert(outcome);
+                call.hedging.last.get_or_insert(outcome);
             }
             HedgeAction::Go => {
-                hedging.last = Some(outcome);
-                if hedging.driver.machine.may_nudge(context.attempt()) {
+                call.hedging.last = Some(outcome);
+                if call.hedging.driver.machine.may_nudge(context.attempt()) {
                     let waiter = context.take_config_waiter();
                     let waiter = waiter.map(|waiter| (context.clone(), waiter));
-                    hedging.waiters.extend(waiter);
+                    call.hedging.waiters.extend(waiter);
                 }
             }
             HedgeAction::Expire => {
-                let last = hedging.last.take().filter(|_| facts.cut_off);
+                let last = call.hedging.last.take().filter(|_| facts.cut_off);
                 self.expire(last.unwrap_or(outcome));
             }
             HedgeAction::Return(stopped) => {
-                let last = hedging.last.take().filter(|_| facts.cut_off);
+                let last = call.hedging.last.take().filter(|_| facts.cut_off);
                 self.ended(context, stopped);
                 return ControlFlow::Break(last.unwrap_or(outcome));
             }
@@ -146,10 +141,10 @@ where
         ControlFlow::Continue(())
     }
 
-    /// As [`Hedging::feed`], while the call goes on.
+    /// As [`Call::feed`], while the call goes on.
     fn feed(self: Pin<&mut Self>, context: &CallContext, sent: Option<Instant>, end: AttemptEnd) {
         if let Some(call) = self.call() {
-            call.hedging.feed(call.policy, context, sent, end);
+            call.feed(context, sent, end);
         }
     }
 

@@ -189,8 +189,7 @@ impl HedgeMachine {
     #[must_use]
     pub const fn teaches(&self, attempt: u32) -> bool {
         let bits = self.after_delay.checked_shr(attempt);
-        let cannot = self.sent == 1 && matches!(self.frozen, Some(StopReason::NotReplayable));
-        !self.alone && !cannot && (attempt == 1 || matches!(bits, Some(bits) if bits & 1 == 1))
+        !self.alone && (attempt == 1 || matches!(bits, Some(bits) if bits & 1 == 1))
     }
 
     /// The number of the attempt that failed last; 0 before the first failure.

@@ -1,16 +1,17 @@
 //! The connections to one server.
 
 mod lease;
+mod opening;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 pub use lease::Lease;
+use opening::Opening;
 
 use super::{ClientOptions, Connection, MongoError, Origin};
 use crate::lock::lock;
@@ -57,31 +58,6 @@ impl State {
             let oldest = self.waiting.keys().find(without).copied()?;
             self.waiting.remove(&oldest)
         })
-    }
-}
-
-/// The end of the task that opens a connection.
-struct Ends {
-    pool: Weak<Inner>,
-    ticket: u64,
-    opened: Option<Result<Connection, MongoError>>,
-}
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        if let Some(inner) = self.pool.upgrade() {
-            Pool { inner }.opened(self.ticket, self.opened.take());
-        }
-    }
-}
-
-/// The task that opens a connection; it ends with this.
-#[derive(Debug)]
-struct Opening(AbortHandle);
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -241,12 +217,9 @@ impl Pool {
             let Some(ticket) = state.waiting.keys().find(without).copied() else {
                 break;
             };
-            let opening = self.open(ticket);
-            if opening.0.is_finished() {
-                // Its runtime has ended: no task will.
-                state.waiting.remove(&ticket);
-            } else {
-                openings.insert(ticket, opening);
+            match Opening::begin(&self.inner, ticket) {
+                Some(opening) => drop(openings.insert(ticket, opening)),
+                None => drop(state.waiting.remove(&ticket)),
             }
         }
     }
@@ -266,23 +239,7 @@ impl Pool {
         }));
     }
 
-    fn open(&self, ticket: u64) -> Opening {
-        let (address, options) = (self.inner.address.clone(), Arc::clone(&self.inner.options));
-        // A pool without callers ends its tasks.
-        let pool = Arc::downgrade(&self.inner);
-        let opening = self.inner.runtime.spawn(async move {
-            // Made here: where the runtime has ended this is dropped inside `serve`.
-            let mut ends = Ends {
-                pool,
-                ticket,
-                opened: None,
-            };
-            ends.opened = Some(Connection::open(&address, &options, true).await);
-        });
-        Opening(opening.abort_handle())
-    }
-
-    /// The task that opens a connection has ended; `None` after a panic.
+    /// The task that opens a connection has ended; `None` without having opened or failed to.
     fn opened(&self, ticket: u64, opened: Option<Result<Connection, MongoError>>) {
         let mut state = lock(&self.inner.state);
         // Without its entry the pool was cleared meanwhile.

@@ -70,9 +70,24 @@ async fn a_call_that_is_never_hedged_teaches_nothing() {
 /// Nor one whose request cannot be sent twice.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_cannot_be_sent_twice_teaches_nothing() {
-    for script in [attempt(1), attempt(1).after(ms(5)), attempt(1).hangs()] {
+    let fails = attempt(1).fails_for_good(KV_LOCKED).after(ms(5));
+    let late = attempt(1).after(ms(25));
+    for script in [
+        attempt(1),
+        attempt(1).after(ms(5)),
+        late,
+        attempt(1).hangs(),
+        fails,
+    ] {
         let probe = probe([script]);
         assert_eq!(fed(Scarce::new(&probe, 0), &probe).await, []);
+    }
+    // One that no longer can when its hedge is due counts all the same: to leave out the slow ones
+    // would shorten the delay.
+    for took in [5, 25] {
+        let probe = probe([attempt(1).after(ms(took))]);
+        let ends = fed(Scarce::new(&probe, 1), &probe).await;
+        assert_eq!(ends, [(1, took.into(), Succeeded)]);
     }
 }
 
