@@ -4,6 +4,7 @@ use super::*;
 use crate::RetryInfo;
 use crate::call::attempts::ConfigWaiter;
 use crate::info::Backend;
+#[cfg(feature = "tokio")]
 use crate::policy::admission::Admission;
 use crate::policy::throttle::TokenBucket;
 use crate::{AttemptKind, CallDeadline, HasCallContext, RetryThrottle};
