@@ -168,8 +168,8 @@ async fn node(mut stream: TcpStream, mut answers: Answers<'_>, resets: bool) {
 
 fn judge(outcome: &Result<KvResponse, ClientError>, maps: &ErrorMaps) {
     let context = CallContext::default();
-    let read = ReadPushback::read(&KvPushback::new(), outcome.as_ref());
-    if let Some(reattempt::ServerPushback::After(delay)) = read {
+    let read = ReadPushback::read(&KvPushback::new(), outcome.as_ref(), &context);
+    if let Some(reattempt::ServerPushback::After(delay)) = read.valid() {
         assert!(delay < Duration::from_secs(130));
     }
     for classifier in [
