@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Response};
 use libfuzzer_sys::fuzz_target;
-use reattempt::{Failure, ReadPushback, RetryStrategy, ServerPushback, Stage, reason};
+use reattempt::{CallContext, Failure, ReadPushback, RetryStrategy, ServerPushback, Stage, reason};
 use reattempt_http::HttpPushback;
 use reattempt_http::aws::{AwsStandard, AwsVersion};
 
@@ -32,7 +32,9 @@ fuzz_target!(|data: &[u8]| {
     *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
     *response.headers_mut() = headers;
     let _ = HttpPushback::new().also_amz().delay(response.headers());
-    let Some(word) = ReadPushback::<_, ()>::read(&HttpPushback::amz(), Ok(&response)) else {
+    let (reader, context) = (HttpPushback::amz(), CallContext::default());
+    let word = ReadPushback::<_, ()>::read(&reader, Ok(&response), &context);
+    let Some(word) = word.valid() else {
         return;
     };
     let ServerPushback::After(asked) = word else {

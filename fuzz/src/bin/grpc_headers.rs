@@ -40,8 +40,8 @@ fuzz_target!(|data: &[u8]| {
     response
         .headers_mut()
         .insert("grpc-retry-pushback-ms", value.clone());
-    let _ = ReadPushback::<_, ()>::read(&GrpcPushback, Ok(&response));
     let context = CallContext::default();
+    let _ = ReadPushback::<_, ()>::read(&GrpcPushback, Ok(&response), &context);
     let _ =
         Classify::<_, std::io::Error>::classify(&GrpcClassifier::new(), Ok(&response), &context);
     let mut request = Request::new(());

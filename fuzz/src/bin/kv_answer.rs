@@ -52,7 +52,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let asked = answer.throttle_duration().unwrap_or_default();
     assert!(asked < Duration::from_secs(130));
-    let _ = ReadPushback::<_, Lost>::read(&KvPushback::new(), Ok(&answer));
+    let _ = ReadPushback::<_, Lost>::read(&KvPushback::new(), Ok(&answer), &CallContext::default());
     let context = CallContext::default();
     for classifier in [
         KvClassifier::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Response};
 use libfuzzer_sys::fuzz_target;
-use reattempt::{ReadPushback, ServerPushback};
+use reattempt::{CallContext, ReadPushback, ServerPushback};
 use reattempt_http::{BeyondCap, HttpPushback};
 
 const CAP: Duration = Duration::from_secs(60);
@@ -29,7 +29,8 @@ fuzz_target!(|data: &[u8]| {
     *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
     *response.headers_mut() = headers;
     let reader = HttpPushback::new().cap(CAP, BeyondCap::Wait);
-    if let Some(word) = ReadPushback::<_, ()>::read(&reader, Ok(&response)) {
+    let word = ReadPushback::<_, ()>::read(&reader, Ok(&response), &CallContext::default());
+    if let Some(word) = word.valid() {
         assert!(matches!(word, ServerPushback::After(delay) if delay <= CAP));
     }
 });
