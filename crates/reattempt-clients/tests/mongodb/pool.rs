@@ -104,6 +104,24 @@ async fn the_end_of_a_pool_ends_connections_that_are_being_made() {
     soon(until_closed(silent)).await;
 }
 
+/// Otherwise no caller would learn why no connection comes to be.
+#[tokio::test]
+async fn the_error_that_a_caller_left_is_for_the_oldest_that_waits() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut options = ClientOptions::new([&address]);
+    options.max_connecting = 1;
+    let pool = Pool::new(&address, Arc::new(options));
+    let opening = tokio::select! {
+        failed = pool.check_out(None) => panic!("{failed:?}"),
+        dialled = soon(listener.accept()) => dialled.unwrap().0,
+    };
+    let (waited, ()) =
+        soon(async { tokio::join!(pool.check_out(None), async { drop(opening) }) }).await;
+    let error = waited.unwrap_err().error;
+    assert!(matches!(error, MongoError::Network { .. }), "{error}");
+}
+
 /// M5: a command on it would fail in flight.
 #[tokio::test]
 async fn a_connection_handed_over_before_the_clearing_is_not_used() {

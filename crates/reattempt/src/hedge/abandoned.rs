@@ -12,7 +12,6 @@ use super::settle::fed;
 use crate::clock;
 use crate::in_drop::InDrop;
 use crate::policy::AttemptEnd;
-use crate::recovery::Source;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>
 where
@@ -33,7 +32,7 @@ where
         let stopped = effects.why_dropped(clock::now());
         let mut dropping = InDrop::default();
         dropping.run(|| self.source.describe(settings.service.as_ref()));
-        let is_template = matches!(self.source, Source::Template { .. });
+        let is_template = self.source.is_template();
         let state = self.as_mut().project().state.project();
         if let StateProj::First { policy, beside, .. } = &state {
             if is_template {

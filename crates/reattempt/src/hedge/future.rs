@@ -131,8 +131,7 @@ where
         } else {
             context.settle_success(committed);
         }
-        // A request that cannot be sent twice is never hedged.
-        let learns = learns && matches!(this.source, Source::Template { .. });
+        let learns = learns && this.source.is_template();
         // Fed once: a panic before this feeds it as dropped.
         if !matches!(beside, Beside::Nothing) {
             waited(policy, beside, learns);

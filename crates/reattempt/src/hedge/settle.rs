@@ -48,11 +48,9 @@ pub(super) fn fed(
 }
 
 impl<S: Service<Req>, C, Req> Call<'_, S, C, Req> {
-    /// As [`fed`], if the delay learns from this attempt: a request that cannot be sent twice is
-    /// never hedged.
+    /// As [`fed`], if the delay learns from this attempt.
     pub(super) fn feed(&self, context: &CallContext, sent: Option<Instant>, end: AttemptEnd) {
-        let is_template = matches!(self.source, Source::Template { .. });
-        if is_template && self.hedging.driver.machine.teaches(context.attempt()) {
+        if self.source.is_template() && self.hedging.driver.machine.teaches(context.attempt()) {
             fed(self.policy, context, sent, end);
         }
     }

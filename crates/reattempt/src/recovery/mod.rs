@@ -94,6 +94,15 @@ pub(crate) enum Source<S, Req> {
     Last(CallContext),
 }
 
+impl<S, Req> Source<S, Req> {
+    /// The request was copied when it was sent: it may be sent again. Otherwise the call is never
+    /// hedged, and a hedge delay learns nothing from it.
+    #[inline(always)]
+    pub(crate) const fn is_template(&self) -> bool {
+        matches!(self, Self::Template { .. })
+    }
+}
+
 impl<S, Req: HasCallContext> Source<S, Req> {
     /// The context of the attempt that is out or was out last, to be written.
     #[inline(always)]

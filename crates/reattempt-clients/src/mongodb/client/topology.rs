@@ -1,34 +1,26 @@
 //! Server discovery and selection.
 
+mod cluster_time;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bson::{Bson, Document, doc};
+use bson::Document;
 use rand::seq::IndexedRandom as _;
 use reattempt_mongodb::labels::SYSTEM_OVERLOADED_ERROR;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-use super::description::{
-    MAX_SERVERS, ServerDescription, ServerKind, TopologyDescription, TopologyKind,
-};
-use super::monitor::{self, Requests};
+use super::description::{ServerDescription, ServerKind, TopologyDescription, TopologyKind};
 use super::state_change::state_change;
 use super::{ClientOptions, During, MongoError, Pool, ReadPreference};
 use crate::instant::after;
 use crate::lock::lock;
-
-/// The longest hash of a `$clusterTime`'s signature that is taken, in bytes; servers send 20.
-const MAX_HASH: usize = 64;
-
-/// How often in a minimum interval new servers are checked at once, wherever they come from: a
-/// replica set is known after two or three. Servers that name ever new ones set no faster pace.
-const MOST_RENEWALS: u32 = 4;
+use watched::Watched;
 
 /// The deployment as seen by the client. Clones share it; the monitors end with the last clone.
 #[derive(Debug, Clone)]
@@ -47,20 +39,6 @@ struct Inner {
     concluding: Mutex<()>,
     /// How many times new servers were checked at once since then.
     renewals: Mutex<(Instant, u32)>,
-}
-
-/// A server with its pool and its monitor.
-#[derive(Debug)]
-struct Watched {
-    pool: Pool,
-    requests: Arc<Requests>,
-    monitor: AbortHandle,
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.monitor.abort();
-    }
 }
 
 /// A selected server.
@@ -259,46 +237,6 @@ impl Topology {
             requests.check.notify_one();
         }
     }
-
-    /// The highest `$clusterTime` seen so far.
-    #[must_use]
-    pub fn cluster_time(&self) -> Option<Document> {
-        lock(&self.inner.cluster_time).clone()
-    }
-
-    /// Records a reply's `$clusterTime`, if it is a sound one.
-    pub fn saw(&self, reply: &Document) {
-        let Ok(new) = reply.get_document("$clusterTime") else {
-            return;
-        };
-        let mut highest = lock(&self.inner.cluster_time);
-        let time = |of: &Document| of.get_timestamp("clusterTime").ok();
-        if time(new) > highest.as_ref().and_then(time) {
-            *highest = sound_time(new).or_else(|| highest.take());
-        }
-    }
-}
-
-/// The members of a `$clusterTime` that a server checks. Each command repeats them to every server,
-/// so nothing else that one server sends is taken over.
-fn sound_time(sent: &Document) -> Option<Document> {
-    let mut sound = doc! { "clusterTime": sent.get_timestamp("clusterTime").ok()? };
-    if let Some(signature) = sent.get("signature") {
-        let mut checked = Document::new();
-        for (name, value) in signature.as_document()? {
-            let is_sound = match name.as_str() {
-                "hash" => matches!(value, Bson::Binary(hash) if hash.bytes.len() <= MAX_HASH),
-                "keyId" => matches!(value, Bson::Int32(_) | Bson::Int64(_)),
-                _ => continue,
-            };
-            if !is_sound {
-                return None;
-            }
-            checked.insert(name, value);
-        }
-        sound.insert("signature", checked);
-    }
-    Some(sound)
 }
 
 impl Inner {
@@ -333,77 +271,5 @@ impl Inner {
                 pool.interrupt();
             }
         }
-    }
-
-    /// Creates a monitor and a pool for each known server, and removes the others.
-    fn watch_servers(self: &Arc<Self>) {
-        let mut watched = lock(&self.watched);
-        let known = self.description.borrow();
-        watched.retain(|address, watched| {
-            let stays = known.servers.contains_key(address);
-            if !stays {
-                // Who waits for one of its connections would wait for ever.
-                watched.pool.clear();
-            }
-            stays
-        });
-        let is_new = |name: &String| !watched.contains_key(name);
-        let at_once =
-            watched.len() < MAX_SERVERS && known.servers.keys().any(is_new) && self.renews();
-        for (address, server) in &known.servers {
-            if watched.contains_key(address) || watched.len() >= MAX_SERVERS {
-                continue;
-            }
-            let requests = Arc::new(Requests::default());
-            let looking = monitor::run(
-                address.clone(),
-                Arc::clone(&self.options),
-                Arc::clone(&requests),
-                // It is a seed again. Two servers that send the client back and forth would
-                // otherwise keep it busy.
-                server.error.is_some() || !at_once,
-                conclude(Arc::downgrade(self), address.clone()),
-            );
-            let monitor = tokio::spawn(looking).abort_handle();
-            let pool = Pool::new(address, Arc::clone(&self.options));
-            watched.insert(
-                address.clone(),
-                Watched {
-                    pool,
-                    requests,
-                    monitor,
-                },
-            );
-        }
-    }
-}
-
-impl Inner {
-    /// Whether new servers are checked at once, or wait for the minimum interval.
-    fn renews(&self) -> bool {
-        let now = Instant::now();
-        let mut renewals = lock(&self.renewals);
-        if now >= after(renewals.0, self.options.min_heartbeat) {
-            *renewals = (now, 0);
-        }
-        renewals.1 = renewals.1.saturating_add(1);
-        renewals.1 <= MOST_RENEWALS
-    }
-}
-
-/// Applies the result of a check; false when the topology is gone.
-fn conclude(
-    topology: Weak<Inner>,
-    address: String,
-) -> impl Fn(Result<ServerDescription, MongoError>) -> bool + Send + Sync {
-    move |found| {
-        let Some(topology) = topology.upgrade() else {
-            return false;
-        };
-        match found {
-            Ok(description) => topology.seen(description),
-            Err(error) => topology.lost(&address, &error),
-        }
-        true
     }
 }

@@ -1,3 +1,4 @@
+use bson::doc;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Timestamp};
 
