@@ -73,6 +73,8 @@ impl RetryableReads {
     ///
     /// Sixteen retries have no delay. Each later one waits a random share of 1 ms, 2 ms, 4 ms and
     /// so on up to 100 ms, so that a server which fails at once is not asked thousands of times.
+    /// With [overload back-off](Self::overload_backoff), a wait that would pass the deadline raises
+    /// the last error at once; without it, the call waits until its deadline.
     #[must_use]
     pub const fn until_deadline(mut self) -> Self {
         self.until_deadline = true;

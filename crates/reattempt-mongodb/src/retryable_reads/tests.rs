@@ -389,6 +389,15 @@ fn a_delay_beyond_the_deadline_is_not_begun() {
         current(1.0).limited(ms(250)).waits_after(&BUSY),
         Some(ms(200))
     );
+
+    // The waits from the 17th retry on, too: 1, 2, 4, 8 and 16 ms fit, 32 ms do not.
+    let down = Broken(STEPPED_DOWN, &[], None);
+    let mut read = current(1.0).limited(ms(20));
+    for _ in 0..16 + 5 {
+        assert!(read.waits_after(&down).is_some());
+    }
+    assert_eq!(surfaced(&read.fails_with(&down)), Surface::New);
+    assert_eq!(read.stopped(), Some(StopReason::Deadline));
 }
 
 #[test]
