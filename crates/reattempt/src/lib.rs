@@ -88,17 +88,19 @@
 //! # Ok(()) }
 //! ```
 
-// The layers alone write what these two hold.
+// The layers alone write what these hold.
+#[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+mod attempt;
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub mod call;
 mod call_deadline;
 mod classify;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub mod driver;
-#[cfg(any(test, feature = "tokio"))]
-mod effects;
-pub mod failure;
+mod elapsed;
+mod failure;
 mod in_drop;
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 mod info;
@@ -153,20 +155,19 @@ pub mod timer;
 #[cfg(feature = "tokio")]
 pub mod wrap;
 
+pub use attempt::{
+    AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, Backend, Failure, StopReason,
+    Transparent, Verdict,
+};
 pub use call::{
     AttemptReporter, Call, CallContext, CallHandle, CallSubject, ConfigWaiter, HasCallContext,
     MethodName, NextAttempt, Replay, RetryInfoHandle,
 };
-pub use call_deadline::{CallDeadline, DeadlineScope, Elapsed, OnDeadline};
+pub use call_deadline::{CallDeadline, OnDeadline};
 pub use classify::{Classify, classify_fn};
-pub use failure::{
-    Failure, Idempotency, ReasonDef, RetryReason, ServerPushback, Stage, Transparent, Verdict,
-    reason,
-};
-pub use info::{
-    AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, Backend, MOST_RECORDS, RetryInfo,
-    StopReason,
-};
+pub use elapsed::{DeadlineScope, Elapsed};
+pub use failure::{Idempotency, ReasonDef, RetryReason, ServerPushback, Stage, reason};
+pub use info::{MOST_RECORDS, RetryInfo};
 pub use observe::Observer;
 pub use policy::{
     HedgeDelay, HedgePolicy, Recovery, Route, RoutePolicy, Routes, backoff, health,

@@ -23,7 +23,7 @@ use serde::Serialize;
 use follow::Follower;
 use judge::Judge;
 use reattempt::config::Faults;
-use reattempt::failure::reason::RFC_0049;
+use reattempt::reason::RFC_0049;
 use reattempt::record::{Damage, Form, Recording, Timed};
 use reattempt_http::reasons;
 use traffic::{Traffic, nanos};

@@ -41,7 +41,7 @@ mod tests;
 
 use std::task::{Context, Poll};
 
-use crate::call::attempts::ConfigWaiter;
+use crate::call::state::ConfigWaiter;
 use crate::{Backend, CallContext, HasCallContext};
 use tower_service::Service;
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::call::attempts::ConfigWaiter;
+use crate::call::state::ConfigWaiter;
 use crate::driver::HedgeDriver;
 use crate::machine::Planned;
 use crate::{CallContext, CallDeadline, HedgePolicy, Idempotency};

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{AttemptKind, AttemptOutcome, AttemptRecord, RetryInfo};
+use super::RetryInfo;
+use crate::{AttemptKind, AttemptOutcome, AttemptRecord};
 
 impl AttemptKind {
     /// The name in logs and in the program's output.
@@ -130,8 +131,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::attempt::Backend;
     use crate::failure::reason::KV_LOCKED;
-    use crate::info::Backend;
     use crate::{Failure, ServerPushback, Stage, StopReason};
 
     fn record() -> AttemptRecord {

@@ -1,19 +1,11 @@
-//! What happened in a call: its attempts' records, and the summary for its caller.
+//! What happened in a call: the summary for its caller.
 
-mod backend;
 mod display;
-mod record;
-mod report;
-mod stop_reason;
 
-pub use backend::Backend;
 #[cfg(feature = "tokio")]
 pub(crate) use display::tokens;
-pub use record::{AttemptKind, AttemptOutcome, AttemptRecord};
-pub use report::AttemptReport;
-pub use stop_reason::StopReason;
 
-use crate::RetryReason;
+use crate::{AttemptRecord, RetryReason, StopReason};
 
 /// The maximum number of records kept per call; older ones are dropped and counted.
 pub const MOST_RECORDS: usize = 32;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::failed_attempt::FailedAttempt;
 use super::retry::{Action, RetryMachine};
+use crate::attempt::FailedAttempt;
 use crate::policy::strategy::{Deferred, StrategyError};
 use crate::{RetryStrategy, StopReason};
 

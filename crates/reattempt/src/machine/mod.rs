@@ -7,22 +7,19 @@
 
 mod config_moved;
 mod deferred;
-mod failed_attempt;
 mod forced;
 mod hedge;
 mod held;
 mod late;
-mod refused;
 mod retry;
-mod stage;
 mod streak;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod throttled;
 mod transparent;
 
+pub use crate::attempt::{Facts, FailedAttempt};
 pub use deferred::Asked;
-pub use failed_attempt::{Facts, FailedAttempt};
 pub use hedge::{Due, HedgeAction, HedgeMachine, Planned, Withdrawn};
 pub use late::Resume;
 pub use retry::{Action, Keep, RetryMachine, Wait};

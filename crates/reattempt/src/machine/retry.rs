@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::config_moved::MOST_NUDGED;
 use super::deferred::Asked;
-use super::failed_attempt::FailedAttempt;
 use super::streak::Streak;
 use super::transparent::TransparentRetries;
+use crate::attempt::FailedAttempt;
 use crate::call_deadline::later;
 use crate::policy::strategy::CallView;
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Facts, FailedAttempt};
+use crate::attempt::FailedAttempt;
 use crate::{AttemptOutcome, MOST_RECORDS, Transparent};
 
 /// Maximum number of attempts that never left the client if the call has a deadline.
@@ -56,16 +56,6 @@ impl TransparentRetries {
                 })
             }
         }
-    }
-}
-
-/// What is known by now of whether the failure may be retried without being counted.
-pub(super) fn resolved(classified: Transparent, facts: &Facts) -> Transparent {
-    match classified {
-        Transparent::IfUnread if facts.unread => Transparent::Unlimited,
-        Transparent::IfUnread => Transparent::No,
-        Transparent::NextBackend if !facts.report.untried_backend => Transparent::No,
-        known => known,
     }
 }
 

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::call::ResponseFailed;
-use crate::effects::Effects;
+use crate::driver::Effects;
 use crate::machine::Facts;
 use crate::{
     AttemptKind, CallContext, Classify, Failure, HasCallContext, NextAttempt, Observer, Replay,

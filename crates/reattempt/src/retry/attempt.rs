@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::call::attempts::ConfigWaiter;
+use crate::call::state::ConfigWaiter;
 use crate::driver::RetryDriver;
 use crate::machine::{Action, FailedAttempt, Keep, Resume, Wait};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::call::attempts::ConfigWaiter;
+use crate::call::state::ConfigWaiter;
 use crate::{
     AttemptReporter, Backend, Failure, RetryReason, ServerPushback, Stage, Transparent, Verdict,
 };

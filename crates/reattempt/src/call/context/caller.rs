@@ -4,11 +4,11 @@ use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use super::{AttemptReporter, CallContext};
+use crate::attempt::Backend;
 use crate::call::marks::{CALLER, ENFORCED};
 use crate::call::state::CallState;
 use crate::call::state::CallerOptions;
 use crate::call::{CallSubject, MethodName};
-use crate::info::Backend;
 use crate::policy::admission::Criticality;
 use crate::strategy::CallView;
 use crate::{CallDeadline, Idempotency, RetryInfo, RetryStrategy, RetryThrottle, RoutePolicy};

@@ -7,9 +7,9 @@ use super::{Attempt, CallContext};
 use crate::AttemptKind;
 #[cfg(feature = "tokio")]
 use crate::CallDeadline;
+use crate::attempt::Backend;
 #[cfg(feature = "tokio")]
 use crate::call::ResponseFailed;
-use crate::call::attempts::{ConfigWaiter, Flag};
 #[cfg(feature = "tokio")]
 use crate::call::marks::MAY_LOSE;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::call::marks::{POLICY, THROTTLE};
 #[cfg(feature = "tokio")]
 use crate::call::state::AtEnd;
 use crate::call::state::CallState;
-use crate::info::Backend;
+use crate::call::state::{ConfigWaiter, Flag};
 #[cfg(feature = "tokio")]
 use crate::policy::health::Outcome;
 use crate::policy::throttle::count_success;

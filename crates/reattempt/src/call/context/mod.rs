@@ -12,8 +12,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::call::attempts::AttemptKey;
 use crate::call::marks::{BEGUN, CALLER, CLAIMED, ENFORCED, Marks, POLICY};
+use crate::call::state::AttemptKey;
 use crate::call::state::CallState;
 use crate::call::states;
 use crate::policy::throttle::count_success;

@@ -3,9 +3,9 @@
 use super::Attempt;
 #[cfg(feature = "tokio")]
 use super::CallContext;
-use crate::call::attempts::{AttemptKey, ConfigWaiter, Flag};
+use crate::attempt::Backend;
 use crate::call::state::CallState;
-use crate::info::Backend;
+use crate::call::state::{AttemptKey, ConfigWaiter, Flag};
 use crate::policy::throttle::Settled;
 use crate::{ServerPushback, Stage, Verdict};
 

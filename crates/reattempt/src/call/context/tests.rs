@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::RetryInfo;
-use crate::call::attempts::ConfigWaiter;
-use crate::info::Backend;
+use crate::attempt::Backend;
+use crate::call::state::ConfigWaiter;
 #[cfg(feature = "tokio")]
 use crate::policy::admission::Admission;
 use crate::policy::throttle::TokenBucket;

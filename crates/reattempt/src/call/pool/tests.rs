@@ -3,9 +3,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::states::{STATES, fresh, give_back};
 use super::*;
+use crate::attempt::StopReason;
 use crate::call::state::CallState;
 use crate::failure::reason::KV_LOCKED;
-use crate::info::StopReason;
 use crate::policy::throttle::Settled;
 use crate::{
     AttemptKind, AttemptOutcome, AttemptRecord, AttemptReport, Backend, CallContext, CallSubject,

@@ -2,7 +2,8 @@
 
 use super::CallState;
 use crate::StopReason;
-use crate::info::{AttemptRecord, RetryInfo};
+use crate::attempt::AttemptRecord;
+use crate::info::RetryInfo;
 
 impl CallState {
     /// True if the attempt has its record.

@@ -1,7 +1,8 @@
 //! Where the attempts of a call were sent.
 
 use super::{CallState, SEEN_BACKENDS};
-use crate::info::{Backend, MOST_RECORDS};
+use crate::attempt::Backend;
+use crate::info::MOST_RECORDS;
 use crate::sync::Ordering;
 
 impl CallState {

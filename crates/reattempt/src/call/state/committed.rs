@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{CallLog, CallState};
 #[cfg(feature = "tokio")]
 use crate::CallContext;
+use crate::attempt::AttemptRecord;
 use crate::call::marks::Marks;
-use crate::info::AttemptRecord;
 use crate::{AttemptOutcome, Failure, StopReason, Verdict};
 
 /// Called if a response fails after it was committed.

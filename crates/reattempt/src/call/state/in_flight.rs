@@ -1,7 +1,7 @@
 //! Which attempts of a call are in flight, or were lost there.
 
 use super::{CLAIMED, CallState, LOST, OVER, SENT_MASK};
-use crate::info::AttemptRecord;
+use crate::attempt::AttemptRecord;
 use crate::sync::Ordering;
 use crate::{AttemptOutcome, Stage, Transparent};
 

@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::info::AttemptRecord;
+use crate::attempt::AttemptRecord;
 use crate::{AttemptKind, AttemptOutcome, Backend, Stage};
 
 /// Runs two threads, one of them the current one.

@@ -3,8 +3,8 @@
 use super::{CallState, OWN_ANSWER};
 #[cfg(feature = "tokio")]
 use super::{SENT_MASK, WON};
-use crate::call::attempts::{AttemptKey, Flag};
 use crate::call::marks::Marks;
+use crate::call::state::{AttemptKey, Flag};
 use crate::policy::throttle::count_success;
 use crate::sync::Ordering;
 use crate::{RetryThrottle, StopReason};

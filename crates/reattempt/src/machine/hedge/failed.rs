@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::failed_attempt::{Facts, FailedAttempt};
 use super::plan::Planner;
 use super::{HedgeAction, HedgeMachine, Planned};
+use crate::attempt::{Facts, FailedAttempt};
 use crate::failure::reason::UNKNOWN;
 #[cfg(doc)]
 use crate::policy::HedgeDelay;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::super::config_moved::MOST_NUDGED;
-use super::super::failed_attempt::FailedAttempt;
 use super::{Due, HedgeMachine, Planned};
+use crate::attempt::FailedAttempt;
 use crate::call_deadline::later;
 use crate::policy::{HedgeAdmission, HedgePolicy, HedgeView};
 use crate::{AttemptKind, Failure};

@@ -18,7 +18,7 @@ pub use extra_load::{ExtraLoad, InvalidExtraLoad};
 pub use fixed::Fixed;
 pub use percentile::{InvalidPercentile, Percentile};
 
-use crate::info::Backend;
+use crate::attempt::Backend;
 use crate::policy::strategy::CallView;
 use crate::{Idempotency, OnDeadline};
 

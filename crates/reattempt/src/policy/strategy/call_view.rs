@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::fmt::Debug;
 
 use crate::RetryInfo;
-use crate::info::Backend;
+use crate::attempt::Backend;
 
 /// What a strategy may ask about its call, and in part a hedge delay
 /// ([`HedgeView`](crate::policy::hedge::HedgeView)). Implemented for

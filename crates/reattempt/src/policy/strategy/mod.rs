@@ -1,7 +1,7 @@
-//! Strategies: whether and when a failed call is sent again (RFC 0049, Retry Strategies).
+//! Strategies: whether and when a failed call is sent again (RFC 0049, Retry Strategies). Here:
+//! what a strategy decides, and RFC 0049's own, best effort.
 
 mod attempts;
-mod best_effort;
 mod by_reference;
 mod call_view;
 mod controlled_backoff;
@@ -17,13 +17,13 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 pub use attempts::{MaxAttempts, RetryOnce};
-pub use best_effort::BestEffort;
 pub use call_view::CallView;
 pub use controlled_backoff::ControlledBackoff;
 pub use extended::Extended;
 pub use never_retry::NeverRetry;
 
-use crate::info::Backend;
+use crate::attempt::Backend;
+use crate::policy::backoff::{Backoff, Jitter};
 use crate::{CallDeadline, Failure, OnDeadline};
 
 /// An error from a deferred decision.
@@ -160,4 +160,56 @@ pub struct RetryView<'a> {
     pub deadline: Option<CallDeadline>,
     /// The call's history and its user data: see [`info`](Self::info) and [`data`](Self::data).
     pub call: &'a dyn CallView,
+}
+
+/// Retries until success or the deadline: 1, 2, 4 … 256, then 500 ms (RFC 0049, Best Effort).
+///
+/// The default of the key-value preset and of Couchbase's services. It has no maximum of attempts:
+/// put a `Deadline` layer outside.
+#[derive(Clone, Debug)]
+pub struct BestEffort {
+    backoff: Backoff,
+    on_deadline: OnDeadline,
+}
+
+impl BestEffort {
+    /// With RFC 0049's delays, 1 to 500 ms, without jitter.
+    #[must_use]
+    pub const fn new() -> Self {
+        let (from, to) = (Duration::from_millis(1), Duration::from_millis(500));
+        Self::with_backoff(Backoff::exponential(from, to).jitter(Jitter::None))
+    }
+
+    /// Uses another back-off (RFC 0049's "different backoff calculator"): one of [`Backoff`]'s, or
+    /// a custom calculation with [`Backoff::calculated`].
+    #[must_use]
+    pub const fn with_backoff(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            on_deadline: OnDeadline::Cap,
+        }
+    }
+
+    /// What to do if a delay does not fit; [`OnDeadline::Cap`] by default.
+    #[must_use]
+    pub const fn on_deadline(mut self, on_deadline: OnDeadline) -> Self {
+        self.on_deadline = on_deadline;
+        self
+    }
+}
+
+impl Default for BestEffort {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RetryStrategy for BestEffort {
+    fn decide(&self, view: &RetryView<'_>) -> Decision {
+        Decision::After(self.backoff.delay(view.retries, view.previous_delay))
+    }
+
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        Some(self.on_deadline)
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Debug};
 use std::time::{Duration, Instant};
 
 use super::{CallView, Decision, RetryView};
-use crate::info::Backend;
+use crate::attempt::Backend;
 use crate::{CallDeadline, Failure, RetryInfo};
 
 /// Builders for unit tests of a strategy.

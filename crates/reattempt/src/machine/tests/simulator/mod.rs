@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::script::Line;
-use crate::effects::Effects;
+use crate::driver::Effects;
 use crate::machine::Facts;
 use crate::{
     AttemptKind, CallContext, CallDeadline, HedgePolicy, Idempotency, OnDeadline, RetryInfo,
@@ -49,7 +49,7 @@ impl Story {
 }
 
 /// The instant at which every simulated call starts.
-pub(in crate::machine) fn start() -> Instant {
+pub(crate) fn start() -> Instant {
     static START: OnceLock<Instant> = OnceLock::new();
     #[allow(
         clippy::disallowed_methods,

@@ -1,6 +1,8 @@
-//! How far a failed attempt came: what was reported is weighed against the classifier's verdict.
+//! How far a failed attempt came, and whether it counts: what was reported is weighed against the
+//! classifier's verdict.
 
-use crate::{AttemptReport, Failure, Stage, Transparent};
+use super::{AttemptReport, Facts, Failure, Transparent};
+use crate::Stage;
 
 /// Corrects the stage, and with it whether the request is safe to send again. `unread`: the attempt
 /// never left the client, because its request body was never read.
@@ -32,5 +34,15 @@ fn stage(classified: Stage, unread: bool, report: &AttemptReport) -> Option<Stag
         Stage::Response => None,
         _ if unread => Some(Stage::Dispatch),
         _ => report.stage,
+    }
+}
+
+/// What is known by now of whether the failure may be retried without being counted.
+pub(super) fn resolved(classified: Transparent, facts: &Facts) -> Transparent {
+    match classified {
+        Transparent::IfUnread if facts.unread => Transparent::Unlimited,
+        Transparent::IfUnread => Transparent::No,
+        Transparent::NextBackend if !facts.report.untried_backend => Transparent::No,
+        known => known,
     }
 }

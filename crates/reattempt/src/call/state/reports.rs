@@ -1,5 +1,10 @@
 //! What is reported of an attempt: how its word holds it, and who changes it.
 
+#[cfg(all(test, reattempt_loom))]
+mod models;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use super::{AttemptKey, AttemptSlots, SLOTS, report};

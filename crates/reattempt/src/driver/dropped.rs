@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::Effects;
+use super::{Effects, count_unsuccessful};
 use crate::call::state::CallState;
-use crate::driver::count_unsuccessful;
 use crate::{AttemptOutcome, AttemptRecord, StopReason};
 
 impl Effects<'_> {

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use super::Effects;
+use super::{Effects, RetryDriver};
 use crate::StopReason;
-use crate::driver::RetryDriver;
-use crate::info::AttemptRecord;
+
+use crate::attempt::AttemptRecord;
 
 impl Effects<'_> {
     pub(super) fn amend(&self, attempt: u32, change: impl FnOnce(&mut AttemptRecord)) {

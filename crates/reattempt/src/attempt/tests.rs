@@ -149,3 +149,10 @@ fn a_hedge_delay_learns_only_of_attempts_that_left() {
         assert_eq!(learned(true, stage), Some(AttemptEnd::Dropped));
     }
 }
+
+/// Every failed attempt copies it.
+#[test]
+fn a_failure_is_three_words() {
+    assert_eq!(size_of::<Failure>(), 24);
+    assert_eq!(size_of::<Verdict>(), 32);
+}

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use std::time::Duration;
 
-use super::reports::{STAGE, VALUE_MASK};
 use super::*;
+use crate::call::state::{is_silent, tag};
 use crate::{ServerPushback, Stage};
 
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::Effects;
-use crate::driver::count;
+use super::{Effects, count};
+
 use crate::machine::FailedAttempt;
 use crate::{AttemptOutcome, StopReason, Verdict};
 
