@@ -88,21 +88,20 @@
 //! # Ok(()) }
 //! ```
 
-// The layers alone write what these hold.
-#[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 mod attempt;
+// Without tokio no layer writes what this holds.
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub mod call;
 mod call_deadline;
 mod classify;
 #[cfg(feature = "config")]
 pub mod config;
+// Its effects on a call are the layers' own; simulators use the drivers alone.
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub mod driver;
 mod elapsed;
 mod failure;
 mod in_drop;
-#[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 mod info;
 pub mod machine;
 pub mod observe;

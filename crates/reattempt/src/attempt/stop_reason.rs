@@ -1,4 +1,4 @@
-//! Why a call ended.
+//! Why no further attempt was made.
 
 /// Why no further attempt was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

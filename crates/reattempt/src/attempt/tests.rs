@@ -1,7 +1,14 @@
 use super::*;
 use crate::failure::reason::{KV_LOCKED, SOCKET_NOT_AVAILABLE, UNKNOWN};
-use crate::machine::tests::simulator::start;
-use crate::policy::AttemptEnd;
+
+/// The instant at which every attempt ended here.
+fn start() -> Instant {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a base for arithmetic; no time passes here"
+    )]
+    Instant::now()
+}
 
 fn safe(failure: Failure, reported: impl Into<Option<Stage>>) -> bool {
     let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
@@ -131,22 +138,6 @@ fn an_attempt_that_left_is_not_retried_as_if_it_had_not() {
         let never_sent = Failure::new(UNKNOWN, Stage::Dispatch).transparent(Transparent::Unlimited);
         let failed = FailedAttempt::new(&facts, &Verdict::Retry(never_sent)).unwrap();
         assert_eq!(failed.failure.transparent, transparent);
-    }
-}
-
-#[test]
-fn a_hedge_delay_learns_only_of_attempts_that_left() {
-    let learned = |cut_off, stage| {
-        let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
-        facts.cut_off = cut_off;
-        let verdict = Verdict::Retry(Failure::new(UNKNOWN, stage));
-        FailedAttempt::new(&facts, &verdict).unwrap().learned()
-    };
-    assert_eq!(learned(false, Stage::Dispatch), None);
-    assert_eq!(learned(false, Stage::InFlight), Some(AttemptEnd::Failed));
-    assert_eq!(learned(false, Stage::Response), Some(AttemptEnd::Failed));
-    for stage in [Stage::Dispatch, Stage::InFlight, Stage::Response] {
-        assert_eq!(learned(true, stage), Some(AttemptEnd::Dropped));
     }
 }
 

@@ -1,5 +1,5 @@
-//! How far a failed attempt came, and whether it counts: what was reported is weighed against the
-//! classifier's verdict.
+//! How far a failed attempt came, and whether it may be retried without being counted: what was
+//! reported is weighed against the classifier's verdict.
 
 use super::{AttemptReport, Facts, Failure, Transparent};
 use crate::Stage;

@@ -7,7 +7,7 @@ use crate::policy::throttle::Settled;
 
 /// The throttle counts a failed attempt, whose record gets the fill. False if the failure is none
 /// of its own.
-pub(crate) fn count(throttle: &dyn RetryThrottle, failed: &mut FailedAttempt) -> bool {
+pub(super) fn count(throttle: &dyn RetryThrottle, failed: &mut FailedAttempt) -> bool {
     let counts = failed.counts();
     let attempt = failed.record.number;
     if attempt <= 1 && failed.is_final_answer() {

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use super::{Effects, RetryDriver};
 use crate::StopReason;
-
 use crate::attempt::AttemptRecord;
 
 impl Effects<'_> {

@@ -1,7 +1,6 @@
 //! A call of which several attempts may be in flight.
 
 use super::{Effects, HedgeDriver, Refused};
-
 use crate::machine::{FailedAttempt, HedgeAction, Withdrawn};
 use crate::{HedgePolicy, StopReason};
 

@@ -2,10 +2,10 @@
 //! between their steps. So the order of the gates, and what a throttle counts, pays and gets back,
 //! has one home.
 //!
-//! [`RetryDriver`] and [`HedgeDriver`] need no call: they say what follows, and write what happened
-//! into [`FailedAttempt::record`]. The layers apply it to their call: they store the record, end
-//! the call and notify the observer. The call keeps the failure of the last record that was
-//! [paid](crate::AttemptRecord::paid) for: [`count_success`] returns the price.
+//! [`RetryDriver`] and [`HedgeDriver`] change no call: they say what follows, and write what
+//! happened into [`FailedAttempt::record`]. The layers apply it to their call: they store the
+//! record, end the call and notify the observer. The call keeps the failure of the last record that
+//! was [paid](crate::AttemptRecord::paid) for: [`count_success`] returns the price.
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ mod passed;
 use std::time::Instant;
 
 pub use crate::policy::throttle::{count_success, count_unsuccessful};
-pub(crate) use count::count;
+use count::count;
 pub use hedge::{HedgeDriver, Refused};
 
 use crate::attempt::AttemptRecord;

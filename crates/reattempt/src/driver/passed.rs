@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use super::{Effects, count};
-
 use crate::machine::FailedAttempt;
 use crate::{AttemptOutcome, StopReason, Verdict};
 

@@ -184,37 +184,6 @@ impl fmt::Display for RetryReason {
     }
 }
 
-/// Defines retry reasons: `NAME(allows_non_idempotent_retry, always_retry);`, followed by what else
-/// holds of it: `, answer` for the server's answer to the request ([`ReasonDef::answer`]),
-/// `, not_accepted` if no server took it ([`ReasonDef::not_accepted`]), and `, overload`,
-/// `, unsent` or `, request` for its [class](ReasonClass).
-///
-/// ```
-/// use reattempt::reason::ReasonClass;
-///
-/// reattempt::retry_reasons! {
-///     /// The shard is being moved.
-///     pub SHARD_MOVING(true, false);
-///     /// The shard has too many requests.
-///     pub SHARD_BUSY(true, false, overload);
-/// }
-/// assert_eq!(SHARD_MOVING.name(), "SHARD_MOVING");
-/// assert!(SHARD_MOVING.allows_non_idempotent_retry());
-/// assert_eq!(SHARD_MOVING.class(), ReasonClass::Transient);
-/// assert_eq!(SHARD_BUSY.class(), ReasonClass::Overload);
-/// ```
-#[macro_export]
-macro_rules! retry_reasons {
-    ($($(#[$meta:meta])* $vis:vis $name:ident($non_idempotent:expr, $always:expr $(, $trait:ident)*);)*) => {$(
-        $(#[$meta])*
-        $vis const $name: $crate::RetryReason = {
-            static DEF: $crate::ReasonDef =
-                $crate::ReasonDef::new(stringify!($name), $non_idempotent, $always)$(.$trait())*;
-            $crate::RetryReason::from_def(&DEF)
-        };
-    )*};
-}
-
 retry_reasons! {
     /// Anything that has no reason of its own. Retried only if the request is idempotent. In a
     /// [response](crate::Stage::Response) it counts as the server's answer (not found, for

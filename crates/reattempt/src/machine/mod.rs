@@ -14,7 +14,7 @@ mod late;
 mod retry;
 mod streak;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod throttled;
 mod transparent;
 

@@ -10,8 +10,12 @@ use crate::attempt::FailedAttempt;
 use crate::call_deadline::later;
 use crate::policy::strategy::CallView;
 use crate::{
-    AttemptKind, Decision, Failure, OnDeadline, RetryStrategy, RetryView, StopReason, Surface,
+    AttemptKind, Decision, Failure, OnDeadline, RetryStrategy, RetryView, ServerPushback,
+    StopReason, Surface,
 };
+
+/// The longest pushback that a call without a deadline waits for. A longer one means stop.
+const LONGEST_PUSHBACK: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the driver keeps while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +116,7 @@ impl RetryMachine {
         if facts.cut_off {
             return self.stop(StopReason::NotReplayable, failed, strategy);
         }
-        if let Some(delay) = failed.transparent {
+        if let Some(delay) = failed.transparent_delay {
             return self.wait(delay, AttemptKind::Transparent, failed, strategy);
         }
         if !failed.retryable {
@@ -263,6 +267,30 @@ impl RetryMachine {
         match &self.held {
             Some(held) => strategy.surface(held, new),
             None => Surface::New,
+        }
+    }
+}
+
+impl FailedAttempt {
+    /// The server, or a layer on its behalf, wants no further attempt of this call.
+    pub(super) fn is_stop(&self) -> bool {
+        match self.facts.report.pushback {
+            _ if self.facts.report.forbidden => true,
+            Some(ServerPushback::Stop) => true,
+            // Without a deadline a server could make the call wait for years. With one the delay is
+            // held against the deadline, as any other.
+            Some(ServerPushback::After(delay)) => {
+                delay > LONGEST_PUSHBACK && self.facts.deadline.is_none()
+            }
+            None => false,
+        }
+    }
+
+    /// The delay that the server asked for.
+    pub(super) const fn pushback_delay(&self) -> Option<Duration> {
+        match self.facts.report.pushback {
+            Some(ServerPushback::After(delay)) => Some(delay),
+            Some(ServerPushback::Stop) | None => None,
         }
     }
 }

@@ -8,7 +8,7 @@ impl FailedAttempt {
     /// transparently.
     #[must_use]
     pub const fn is_for_throttle(&self) -> bool {
-        !self.facts.cut_off && self.transparent.is_none()
+        !self.facts.cut_off && self.transparent_delay.is_none()
     }
 
     /// The server answered the request, and not that it failed: "not found", for example.

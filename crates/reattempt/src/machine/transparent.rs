@@ -27,7 +27,7 @@ impl TransparentRetries {
     /// The delay before a transparent retry, or `None` if the policy decides.
     pub(super) fn next(&mut self, transparent: Transparent, deadline: bool) -> Option<Duration> {
         match transparent {
-            // Whether the body was unread is already resolved here.
+            // `FailedAttempt::new` has resolved whether the body was unread.
             Transparent::No | Transparent::IfUnread => None,
             // No delay: another backend may be available at once.
             Transparent::NextBackend => {
@@ -65,8 +65,8 @@ impl FailedAttempt {
     pub(super) fn use_transparent(&mut self, left: &mut TransparentRetries) {
         let facts = &self.facts;
         if facts.transparent && facts.replayable && !self.is_stop() {
-            self.transparent = left.next(self.failure.transparent, facts.deadline.is_some());
-            if self.transparent.is_some() {
+            self.transparent_delay = left.next(self.failure.transparent, facts.deadline.is_some());
+            if self.transparent_delay.is_some() {
                 self.record.outcome = AttemptOutcome::Retry;
             }
         }

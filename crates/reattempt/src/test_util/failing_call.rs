@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::driver::Effects;
-use crate::driver::RetryDriver;
+use crate::driver::{Effects, RetryDriver};
 use crate::machine::{Action, Asked, FailedAttempt};
 use crate::policy::strategy::StrategyError;
 use crate::{CallContext, RetryStrategy, Surface, Verdict};

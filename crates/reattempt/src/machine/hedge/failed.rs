@@ -33,7 +33,7 @@ impl HedgeMachine {
             // The server said nothing: neither counted nor the call's failure.
             return self.after_failure(failed, policy);
         }
-        if facts.report.circuit_open && failed.transparent.is_none() {
+        if facts.report.circuit_open && failed.transparent_delay.is_none() {
             // Those in flight may still succeed.
             let others = self.in_flight > 0 || self.readying > 0;
             if failed.is_stop() {
@@ -46,7 +46,7 @@ impl HedgeMachine {
                 return self.after_failure(failed, policy);
             }
         }
-        if failed.transparent.is_none() && !failed.retryable {
+        if failed.transparent_delay.is_none() && !failed.retryable {
             failed.stop(StopReason::Fatal);
             return HedgeAction::Return(StopReason::Fatal);
         }
@@ -54,7 +54,7 @@ impl HedgeMachine {
             self.freeze(StopReason::Pushback);
         }
         let asked = failed.pushback_delay();
-        if let Some(delay) = failed.transparent {
+        if let Some(delay) = failed.transparent_delay {
             self.replace(delay, Planned::Transparent(failed.failure), failed);
         } else if failed.is_forced() {
             let own = Backoff::controlled().delay(self.forced, None);

@@ -7,8 +7,7 @@ use std::time::Instant;
 use super::model::{attempts, bucket};
 use super::script::ms;
 use super::simulator::start;
-use crate::driver::Effects;
-use crate::driver::{HedgeDriver, RetryDriver};
+use crate::driver::{Effects, HedgeDriver, RetryDriver};
 use crate::failure::reason::{
     CIRCUIT_BREAKER_OPEN, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN,
 };

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::script::ms;
 use super::simulator::start;
 use crate::driver::HedgeDriver;
-use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
+use crate::failure::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
 use crate::machine::{Due, Facts, FailedAttempt, HedgeMachine, Planned, Withdrawn};
-use crate::policy::{HedgeAdmission, HedgeDelay, HedgeView};
+use crate::policy::{AttemptEnd, HedgeAdmission, HedgeDelay, HedgeView};
 use crate::{AttemptKind, Failure, HedgePolicy, Idempotency, Stage, StopReason, Verdict};
 
 /// Attempts, attempts in flight, milliseconds since the first.
@@ -195,4 +195,20 @@ fn beside_a_planned_retry_the_delay_is_asked() {
     let due = driver.machine.due(hedge, &policy);
     assert_eq!(due, Due::HeldBack { first: true });
     assert!(driver.machine.wake() > Some(hedge), "the retry is planned");
+}
+
+#[test]
+fn a_hedge_delay_learns_only_of_attempts_that_left() {
+    let learned = |cut_off, stage| {
+        let mut facts = Facts::new(start(), 1, AttemptKind::Initial);
+        facts.cut_off = cut_off;
+        let verdict = Verdict::Retry(Failure::new(UNKNOWN, stage));
+        FailedAttempt::new(&facts, &verdict).unwrap().learned()
+    };
+    assert_eq!(learned(false, Stage::Dispatch), None);
+    assert_eq!(learned(false, Stage::InFlight), Some(AttemptEnd::Failed));
+    assert_eq!(learned(false, Stage::Response), Some(AttemptEnd::Failed));
+    for stage in [Stage::Dispatch, Stage::InFlight, Stage::Response] {
+        assert_eq!(learned(true, stage), Some(AttemptEnd::Dropped));
+    }
 }

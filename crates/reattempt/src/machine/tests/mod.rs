@@ -10,6 +10,6 @@ mod properties;
 mod retry_behaviour;
 mod rfc_0049_rules;
 mod script;
-pub(crate) mod simulator;
+pub(super) mod simulator;
 mod stage_rules;
 mod transparent_rules;

@@ -4,7 +4,6 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::{ServerPushback, Stage};
 
 /// Runs a reporter of this attempt concurrently with an action of the recovery layer.
 fn beside(

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::*;
 use crate::call::state::{is_silent, tag};
-use crate::{ServerPushback, Stage};
 
 #[derive(Clone, Copy, Debug)]
 enum Report {

@@ -49,7 +49,7 @@ impl Story {
 }
 
 /// The instant at which every simulated call starts.
-pub(crate) fn start() -> Instant {
+pub(in crate::machine) fn start() -> Instant {
     static START: OnceLock<Instant> = OnceLock::new();
     #[allow(
         clippy::disallowed_methods,
