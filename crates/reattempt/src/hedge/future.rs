@@ -169,7 +169,7 @@ where
         let owner = timer::address(&*self);
         let mut this = self.as_mut().project();
         let StateProj::First { policy, beside, .. } = this.state.as_mut().project() else {
-            return None;
+            return self.poll_on(cx);
         };
         if matches!(beside, Beside::Nothing) {
             let context = this.source.context_mut();
@@ -213,17 +213,17 @@ where
     ) -> Option<Outcome<S, Req>> {
         let (context, sent) = self.as_mut().first_ended();
         match self.as_mut().settled(&context, sent, verdict, outcome) {
-            ControlFlow::Continue(()) => self.plan_first(cx),
+            ControlFlow::Continue(()) => self.poll_on(cx),
             ControlFlow::Break(outcome) => Some(outcome),
         }
     }
 
+    /// The first attempt was polled. `None` is pending.
     fn plan_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
-        let planned = self.as_mut().call().is_some_and(|mut call| call.plan(cx));
-        if planned || matches!(self.state, State::Expired { .. }) {
-            self.poll_on(cx)
-        } else {
-            None
+        match self.as_mut().call() {
+            // Polls the timer of the next attempt, if one is planned.
+            Some(mut call) if !call.plan(cx) => None,
+            _ => self.poll_on(cx),
         }
     }
 }
