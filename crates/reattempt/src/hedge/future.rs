@@ -220,10 +220,12 @@ where
 
     /// The first attempt was polled. `None` is pending.
     fn plan_first(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Outcome<S, Req>> {
-        match self.as_mut().call() {
+        if let Some(mut call) = self.as_mut().call() {
             // Polls the timer of the next attempt, if one is planned.
-            Some(mut call) if !call.plan(cx) => None,
-            _ => self.poll_on(cx),
+            if !call.plan(cx) {
+                return None;
+            }
         }
+        self.poll_on(cx)
     }
 }
