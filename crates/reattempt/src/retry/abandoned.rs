@@ -55,6 +55,7 @@ where
                     }
                 }
             },
+            StateProj::Expired { failing, .. } => failing.driver.unsent(effects.throttle()),
             StateProj::Done => {}
         });
         dropping.run(|| effects.ended(stopped));
@@ -76,8 +77,9 @@ impl<F, O> State<F, O> {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",
-                Next::Late | Next::Expire => "Expired",
+                Next::Late => "Expired",
             },
+            Self::Expired { .. } => "Expired",
             Self::Done => "Done",
         }
     }
