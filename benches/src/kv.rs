@@ -172,14 +172,17 @@ const CONFIG: &str = r#"{"name": "b", "revEpoch": 1, "rev": 1,
     "nodesExt": [{"hostname": "n1", "services": {"kv": 11210}}],
     "vBucketServerMap": {"hashAlgorithm": "CRC", "serverList": ["n1:11210"], "vBucketMap": [[0], [0], [0], [0]]}}"#;
 
-async fn nobody(_: Address, _: Option<Revision>) -> Result<Option<ClusterConfig>, tower::BoxError> {
+async fn no_config(
+    _: Address,
+    _: Option<Revision>,
+) -> Result<Option<ClusterConfig>, tower::BoxError> {
     Ok(None)
 }
 
 fn poller() -> ConfigPoller {
     let store = ConfigStore::new();
     store.compare_and_swap(ClusterConfig::parse(CONFIG.as_bytes(), "").expect("a configuration"));
-    ConfigPoller::spawn(store, nobody, ConfigPollerOptions::new())
+    ConfigPoller::spawn(store, no_config, ConfigPollerOptions::new())
 }
 
 /// The layers of the documented key-value stack around that client.

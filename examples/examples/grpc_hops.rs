@@ -12,7 +12,7 @@ use reattempt::RetryInfo;
 use reattempt_grpc::GrpcClientLayer;
 use reattempt_grpc::client::GrpcClient;
 use reattempt_grpc::service_config::ServiceConfig;
-use reattempt_http::hop::{GaveUpLayer, Hop, ServerHopLayer, ToldGaveUp};
+use reattempt_http::hop::{GaveUpLayer, GaveUpService, Hop, ServerHopLayer};
 use tokio::net::TcpListener;
 use tonic::transport::{Channel, Endpoint, Server, server::TcpIncoming};
 use tonic::{Code, Request, Response, Status};
@@ -32,7 +32,7 @@ const SERVICE_CONFIG: &str = r#"{
     }]
 }"#;
 
-type Client = OvenClient<ToldGaveUp<GrpcClient<Channel, ServiceConfig>>>;
+type Client = OvenClient<GaveUpService<GrpcClient<Channel, ServiceConfig>>>;
 
 /// A client of the service at this address.
 fn client(address: SocketAddr) -> Result<Client, BoxError> {

@@ -66,7 +66,7 @@ fn bakery(loaves: Collection<Document>) -> Bakery {
 }
 
 /// Sends the query, reads the cursor to its end, and prints what happened.
-async fn told(bakery: &Bakery, question: Question) -> (Result<usize, Failed>, RetryInfo) {
+async fn printed(bakery: &Bakery, question: Question) -> (Result<usize, Failed>, RetryInfo) {
     let mut call = Call::new(question.clone());
     let watch = RetryInfo::track(&mut call);
     let answer = match bakery.clone().oneshot(call).await {
@@ -127,12 +127,12 @@ async fn main() -> Result<(), BoxError> {
 
     println!("the primary is stepping down when the read arrives");
     primary()?.script().on("aggregate", Step::code(189));
-    let (found, info) = told(&bakery, Question::UpTo(4)).await;
+    let (found, info) = printed(&bakery, Question::UpTo(4)).await;
     assert_eq!((found?, info.attempts()), (2, 2));
 
     println!("the connection breaks within the response");
     primary()?.script().on("aggregate", Step::half_reply());
-    let (found, info) = told(&bakery, Question::UpTo(9)).await;
+    let (found, info) = printed(&bakery, Question::UpTo(9)).await;
     assert_eq!((found?, info.attempts()), (3, 2));
 
     println!("too busy, twice: each retry waits longer");
@@ -146,12 +146,12 @@ async fn main() -> Result<(), BoxError> {
         .script()
         .on("aggregate", busy())
         .on("aggregate", busy());
-    let (found, info) = told(&bakery, Question::UpTo(3)).await;
+    let (found, info) = printed(&bakery, Question::UpTo(3)).await;
     assert_eq!((found?, info.attempts()), (1, 3));
 
     println!("an aggregate that writes is not sent again");
     primary()?.script().on("aggregate", Step::code(189));
-    let (refused, info) = told(&bakery, Question::CopyUpTo(4)).await;
+    let (refused, info) = printed(&bakery, Question::CopyUpTo(4)).await;
     assert!(refused.is_err());
     assert_eq!(info.attempts(), 1);
     Ok(())

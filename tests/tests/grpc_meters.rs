@@ -175,16 +175,16 @@ async fn opentelemetry_gets_each_instrument_with_unit_and_buckets() {
 
 /// What a recorder of the `metrics` crate received.
 #[derive(Default)]
-struct Heard {
+struct Recorded {
     described: BTreeMap<String, (Option<metrics::Unit>, String, InstrumentKind)>,
     values: BTreeMap<(String, String), (u64, f64)>,
 }
 
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Heard>>);
+struct Recorder(Arc<Mutex<Recorded>>);
 
 struct Handle {
-    heard: Arc<Mutex<Heard>>,
+    recorded: Arc<Mutex<Recorded>>,
     key: (String, String),
 }
 
@@ -193,21 +193,21 @@ impl Handle {
         let labels = key.labels();
         let status = status_of(labels.map(|label| (label.key(), label.value().to_owned())));
         Arc::new(Self {
-            heard: Arc::clone(&recorder.0),
+            recorded: Arc::clone(&recorder.0),
             key: (key.name().to_owned(), status),
         })
     }
 
-    fn told(&self, times: u64, value: f64) {
-        let mut heard = self.heard.lock().unwrap();
-        let told = heard.values.entry(self.key.clone()).or_default();
+    fn record(&self, times: u64, value: f64) {
+        let mut recorded = self.recorded.lock().unwrap();
+        let told = recorded.values.entry(self.key.clone()).or_default();
         *told = (told.0 + times, told.1 + value);
     }
 }
 
 impl metrics::CounterFn for Handle {
     fn increment(&self, value: u64) {
-        self.told(value, value as f64);
+        self.record(value, value as f64);
     }
 
     fn absolute(&self, _: u64) {
@@ -217,7 +217,7 @@ impl metrics::CounterFn for Handle {
 
 impl metrics::HistogramFn for Handle {
     fn record(&self, value: f64) {
-        self.told(1, value);
+        self.record(1, value);
     }
 }
 
@@ -287,11 +287,11 @@ async fn the_metrics_crate_gets_every_instrument_described_and_fed() {
     let guard = metrics::set_default_local_recorder(&recorder);
     call(MetricsMeter::new()).await;
     drop(guard);
-    let heard = recorder.0.lock().unwrap();
+    let recorded = recorder.0.lock().unwrap();
     let owned =
         |((name, status), told): ((&str, &str), _)| ((name.to_owned(), status.to_owned()), told);
-    assert_eq!(heard.values, expected().into_iter().map(owned).collect());
-    assert_eq!(heard.described.len(), Instrument::ALL.len());
+    assert_eq!(recorded.values, expected().into_iter().map(owned).collect());
+    assert_eq!(recorded.described.len(), Instrument::ALL.len());
     for instrument in Instrument::ALL {
         let unit = match instrument.unit() {
             "s" => metrics::Unit::Seconds,
@@ -303,6 +303,6 @@ async fn the_metrics_crate_gets_every_instrument_described_and_fed() {
             instrument.description().to_owned(),
             instrument.kind(),
         );
-        assert_eq!(heard.described[instrument.name()], described);
+        assert_eq!(recorded.described[instrument.name()], described);
     }
 }

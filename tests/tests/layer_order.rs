@@ -11,7 +11,8 @@ use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 use reattempt::reason::{KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE};
 use reattempt::strategy::MaxAttempts;
 use reattempt::test_util::{
-    Answer, Fault, Payload, Probe, Told, attempt, elapsed, listen, ms, probe, told, verdict,
+    Answer, CallResult, Fault, Payload, Probe, attempt, call_result, elapsed, listen, ms, probe,
+    verdict,
 };
 use reattempt::{
     Call, CallContext, DeadlineLayer, DeadlineScope, HasCallContext, HedgeLayer, HedgePolicy,
@@ -149,8 +150,8 @@ fn misplaced(order: &[Kind], parts: &Parts, acts: Kind) -> Vec<&'static str> {
 }
 
 /// The layers that warned, sorted.
-fn speakers(heard: &[String]) -> Vec<&str> {
-    let first_words = heard.iter().filter_map(|said| said.split(' ').next());
+fn speakers(warnings: &[String]) -> Vec<&str> {
+    let first_words = warnings.iter().filter_map(|said| said.split(' ').next());
     let mut speakers: Vec<_> = first_words.collect();
     speakers.sort_unstable();
     speakers
@@ -166,7 +167,7 @@ async fn retries_with_pushback_and_throttle_work_or_warn_in_any_order() {
         };
         let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE), attempt(2)]);
         let outcome = parts.stack(&order, &probe).oneshot(probe.request()).await;
-        assert_eq!(told(&outcome), Told::Answer(2), "{order:?}");
+        assert_eq!(call_result(&outcome), CallResult::Answer(2), "{order:?}");
         let heeded = below(&order, Pushback, Retry);
         let delay = if heeded { 40 } else { 10 };
         assert_eq!(probe.log().times(), [0, delay], "{order:?}");
@@ -174,7 +175,7 @@ async fn retries_with_pushback_and_throttle_work_or_warn_in_any_order() {
         let fill = if counted { 9100 } else { 10_000 };
         assert_eq!(parts.bucket.milli_tokens(), Some(fill), "{order:?}");
         let want = misplaced(&order, &parts, Retry);
-        assert_eq!(speakers(&listener.heard()), want, "{order:?}");
+        assert_eq!(speakers(&listener.warnings()), want, "{order:?}");
     }
 }
 
@@ -188,11 +189,11 @@ async fn config_poll_works_in_every_order_or_it_is_said() {
         };
         let probe = probe([attempt(1).fails(KV_NOT_MY_VBUCKET), attempt(2)]);
         let outcome = parts.stack(&order, &probe).oneshot(probe.request()).await;
-        assert_eq!(told(&outcome), Told::Answer(2), "{order:?}");
+        assert_eq!(call_result(&outcome), CallResult::Answer(2), "{order:?}");
         let delay = u64::from(below(&order, Retry, ConfigPoll));
         assert_eq!(probe.log().times(), [0, delay], "{order:?}");
         let want = misplaced(&order, &parts, Retry);
-        assert_eq!(speakers(&listener.heard()), want, "{order:?}");
+        assert_eq!(speakers(&listener.warnings()), want, "{order:?}");
     }
 }
 
@@ -209,7 +210,7 @@ async fn a_deadline_bounds_what_is_below_it_in_every_order() {
         context.set_idempotency(Idempotency::Idempotent);
         let outcome = parts.stack(&order, &probe).oneshot(request).await;
         if below(&order, Deadline, Retry) {
-            assert_eq!(told(&outcome), Told::Answer(2), "{order:?}");
+            assert_eq!(call_result(&outcome), CallResult::Answer(2), "{order:?}");
             assert_eq!(probe.log().times(), [0, 35], "{order:?}");
         } else {
             assert_eq!(elapsed(outcome).scope, DeadlineScope::Call, "{order:?}");
@@ -234,11 +235,11 @@ async fn hedges_work_in_every_order_or_it_is_said() {
         let mut request = probe.request();
         request.context_mut().set_policy(Arc::clone(&policy));
         let outcome = parts.stack(&order, &probe).oneshot(request).await;
-        assert_eq!(told(&outcome), Told::Answer(2), "{order:?}");
+        assert_eq!(call_result(&outcome), CallResult::Answer(2), "{order:?}");
         let heeded = below(&order, Pushback, Hedge);
         let second = if heeded { 41 } else { 1 };
         assert_eq!(probe.log().times(), [0, second], "{order:?}");
         let want = misplaced(&order, &parts, Hedge);
-        assert_eq!(speakers(&listener.heard()), want, "{order:?}");
+        assert_eq!(speakers(&listener.warnings()), want, "{order:?}");
     }
 }

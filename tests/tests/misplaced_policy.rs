@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reattempt::strategy::MaxAttempts;
 use reattempt::test_util::{
-    Answer, Fault, Payload, Told, attempt, listen, ms, probe, told, verdict,
+    Answer, CallResult, Fault, Payload, attempt, call_result, listen, ms, probe, verdict,
 };
 use reattempt::{
     Call, CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, RetryLayer,
@@ -50,15 +50,15 @@ async fn said(build: Build, policy: Option<RoutePolicy>) -> String {
         request.context_mut().set_policy(Arc::new(policy));
     }
     let outcome = build(Stack::new(probe.inner())).oneshot(request).await;
-    assert_eq!(told(&outcome), Told::Answer(1));
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    heard[0].clone()
+    assert_eq!(call_result(&outcome), CallResult::Answer(1));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    warnings[0].clone()
 }
 
 /// A policy's timeout that no layer enforces, or that is attached too late.
 #[tokio::test(start_paused = true)]
-async fn a_policys_time_limit_that_cannot_work_is_said() {
+async fn a_policys_timeout_that_cannot_work_is_reported() {
     let cases: [(&str, Build); 5] = [
         (
             "RouteLayer is below the DeadlineLayer",
@@ -88,14 +88,17 @@ async fn a_policys_time_limit_that_cannot_work_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policys_time_limit_in_its_place_ends_the_call_silently() {
+async fn a_policys_timeout_in_its_place_ends_the_call_silently() {
     let listener = listen();
     let probe = probe([attempt(1).after(ms(60))]);
     let routes = HedgeLayer::by_policy(verdict as Verdicts);
     let right = stack!(limited(), deadline(), retry(), routes => probe.inner());
     let outcome = right.oneshot(probe.request()).await;
-    assert_eq!((told(&outcome), probe.log().now()), (Told::Elapsed, 50));
-    assert!(listener.heard().is_empty());
+    assert_eq!(
+        (call_result(&outcome), probe.log().now()),
+        (CallResult::Elapsed, 50)
+    );
+    assert!(listener.warnings().is_empty());
 }
 
 /// Calls without a policy are the outer recovery layer's.
@@ -117,8 +120,8 @@ async fn a_hedge_policy_that_never_applies_warns() {
     let probe = probe([attempt(1).after(ms(600)), attempt(2)]);
     let right = stack!(hedge(), RetryLayer::by_policy(verdict as Verdicts) => probe.inner());
     let outcome = right.oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(2));
-    assert!(listener.heard().is_empty());
+    assert_eq!(call_result(&outcome), CallResult::Answer(2));
+    assert!(listener.warnings().is_empty());
 }
 
 /// A recovery layer cannot see the layers below: it warns after an attempt without a limit.
@@ -146,8 +149,8 @@ async fn a_policys_attempt_limit_that_no_layer_enforces_warns() {
     let probe = probe([attempt(1).after(ms(1))]);
     let right = stack!(each(), retry(), DeadlineLayer::no_timeout() => probe.inner());
     let outcome = right.oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(1));
-    assert!(listener.heard().is_empty());
+    assert_eq!(call_result(&outcome), CallResult::Answer(1));
+    assert!(listener.warnings().is_empty());
 }
 
 /// A policy with a feature that no layer in the stack serves.
@@ -155,15 +158,15 @@ async fn a_policys_attempt_limit_that_no_layer_enforces_warns() {
 async fn a_policy_that_no_layer_serves_is_said() {
     let hedges =
         RoutePolicy::new("hedges").hedge(HedgePolicy::new(2, ms(1)).hedge_non_idempotent());
-    let heard = said(|inner| stack!(retry() => inner), Some(hedges)).await;
+    let warnings = said(|inner| stack!(retry() => inner), Some(hedges)).await;
     assert!(
-        heard.starts_with("RetryLayer got a policy that hedges"),
-        "{heard}"
+        warnings.starts_with("RetryLayer got a policy that hedges"),
+        "{warnings}"
     );
     let retries = RoutePolicy::new("retries").retry(MaxAttempts::standard());
-    let heard = said(|inner| stack!(hedge() => inner), Some(retries)).await;
+    let warnings = said(|inner| stack!(hedge() => inner), Some(retries)).await;
     assert!(
-        heard.starts_with("HedgeLayer got a policy that retries"),
-        "{heard}"
+        warnings.starts_with("HedgeLayer got a policy that retries"),
+        "{warnings}"
     );
 }

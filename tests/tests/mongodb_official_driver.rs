@@ -73,7 +73,7 @@ async fn count(found: Found) -> usize {
 
 /// M1, M3, M4
 #[tokio::test]
-async fn what_may_be_mended_is_sent_a_second_time() {
+async fn what_may_be_retried_is_sent_a_second_time() {
     for (step, reason) in [
         (Step::code(189), MONGODB_NODE_IS_RECOVERING),
         (Step::half_reply(), MONGODB_NETWORK_ERROR),

@@ -10,7 +10,8 @@ use reattempt::config_poll::{ConfigPollLayer, StaleConfig};
 use reattempt::reason::KV_TEMPORARY_FAILURE;
 use reattempt::strategy::{MaxAttempts, RetryOnce};
 use reattempt::test_util::{
-    Answer, Fault, Payload, Probe, Step, Told, attempt, ms, probe, readiness, told, verdict,
+    Answer, CallResult, Fault, Payload, Probe, Step, attempt, call_result, ms, probe, readiness,
+    verdict,
 };
 use reattempt::{
     AdmissionLayer, Call, CallContext, DeadlineLayer, HedgeLayer, HedgePolicy, PushbackLayer,
@@ -81,7 +82,7 @@ async fn every_layer_hands_on_the_readiness_of_the_service_below() {
     tokio::time::sleep(ms(30)).await;
     assert!(poll_ready(&mut service).is_ready());
     let outcome = service.call(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(1));
+    assert_eq!(call_result(&outcome), CallResult::Answer(1));
     assert_eq!(probe.log().readied(), 1, "nothing else was made ready");
 }
 
@@ -89,7 +90,7 @@ async fn every_layer_hands_on_the_readiness_of_the_service_below() {
 async fn an_error_of_readiness_passes_unchanged() {
     let probe = probe([]).ready([readiness(1).breaks()]);
     let outcome = house(probe.inner()).oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Broken);
+    assert_eq!(call_result(&outcome), CallResult::Broken);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +98,7 @@ async fn through_the_whole_stack_readiness_follows_each_delay() {
     let slow = [readiness(2).after(ms(3)), readiness(3).after(ms(4))];
     let probe = probe([fails(1), fails(2), attempt(3)]).ready(slow);
     let outcome = house(probe.inner()).oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(3));
+    assert_eq!(call_result(&outcome), CallResult::Answer(3));
     assert_eq!(probe.log().times(), [0, 14, 29]);
     assert_eq!(probe.log().readied(), 3);
 }
@@ -108,7 +109,7 @@ async fn a_service_becomes_ready_while_its_first_call_is_in_flight() {
     let mut service = house(probe.inner());
     let first = service.ready().await.unwrap().call(probe.request());
     assert!(matches!(poll_ready(&mut service), Poll::Ready(Ok(()))));
-    assert_eq!(told(&first.await), Told::Answer(2));
+    assert_eq!(call_result(&first.await), CallResult::Answer(2));
 }
 
 /// E1: a pool of one connection does not deadlock with the failed attempt.
@@ -119,7 +120,7 @@ async fn a_permit_is_given_back_before_the_next_attempt_wants_one() {
         let probe = probe([fails(1), fails(2), attempt(3)]);
         let limited = ConcurrencyLimitLayer::new(1).layer(probe.inner());
         let outcome = house(limited).oneshot(probe.request()).await;
-        assert_eq!(told(&outcome), Told::Answer(3));
+        assert_eq!(call_result(&outcome), CallResult::Answer(3));
         assert_eq!(probe.log().times(), [0, 11, 22]);
     }
 }
@@ -135,8 +136,8 @@ async fn two_calls_share_one_permit_while_one_of_them_backs_off() {
         retry().layer(limited).oneshot(probe.request())
     };
     let (of_one, of_two) = tokio::join!(through(&one), through(&two));
-    assert_eq!(told(&of_one), Told::Answer(2));
-    assert_eq!(told(&of_two), Told::Answer(1));
+    assert_eq!(call_result(&of_one), CallResult::Answer(2));
+    assert_eq!(call_result(&of_two), CallResult::Answer(1));
     assert_eq!(
         (one.log().times(), two.log().times()),
         (vec![0, 11], vec![1])
@@ -160,7 +161,10 @@ async fn a_call_that_is_not_admitted_gives_its_permit_back() {
     assert!(refused.unwrap_err().is::<Refused>());
     let next = limited.oneshot(probe.request());
     let outcome = tokio::time::timeout(ms(10), next).await;
-    assert_eq!(told(&outcome.expect("the permit")), Told::Answer(1));
+    assert_eq!(
+        call_result(&outcome.expect("the permit")),
+        CallResult::Answer(1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +172,10 @@ async fn hedges_that_find_no_permit_never_hold_up_the_first_attempt() {
     let probe = probe([attempt(1).after(ms(50))]);
     let limited = ConcurrencyLimitLayer::new(1).layer(probe.inner());
     let outcome = hedge().layer(limited).oneshot(probe.request()).await;
-    assert_eq!((told(&outcome), probe.log().now()), (Told::Answer(1), 50));
+    assert_eq!(
+        (call_result(&outcome), probe.log().now()),
+        (CallResult::Answer(1), 50)
+    );
     assert_eq!(probe.log().times(), [0]);
 }
 
@@ -177,7 +184,7 @@ async fn a_hedge_takes_the_permit_of_the_attempt_that_failed() {
     let probe = probe([fails(1).after(ms(25)), attempt(2)]);
     let limited = ConcurrencyLimitLayer::new(1).layer(probe.inner());
     let outcome = hedge().layer(limited).oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(call_result(&outcome), CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 25]);
 }
 

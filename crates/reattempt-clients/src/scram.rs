@@ -15,7 +15,7 @@ mod tests;
 pub const MAX_ITERATIONS: u32 = 100_000;
 
 /// Most characters of the other side's text in an error.
-const MOST_TOLD: usize = 200;
+const MOST_SHOWN: usize = 200;
 
 /// The hash of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,16 +145,16 @@ fn decoded(message: &str, place: usize, name: char) -> Result<Vec<u8>, ScramErro
 }
 
 /// The other side's text, for an error that may stand in a log.
-fn told(text: &str) -> String {
-    let mut told = String::new();
-    for char in text.chars().take(MOST_TOLD) {
+fn printable(text: &str) -> String {
+    let mut printable = String::new();
+    for char in text.chars().take(MOST_SHOWN) {
         if char.is_control() {
-            told.extend(char.escape_default());
+            printable.extend(char.escape_default());
         } else {
-            told.push(char);
+            printable.push(char);
         }
     }
-    told
+    printable
 }
 
 fn text(message: &[u8]) -> Result<&str, ScramError> {
@@ -258,7 +258,7 @@ impl ScramClient {
         let count = attribute(server_first, 2, 'i')?;
         let count: u64 = count
             .parse()
-            .map_err(|_| malformed('i', format!("attribute i: {}", told(count))))?;
+            .map_err(|_| malformed('i', format!("attribute i: {}", printable(count))))?;
         let iterations = u32::try_from(count)
             .ok()
             .filter(|count| (min..=MAX_ITERATIONS).contains(count))
@@ -284,7 +284,7 @@ impl ScramClient {
     pub fn verify(&self, server_final: &[u8]) -> Result<(), ScramError> {
         let server_final = text(server_final)?;
         if let Ok(error) = attribute(server_final, 0, 'e') {
-            return Err(ScramError::Refused(told(error)));
+            return Err(ScramError::Refused(printable(error)));
         }
         let signature = decoded(server_final, 0, 'v')?;
         if self.server_signature != Some(signature) {

@@ -34,7 +34,7 @@ async fn each_stack_that_reads_no_bodies_is_reported() {
         .layer(ServiceErrorLayer::new(QUERY))
         .service_fn(works);
     right.oneshot(Request::new(())).await.unwrap();
-    assert_eq!(listener.heard(), [""; 0], "correct order");
+    assert_eq!(listener.warnings(), [""; 0], "correct order");
 
     for stack in 1..=2 {
         let missing = ServiceBuilder::new()
@@ -46,9 +46,9 @@ async fn each_stack_that_reads_no_bodies_is_reported() {
         for _ in 0..3 {
             missing.clone().oneshot(Request::new(())).await.unwrap();
         }
-        let heard = listener.heard();
-        assert_eq!(heard.len(), stack, "{heard:?}");
-        assert!(heard[stack - 1].contains("put ServiceErrorLayer below the recovery layer"));
+        let warnings = listener.warnings();
+        assert_eq!(warnings.len(), stack, "{warnings:?}");
+        assert!(warnings[stack - 1].contains("put ServiceErrorLayer below the recovery layer"));
     }
 }
 
@@ -67,8 +67,8 @@ async fn layers_in_wrong_places_say_so_once() {
     for _ in 0..3 {
         service.clone().oneshot(Request::new(())).await.unwrap();
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 2, "{heard:?}");
-    assert!(heard[0].starts_with("ServiceErrorLayer is outside of any recovery layer"));
-    assert!(heard[1].starts_with("ServiceIdempotencyLayer is inside the recovery layer"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("ServiceErrorLayer is outside of any recovery layer"));
+    assert!(warnings[1].starts_with("ServiceIdempotencyLayer is inside the recovery layer"));
 }

@@ -6,6 +6,8 @@
 //! on each attempt.
 //!
 //! ```
+//! use std::convert::Infallible;
+//! use std::future::pending;
 //! use std::time::Duration;
 //! use http::{Request, Response};
 //! use http_body_util::Empty;
@@ -15,11 +17,13 @@
 //! # use bytes::Bytes;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! # async fn main() -> Result<(), Infallible> {
 //! let service = ServiceBuilder::new()
 //!     .layer(GrpcTimeoutLayer)
 //!     .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
-//!     .service_fn(|_: Request<()>| std::future::pending::<Result<Response<Empty<Bytes>>, std::convert::Infallible>>());
+//!     .service_fn(|_: Request<()>| {
+//!         pending::<Result<Response<Empty<Bytes>>, Infallible>>()
+//!     });
 //! let began = tokio::time::Instant::now();
 //! let request = Request::builder().header("grpc-timeout", "250m").body(()).unwrap();
 //! let answer = service.oneshot(request).await?;

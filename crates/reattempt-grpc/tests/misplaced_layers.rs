@@ -56,7 +56,7 @@ async fn each_stack_that_never_counts_a_success_is_reported() {
         .layer(RetryLayer::new(GrpcClassifier::new(), RetryOnce))
         .service_fn(streams);
     uncounted.oneshot(request()).await.unwrap();
-    assert_eq!(listener.heard(), [""; 0], "all is well");
+    assert_eq!(listener.warnings(), [""; 0], "all is well");
 
     for stack in 1..=2 {
         let missing = ServiceBuilder::new()
@@ -66,10 +66,10 @@ async fn each_stack_that_never_counts_a_success_is_reported() {
         for _ in 0..3 {
             missing.clone().oneshot(request()).await.unwrap();
         }
-        let heard = listener.heard();
-        assert_eq!(heard.len(), stack, "{heard:?}");
-        assert!(heard[stack - 1].starts_with("RetryLayer got a response that ends later"));
-        assert!(heard[stack - 1].contains("GrpcOutcomeLayer"));
+        let warnings = listener.warnings();
+        assert_eq!(warnings.len(), stack, "{warnings:?}");
+        assert!(warnings[stack - 1].starts_with("RetryLayer got a response that ends later"));
+        assert!(warnings[stack - 1].contains("GrpcOutcomeLayer"));
     }
 }
 
@@ -86,11 +86,11 @@ async fn layers_in_wrong_places_say_so_once() {
     for _ in 0..3 {
         service.clone().oneshot(request()).await.unwrap();
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 3, "{heard:?}");
-    assert!(heard[0].starts_with("PreviousAttemptsLayer is outside of any recovery layer"));
-    assert!(heard[1].starts_with("GrpcOutcomeLayer is outside of any recovery layer"));
-    assert!(heard[2].starts_with("GrpcTimeoutLayer is inside the DeadlineLayer"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings[0].starts_with("PreviousAttemptsLayer is outside of any recovery layer"));
+    assert!(warnings[1].starts_with("GrpcOutcomeLayer is outside of any recovery layer"));
+    assert!(warnings[2].starts_with("GrpcTimeoutLayer is inside the DeadlineLayer"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +105,7 @@ async fn layers_in_their_places_say_nothing() {
         .layer(GrpcOutcomeLayer::new())
         .service_fn(streams);
     service.oneshot(request()).await.unwrap();
-    assert_eq!(listener.heard(), [""; 0]);
+    assert_eq!(listener.warnings(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,12 +125,12 @@ async fn optional_layers_in_wrong_places_say_so_once() {
         let request = request().map(|()| ReplayBody::new(Empty::new()));
         service.clone().oneshot(request).await.unwrap();
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 4, "{heard:?}");
-    assert!(heard[0].starts_with("WaitForReadyLayer is outside of any recovery layer"));
-    assert!(heard[1].starts_with("CallCredentialsLayer is outside of any recovery layer"));
-    assert!(heard[2].starts_with("HoldHeadersLayer is outside of any recovery layer"));
-    assert!(heard[3].starts_with("MessageLimitLayer is inside the recovery layer"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+    assert!(warnings[0].starts_with("WaitForReadyLayer is outside of any recovery layer"));
+    assert!(warnings[1].starts_with("CallCredentialsLayer is outside of any recovery layer"));
+    assert!(warnings[2].starts_with("HoldHeadersLayer is outside of any recovery layer"));
+    assert!(warnings[3].starts_with("MessageLimitLayer is inside the recovery layer"));
 }
 
 fn stats() -> GrpcStats {
@@ -163,12 +163,12 @@ async fn layers_that_measure_say_so_once_where_they_see_too_little() {
         unrecovered.clone().oneshot(request()).await.unwrap();
         inside.clone().oneshot(request()).await.unwrap();
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 4, "{heard:?}");
-    assert!(heard[0].starts_with("AttemptSpanLayer is outside of any recovery layer"));
-    assert!(heard[1].starts_with("AttemptStatsLayer is outside of any recovery layer"));
-    assert!(heard[2].starts_with("CallSpanLayer is inside the recovery layer"));
-    assert!(heard[3].starts_with("CallStatsLayer is inside the recovery layer"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+    assert!(warnings[0].starts_with("AttemptSpanLayer is outside of any recovery layer"));
+    assert!(warnings[1].starts_with("AttemptStatsLayer is outside of any recovery layer"));
+    assert!(warnings[2].starts_with("CallSpanLayer is inside the recovery layer"));
+    assert!(warnings[3].starts_with("CallStatsLayer is inside the recovery layer"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,10 +192,10 @@ async fn statistics_that_miss_a_part_say_so_once() {
     }
     assert_eq!(one.retry_statistics()["a.B/C"].attempts(), 0);
     assert_eq!(two.retry_statistics()["other"].attempts(), 3);
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 2, "{heard:?}");
-    assert!(heard[0].starts_with("GrpcStats receives no retry reports"));
-    assert!(heard[1].starts_with("GrpcStats observes calls that did not come through"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("GrpcStats receives no retry reports"));
+    assert!(warnings[1].starts_with("GrpcStats observes calls that did not come through"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,5 +211,5 @@ async fn statistics_with_all_their_parts_say_nothing() {
         .service_fn(recovers);
     service.oneshot(request()).await.unwrap();
     assert_eq!(stats.retry_statistics()["a.B/C"].attempts(), 1);
-    assert_eq!(listener.heard(), [""; 0]);
+    assert_eq!(listener.warnings(), [""; 0]);
 }

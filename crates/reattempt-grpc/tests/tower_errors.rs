@@ -97,9 +97,9 @@ async fn an_unknown_error_is_logged_once_by_its_type() {
     for _ in 0..3 {
         assert!(client.clone().oneshot(Request::new(())).await.is_err());
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 1, "{heard:?}");
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
     let unknown = "RetryLayer got an error of a type that no reader knows (`LoginFailed`)";
-    assert!(heard[0].starts_with(unknown), "{heard:?}");
-    assert!(!heard[0].contains("hunter2"), "{heard:?}");
+    assert!(warnings[0].starts_with(unknown), "{warnings:?}");
+    assert!(!warnings[0].contains("hunter2"), "{warnings:?}");
 }

@@ -23,7 +23,8 @@
 //! let service = ServiceBuilder::new()
 //!     .layer(IdempotencyKeyLayer::new())
 //!     .service_fn(|request: Request<()>| async move {
-//!         Ok::<_, std::convert::Infallible>(request.context().map(|context| context.idempotency()))
+//!         let context = request.context();
+//!         Ok::<_, std::convert::Infallible>(context.map(|context| context.idempotency()))
 //!     });
 //! let request = Request::post("/orders")
 //!     .header("idempotency-key", "\"8e03978e\"")

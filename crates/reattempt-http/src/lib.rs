@@ -127,5 +127,5 @@ reattempt::explain_services! {
     [S] info::ExposeInfo<S>,
     [S, M] body::DeadlineBodyService<S, M>,
     [S] body::ReplayBodyService<S>,
-    [S] hop::ToldGaveUp<S>,
+    [S] hop::GaveUpService<S>,
 }

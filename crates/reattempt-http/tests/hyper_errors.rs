@@ -319,7 +319,7 @@ async fn a_refused_connection_that_had_the_request_is_in_flight() {
 
 /// gRPC, Keepalive: an expired ping ends all calls of its connection.
 #[tokio::test(start_paused = true)]
-async fn a_connection_whose_ping_nobody_answers_is_broken() {
+async fn a_connection_with_an_unanswered_ping_is_broken() {
     let (client, _peer) = tokio::io::duplex(1 << 16);
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())

@@ -51,13 +51,13 @@ async fn layers_in_wrong_places_say_so_once() {
     for _ in 0..3 {
         service.clone().oneshot(request()).await.unwrap();
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 5, "{heard:?}");
-    assert!(heard[0].starts_with("AttemptHeadersLayer is outside of any recovery layer"));
-    assert!(heard[1].starts_with("OutcomeBodyLayer is outside of any recovery layer"));
-    assert!(heard[2].starts_with("DeadlineBodyLayer is not inside a DeadlineLayer"));
-    assert!(heard[3].starts_with("IdempotencyKeyLayer is inside the recovery layer"));
-    assert!(heard[4].starts_with("GaveUpLayer is inside the recovery layer"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 5, "{warnings:?}");
+    assert!(warnings[0].starts_with("AttemptHeadersLayer is outside of any recovery layer"));
+    assert!(warnings[1].starts_with("OutcomeBodyLayer is outside of any recovery layer"));
+    assert!(warnings[2].starts_with("DeadlineBodyLayer is not inside a DeadlineLayer"));
+    assert!(warnings[3].starts_with("IdempotencyKeyLayer is inside the recovery layer"));
+    assert!(warnings[4].starts_with("GaveUpLayer is inside the recovery layer"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +74,7 @@ async fn layers_in_their_places_say_nothing() {
         .layer(OutcomeBodyLayer::new())
         .service_fn(works);
     service.oneshot(request()).await.unwrap();
-    assert_eq!(listener.heard(), [""; 0]);
+    assert_eq!(listener.warnings(), [""; 0]);
 }
 
 type Sent = Request<ReplayBody<Full<Bytes>>>;
@@ -95,9 +95,9 @@ async fn services_of_one_client_layer_warn_once() {
         let request = Request::get("http://h/").body(Full::default()).unwrap();
         layer.layer(works).oneshot(request).await.unwrap();
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert!(heard[0].starts_with("RetryLayer got a response that ends later"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("RetryLayer got a response that ends later"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,6 +124,6 @@ async fn a_client_layer_is_in_order_on_every_route() {
         }
     }
     let about_layers = |line: &String| line.contains("Layer");
-    let heard = listener.heard();
-    assert!(!heard.iter().any(about_layers), "{heard:?}");
+    let warnings = listener.warnings();
+    assert!(!warnings.iter().any(about_layers), "{warnings:?}");
 }

@@ -30,7 +30,7 @@ fn login_failed(cause: Option<BoxError>) -> LoginFailed {
 
 /// Sends a call that fails with this error through each layer three times, and returns what was
 /// logged.
-async fn heard<E: TransportError>(error: fn() -> E) -> Vec<String> {
+async fn logged<E: TransportError>(error: fn() -> E) -> Vec<String> {
     let listener = listen();
     let inner = tower::service_fn(move |_: Request<()>| ready(Err::<Response<()>, _>(error())));
     let retried = RetryLayer::new(HttpClassifier::new(), RetryOnce).layer(inner);
@@ -41,29 +41,29 @@ async fn heard<E: TransportError>(error: fn() -> E) -> Vec<String> {
         assert!(failed.is_err());
         assert!(hedged.clone().oneshot(Request::new(())).await.is_err());
     }
-    listener.heard()
+    listener.warnings()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_boxed_error_is_named_once_per_stack() {
-    let boxed = heard(|| BoxError::from(login_failed(None))).await;
-    let any = heard(|| AnyTransportError::new(login_failed(None))).await;
-    let local = heard(|| -> Box<dyn Error> { Box::new(login_failed(None)) }).await;
-    for heard in [boxed, any, local] {
-        assert_eq!(heard.len(), 2, "{heard:?}");
+    let boxed = logged(|| BoxError::from(login_failed(None))).await;
+    let any = logged(|| AnyTransportError::new(login_failed(None))).await;
+    let local = logged(|| -> Box<dyn Error> { Box::new(login_failed(None)) }).await;
+    for warnings in [boxed, any, local] {
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
         let unknown = "got an error of a type that no reader knows (`LoginFailed`)";
-        assert!(heard[0].starts_with(&format!("RetryLayer {unknown}")));
-        assert!(heard[1].starts_with(&format!("HedgeLayer {unknown}")));
-        assert!(heard.iter().all(|line| !line.contains("hunter2")));
+        assert!(warnings[0].starts_with(&format!("RetryLayer {unknown}")));
+        assert!(warnings[1].starts_with(&format!("HedgeLayer {unknown}")));
+        assert!(warnings.iter().all(|line| !line.contains("hunter2")));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cause_without_a_name_is_logged_without_its_text() {
-    let heard = heard(|| BoxError::from(login_failed(Some("hunter2 is wrong".into())))).await;
+    let warnings = logged(|| BoxError::from(login_failed(Some("hunter2 is wrong".into())))).await;
     let types = "(`LoginFailed`, caused by a type that does not show its name)";
-    assert!(heard[0].contains(types), "{heard:?}");
-    assert!(!heard[0].contains("hunter2"), "{heard:?}");
+    assert!(warnings[0].contains(types), "{warnings:?}");
+    assert!(!warnings[0].contains("hunter2"), "{warnings:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,20 +81,20 @@ async fn known_errors_are_not_logged() {
         },
     ];
     for kind in kinds {
-        assert_eq!(heard(kind).await, [""; 0]);
+        assert_eq!(logged(kind).await, [""; 0]);
     }
 }
 
 /// As in the presets, which have a layer for it above the transport.
 #[tokio::test(start_paused = true)]
 async fn an_error_below_a_deadline_is_named_as_without() {
-    let heard_of = heard(|| ClientError::Transport(BoxError::from(login_failed(None)))).await;
-    assert!(heard_of[0].contains("(`LoginFailed`)"), "{heard_of:?}");
+    let named = logged(|| ClientError::Transport(BoxError::from(login_failed(None)))).await;
+    assert!(named[0].contains("(`LoginFailed`)"), "{named:?}");
     let known = || {
         let known = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         ClientError::Transport(BoxError::from(known))
     };
-    assert_eq!(heard(known).await, [""; 0]);
+    assert_eq!(logged(known).await, [""; 0]);
 }
 
 /// tower's `Buffer` boxes it.
@@ -118,30 +118,33 @@ async fn an_implementation_that_knows_nothing_is_named() {
             self.0
         }
     }
-    let heard_of = heard(|| Mine(TransportFault::Unknown)).await;
+    let named = logged(|| Mine(TransportFault::Unknown)).await;
     assert!(
-        heard_of[0].contains("::Mine` reports as TransportFault::Unknown"),
-        "{heard_of:?}"
+        named[0].contains("::Mine` reports as TransportFault::Unknown"),
+        "{named:?}"
     );
-    assert_eq!(heard(|| Mine(TransportFault::RequestFailed)).await, [""; 0]);
+    assert_eq!(
+        logged(|| Mine(TransportFault::RequestFailed)).await,
+        [""; 0]
+    );
 }
 
 /// A boxed error of h2, whose feature may be missing.
 #[tokio::test(start_paused = true)]
 async fn the_missing_feature_is_named() {
-    let heard = heard(|| {
+    let warnings = logged(|| {
         let reset = h2::Error::from(h2::Reason::INTERNAL_ERROR);
         BoxError::from(login_failed(Some(reset.into())))
     })
     .await;
     if cfg!(feature = "h2") {
-        assert_eq!(heard, [""; 0], "a reset stream");
+        assert_eq!(warnings, [""; 0], "a reset stream");
     } else {
         let types = "(`LoginFailed`, caused by `h2::Error`)";
-        assert!(heard[0].contains(types), "{heard:?}");
+        assert!(warnings[0].contains(types), "{warnings:?}");
         assert!(
-            heard[0].ends_with("reattempt-grpc feature `h2`"),
-            "{heard:?}"
+            warnings[0].ends_with("reattempt-grpc feature `h2`"),
+            "{warnings:?}"
         );
     }
 }

@@ -37,7 +37,7 @@ const UNTIL_DEADLINE: (Duration, Duration) = (Duration::from_millis(1), Duration
 ///
 /// | option | [`seed_2022`](Self::seed_2022) | [`current`](Self::current) |
 /// | --- | --- | --- |
-/// | [until the deadline](Self::until_deadline) | no | where the call has a time limit |
+/// | [until the deadline](Self::until_deadline) | no | where the call has a deadline |
 /// | [overload back-off](Self::overload_backoff) | no | at most 2 retries |
 #[derive(Clone, Debug, Default)]
 pub struct RetryableReads {

@@ -18,7 +18,7 @@ use crate::facts::{Facts, PolicyFacts};
 use crate::fate::Takes;
 use crate::log::Event;
 use crate::policies::Router;
-use crate::reply::{Fault, Reply, Told};
+use crate::reply::{CallResult, Fault, Reply};
 use crate::scenario::{CallPlan, Concludes, Leaves, Source};
 use crate::strategy::StrategyPlan;
 use crate::throttle::Witness;
@@ -169,7 +169,7 @@ impl Caller<'_> {
                 let polled = self.scoped(|| {
                     let polled = future.as_mut().poll(cx);
                     if let Poll::Ready(outcome) = &polled {
-                        self.note(Event::Over(Told::of(outcome.as_ref())));
+                        self.note(Event::Over(CallResult::of(outcome.as_ref())));
                     }
                     polled
                 });

@@ -2,7 +2,7 @@
 
 use reattempt::{AttemptKind, AttemptRecord, RetryInfo, StopReason, Verdict};
 
-use crate::reply::Told;
+use crate::reply::CallResult;
 use crate::throttle::Op;
 
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(crate) enum Event {
     },
     Observed(Observed),
     /// The call's future completed.
-    Over(Told),
+    Over(CallResult),
     /// The caller dropped the call's future, completed or not.
     Left,
     /// The caller reports how a committed response ended.

@@ -38,7 +38,7 @@ impl From<Elapsed> for Fault {
 
 /// What a caller received.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum CallResult {
     /// The result of this attempt.
     Attempt(usize, Verdict),
     Broken,
@@ -50,7 +50,7 @@ pub(crate) enum Told {
     Body(usize),
 }
 
-impl Told {
+impl CallResult {
     pub(crate) fn of(outcome: Result<&Reply, &Fault>) -> Self {
         match outcome {
             Ok(reply) | Err(Fault::Server(reply)) => Self::Attempt(reply.place, reply.fate.verdict),

@@ -4,7 +4,7 @@ use reattempt::{AttemptKind, DeadlineScope, StopReason, Verdict};
 
 use crate::judge::Story;
 use crate::log::{Event, Observed};
-use crate::reply::Told;
+use crate::reply::CallResult;
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -46,13 +46,13 @@ impl Tally {
         }
         match story.over.as_ref().map(|(_, told)| told) {
             None => self.left += 1,
-            Some(Told::Attempt(_, Verdict::Success)) => self.worked += 1,
-            Some(Told::Attempt(_, Verdict::Committed)) => self.committed += 1,
-            Some(Told::Attempt(..) | Told::Body(_)) => self.failed += 1,
-            Some(Told::Elapsed { scope, .. }) => {
+            Some(CallResult::Attempt(_, Verdict::Success)) => self.worked += 1,
+            Some(CallResult::Attempt(_, Verdict::Committed)) => self.committed += 1,
+            Some(CallResult::Attempt(..) | CallResult::Body(_)) => self.failed += 1,
+            Some(CallResult::Elapsed { scope, .. }) => {
                 self.elapsed += u64::from(*scope == DeadlineScope::Call);
             }
-            Some(Told::Broken) => self.broken += 1,
+            Some(CallResult::Broken) => self.broken += 1,
         }
         for (_, event) in &story.log {
             match event {

@@ -15,7 +15,7 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
 /// Bound but not listening: connections are refused, and no other process gets the port.
-pub(crate) fn nobody() -> (TcpSocket, std::net::SocketAddr) {
+pub(crate) fn refused_port() -> (TcpSocket, std::net::SocketAddr) {
     let reserved = TcpSocket::new_v4().expect("a socket");
     reserved.set_reuseaddr(true).expect("an option");
     reserved

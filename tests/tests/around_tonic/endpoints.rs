@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::connections::nobody;
+use super::connections::refused_port;
 use super::server::{Server, Step};
 use super::shop::cart_client::CartClient;
 use super::stack::{Stack, around, channel};
@@ -86,7 +86,7 @@ async fn hedges_go_to_distinct_endpoints() {
 /// counted.
 #[tokio::test]
 async fn a_dead_endpoint_is_passed_over_transparently() {
-    let (_reserved, dead) = nobody();
+    let (_reserved, dead) = refused_port();
     let server = Server::start([]).await;
     let mut client = around(&no_policy(), backends([dead, server.address()]));
     for _ in 0..4 {
@@ -100,7 +100,7 @@ async fn a_dead_endpoint_is_passed_over_transparently() {
 /// R16, R60: with none left the failure is UNAVAILABLE, by the policy.
 #[tokio::test]
 async fn with_no_endpoint_left_the_policy_decides() {
-    let dead = [nobody(), nobody()];
+    let dead = [refused_port(), refused_port()];
     let addresses = || dead.iter().map(|(_, address)| *address);
     for (config, retries, left) in [(no_policy(), 0, 10_000), (retrying(2), 1, 8_000)] {
         let mut client = around(&config, backends(addresses()));
@@ -116,7 +116,7 @@ async fn with_no_endpoint_left_the_policy_decides() {
 /// R16: a call that waits tries all of them until one is up.
 #[tokio::test]
 async fn a_call_that_waits_finds_the_endpoint_that_comes_up() {
-    let dead = [nobody(), nobody(), nobody()];
+    let dead = [refused_port(), refused_port(), refused_port()];
     let waits = config(r#""timeout":"25s","waitForReady":true"#);
     let mut client = around(&waits, backends(dead.iter().map(|(_, address)| *address)));
     let (request, watch) = watched(item("pie"));
@@ -134,7 +134,7 @@ async fn a_call_that_waits_finds_the_endpoint_that_comes_up() {
 /// endpoint.
 #[tokio::test]
 async fn tonics_own_balanced_channel_takes_the_stack_too() {
-    let (_reserved, dead) = nobody();
+    let (_reserved, dead) = refused_port();
     let server = Server::start([Step::Fail(busy()), Step::Fail(busy())]).await;
     let endpoints = [dead, server.address()]
         .map(|address| Endpoint::from_shared(format!("http://{address}")).expect("an address"));

@@ -1,6 +1,6 @@
 //! What users do with the stack's type: move it into tasks, and name it.
 
-use super::connections::nobody;
+use super::connections::refused_port;
 use super::server::{Server, Step};
 use super::shop::cart_client::CartClient;
 use super::stack::channel;
@@ -39,7 +39,7 @@ struct Mine(#[source] tonic::transport::Error);
 /// With `BoxError::from` in place of `AnyTransportError::new` this does not compile.
 #[tokio::test]
 async fn a_stack_around_errors_of_ones_own_can_be_moved_into_a_task() {
-    let (_reserved, address) = nobody();
+    let (_reserved, address) = refused_port();
     let own = ServiceBuilder::new()
         .map_err(AnyTransportError::new)
         .map_err(Mine)

@@ -262,7 +262,7 @@ async fn resets_without_end_end_with_the_attempts() {
 
 /// Data beyond the windows is a connection error and is not buffered.
 #[tokio::test]
-async fn data_that_nobody_reads_is_taken_as_far_as_the_windows_go() {
+async fn unread_data_is_taken_as_far_as_the_windows_go() {
     let server = RawServer::start(Vec::new, |stream| {
         then_for_ever(
             response_headers(stream),

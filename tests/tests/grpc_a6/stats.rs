@@ -6,11 +6,11 @@ use reattempt_grpc::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options, S
 
 use super::*;
 
-type Told = (Instrument, f64, Option<Code>);
+type Measurement = (Instrument, f64, Option<Code>);
 
 /// Stores all values except durations, which vary.
 #[derive(Clone, Debug, Default)]
-struct Memory(Arc<Mutex<Vec<Told>>>);
+struct Memory(Arc<Mutex<Vec<Measurement>>>);
 
 impl GrpcMeter for Memory {
     fn add(&self, instrument: Instrument, value: u64, labels: &Labels<'_>) {
@@ -28,9 +28,9 @@ impl GrpcMeter for Memory {
 }
 
 impl Memory {
-    fn told(&self, instrument: Instrument) -> Vec<(f64, Option<Code>)> {
-        let told = self.0.lock().unwrap();
-        let of_it = told.iter().filter(|told| told.0 == instrument);
+    fn recorded(&self, instrument: Instrument) -> Vec<(f64, Option<Code>)> {
+        let recorded = self.0.lock().unwrap();
+        let of_it = recorded.iter().filter(|recorded| recorded.0 == instrument);
         of_it.map(|(_, value, status)| (*value, *status)).collect()
     }
 }
@@ -75,14 +75,14 @@ async fn attempts_statuses_and_sizes_are_those_of_the_wire() {
     let refused = Some(Code::Unavailable);
     let ok = Some(Code::Ok);
     let statuses = [(0.0, refused), (0.0, refused), (0.0, ok)];
-    assert_eq!(memory.told(Instrument::AttemptDuration), statuses);
-    assert_eq!(memory.told(Instrument::AttemptStarted).len(), 3);
+    assert_eq!(memory.recorded(Instrument::AttemptDuration), statuses);
+    assert_eq!(memory.recorded(Instrument::AttemptStarted).len(), 3);
     // The bytes sent by the others depend on when the server reset them.
-    assert_eq!(memory.told(Instrument::AttemptSent)[2], (6.0, ok));
-    assert_eq!(memory.told(Instrument::AttemptReceived)[2], (8.0, ok));
-    assert_eq!(memory.told(Instrument::CallDuration), [(0.0, ok)]);
-    assert_eq!(memory.told(Instrument::CallRetries), [(1.0, None)]);
-    let transparent = memory.told(Instrument::CallTransparentRetries);
+    assert_eq!(memory.recorded(Instrument::AttemptSent)[2], (6.0, ok));
+    assert_eq!(memory.recorded(Instrument::AttemptReceived)[2], (8.0, ok));
+    assert_eq!(memory.recorded(Instrument::CallDuration), [(0.0, ok)]);
+    assert_eq!(memory.recorded(Instrument::CallRetries), [(1.0, None)]);
+    let transparent = memory.recorded(Instrument::CallTransparentRetries);
     assert_eq!(transparent, [(1.0, None)]);
     let statistics = stats.retry_statistics()["shop.Cart/Add"];
     assert_eq!((statistics.attempts(), statistics.failed()), (1, 0));
@@ -95,7 +95,10 @@ async fn a_stream_that_breaks_off_ends_with_the_code_of_its_reset() {
     let server = start(Script::new().then(busy()).otherwise(cut)).await;
     let (stats, memory) = call(&server).await;
     let exhausted = Some(Code::ResourceExhausted);
-    assert_eq!(memory.told(Instrument::CallDuration), [(0.0, exhausted)]);
+    assert_eq!(
+        memory.recorded(Instrument::CallDuration),
+        [(0.0, exhausted)]
+    );
     let statistics = stats.retry_statistics()["shop.Cart/Add"];
     assert_eq!((statistics.attempts(), statistics.failed()), (1, 1));
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::fate::Word;
 use super::stack::ATTEMPT_LIMIT;
-use super::words::{Got, Method, Recovery, Told, Unseen};
+use super::words::{Got, Method, Recovery, Report, Unseen};
 
 /// A6 leaves these bounds open; they are documented in docs/architecture.md.
 const NEVER_SENT_WITH_DEADLINE: u32 = 1000;
@@ -19,7 +19,7 @@ const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     /// At once or soon: it was never sent, or never processed.
-    Mend,
+    Transparent,
     At(Instant),
     Between(Instant, Instant),
 }
@@ -40,7 +40,7 @@ pub(super) enum Step {
     Sent(AttemptKind),
     Answered(u32, Got),
     Asked(bool),
-    Told(Told),
+    Report(Report),
     Outgrown,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Call {
     in_flight: u32,
     /// The kind of each attempt, in order.
     kinds: Vec<AttemptKind>,
-    mends_owed: u32,
+    transparent_due: u32,
     refused_before: bool,
     never_sent: u32,
     over: Option<Over>,
@@ -107,7 +107,7 @@ impl Call {
             counted: 0,
             in_flight: 0,
             kinds: Vec::new(),
-            mends_owed: 0,
+            transparent_due: 0,
             refused_before: false,
             never_sent: 0,
             over: None,
@@ -169,7 +169,7 @@ impl Call {
     fn freeze(&mut self) {
         self.planned = None;
         self.at_once = 0;
-        self.mends_owed = 0;
+        self.transparent_due = 0;
         self.due = None;
         self.over.get_or_insert(Over::Frozen);
     }
@@ -243,7 +243,7 @@ impl Call {
                 self.granted = 0;
             }
             AttemptKind::Transparent => {
-                self.mends_owed = self.mends_owed.checked_sub(1).expect("R60 R61");
+                self.transparent_due = self.transparent_due.checked_sub(1).expect("R60 R61");
                 self.due = None;
                 if let (Some((most, delay_ms)), None) = (hedging, self.planned) {
                     self.plan(now, delay_ms, most);
@@ -278,8 +278,13 @@ impl Call {
 
     /// R60 R61: plans a transparent retry if the application never saw the failed attempt and the
     /// bounds allow another.
-    pub(super) fn mends(&mut self, attempt: u32, unseen: Unseen, now: Instant) -> bool {
-        let mends = self.fits
+    pub(super) fn retries_transparently(
+        &mut self,
+        attempt: u32,
+        unseen: Unseen,
+        now: Instant,
+    ) -> bool {
+        let retries = self.fits
             && match unseen {
                 Unseen::No => false,
                 Unseen::Once => !std::mem::replace(&mut self.refused_before, true),
@@ -292,24 +297,24 @@ impl Call {
                     self.never_sent <= most
                 }
             };
-        if mends && self.over.is_none() {
-            self.mends_owed += 1;
+        if retries && self.over.is_none() {
+            self.transparent_due += 1;
             match self.method.recovery {
                 // Uses the next planned hedge, unless that is due earlier, a server set its time,
                 // or the same failure was retried before.
                 Recovery::Hedge { .. } => {
-                    let at = now + self.mend_delay(unseen);
+                    let at = now + self.transparent_delay(unseen);
                     let again = self.kinds[attempt as usize - 1] == AttemptKind::Transparent;
                     let stays = again || self.planned_by_server;
                     self.planned = self.planned.filter(|planned| stays || *planned <= at);
                 }
-                Recovery::None | Recovery::Retry { .. } => self.due = Some(Due::Mend),
+                Recovery::None | Recovery::Retry { .. } => self.due = Some(Due::Transparent),
             }
         }
-        mends
+        retries
     }
 
-    fn mend_delay(&self, unseen: Unseen) -> Duration {
+    fn transparent_delay(&self, unseen: Unseen) -> Duration {
         match self.never_sent.checked_sub(NEVER_SENT_AT_ONCE + 1) {
             Some(steps) if unseen == Unseen::NeverSent => {
                 Duration::from_millis((1 << steps.min(10)).min(100))
@@ -371,7 +376,7 @@ impl Call {
         let nothing_left = self.in_flight == 0
             && self.planned.is_none()
             && self.due.is_none()
-            && self.mends_owed == 0;
+            && self.transparent_due == 0;
         assert!(
             self.over == Some(Over::Decided) || nothing_left,
             "given up too early: {self:#?}"

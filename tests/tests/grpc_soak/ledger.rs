@@ -13,7 +13,7 @@ use super::CALLERS;
 use super::call::{Call, Follows, Step};
 use super::fate::Word;
 use super::tally::Tally;
-use super::words::{Got, Method, Recovery, Told, Unseen};
+use super::words::{Got, Method, Recovery, Report, Unseen};
 
 const MILLI: u64 = 1000;
 
@@ -24,7 +24,7 @@ pub(crate) struct Ledger {
     ratio: u64,
     pub(crate) fill: u64,
     /// The next reports that the throttle must receive.
-    expected: VecDeque<Told>,
+    expected: VecDeque<Report>,
     /// One slot per caller; a caller makes one call at a time.
     calls: Vec<Option<Call>>,
     /// The call that is being polled.
@@ -107,29 +107,29 @@ impl Ledger {
     }
 
     /// The throttle receives the result of an attempt, which must be the next one that A6 counts.
-    pub(crate) fn told(&mut self, told: Told) {
+    pub(crate) fn reported(&mut self, report: Report) {
         let id = self.polled.expect("a call is polled");
         let expected = self.expected.pop_front();
         let call = self.call(id);
-        call.happens(Step::Told(told));
-        assert_eq!(expected, Some(told), "{call:#?}");
+        call.happens(Step::Report(report));
+        assert_eq!(expected, Some(report), "{call:#?}");
     }
 
     /// Checks that the throttle received everything that A6 counts.
-    pub(crate) fn assert_all_told(&self) {
+    pub(crate) fn assert_all_reported(&self) {
         assert!(self.expected.is_empty(), "not counted: {:?}", self.expected);
     }
 
     /// R21: between 0 and the maximum.
-    fn counts(&mut self, told: Told) {
-        self.expected.push_back(told);
-        match told {
-            Told::Success => {
+    fn counts(&mut self, report: Report) {
+        self.expected.push_back(report);
+        match report {
+            Report::Success => {
                 self.tally.successes += 1;
                 self.fill = (self.fill + self.ratio).min(self.max);
                 self.tally.at_most += u64::from(self.fill == self.max);
             }
-            Told::Failure => {
+            Report::Failure => {
                 self.tally.failures += 1;
                 self.fill = self.fill.saturating_sub(MILLI);
                 self.tally.at_zero += u64::from(self.fill == 0);
@@ -145,7 +145,7 @@ impl Ledger {
         previous: Option<u32>,
         now: Instant,
     ) -> u32 {
-        self.assert_all_told();
+        self.assert_all_reported();
         assert_eq!(self.polled, Some(id));
         let call = on(&mut self.calls, id);
         call.sends(kind, previous, now);
@@ -154,7 +154,7 @@ impl Ledger {
             AttemptKind::Initial => {}
             AttemptKind::Retry => self.tally.retries += 1,
             AttemptKind::Hedge => self.tally.hedges += 1,
-            AttemptKind::Transparent => self.tally.mends += 1,
+            AttemptKind::Transparent => self.tally.transparent += 1,
             other => panic!("{other:?}"),
         }
         call.sent()
@@ -162,14 +162,14 @@ impl Ledger {
 
     /// An attempt is answered.
     pub(crate) fn answered(&mut self, id: u32, attempt: u32, got: Got, now: Instant) {
-        self.assert_all_told();
+        self.assert_all_reported();
         assert_eq!(self.polled, Some(id));
         let call = on(&mut self.calls, id);
         call.answers(attempt, got);
         match got {
             Got::Ok => {
                 call.decide();
-                self.counts(Told::Success);
+                self.counts(Report::Success);
             }
             Got::Headers => call.decide(),
             Got::RequestFailed => {
@@ -192,14 +192,14 @@ impl Ledger {
     ) {
         let call = on(&mut self.calls, id);
         // R24 R63: not counted.
-        if call.mends(attempt, unseen, now) {
+        if call.retries_transparently(attempt, unseen, now) {
             return;
         }
         let retryable = call.method.codes.contains(&code);
         let stops = word == Some(Word::Stop);
         // R22: one of the policy's codes, or a "do not retry" with any code.
         if retryable || stops {
-            self.counts(Told::Failure);
+            self.counts(Report::Failure);
         }
         let permits = self.above_half();
         let call = on(&mut self.calls, id);
@@ -217,13 +217,13 @@ impl Ledger {
 
     /// The stream of a committed response ended with this code (R23).
     pub(crate) fn stream_ends(&mut self, id: u32, code: i32) {
-        self.assert_all_told();
+        self.assert_all_reported();
         let call = on(&mut self.calls, id);
         call.ended = Some(code);
         if code == 0 {
-            self.counts(Told::Success);
+            self.counts(Report::Success);
         } else if call.method.codes.contains(&code) {
-            self.counts(Told::Failure);
+            self.counts(Report::Failure);
         }
     }
 
@@ -240,7 +240,7 @@ impl Ledger {
 
     /// The call is over for its caller too.
     pub(crate) fn ends(&mut self, id: u32) -> Call {
-        self.assert_all_told();
+        self.assert_all_reported();
         self.calls[(id % CALLERS) as usize]
             .take_if(|call| call.id == id)
             .expect("the call is in progress")

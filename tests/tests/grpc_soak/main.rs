@@ -82,7 +82,7 @@ async fn soak(calls: u32, seed: u64) -> Tally {
         0
     );
     let ledger = world.ledger();
-    ledger.assert_all_told();
+    ledger.assert_all_reported();
     assert_eq!(bucket.milli_tokens(), Some(ledger.fill));
     ledger.tally
 }

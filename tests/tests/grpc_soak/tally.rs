@@ -6,7 +6,7 @@ pub(crate) struct Tally {
     pub(crate) attempts: u64,
     pub(crate) retries: u64,
     pub(crate) hedges: u64,
-    pub(crate) mends: u64,
+    pub(crate) transparent: u64,
     pub(crate) successes: u64,
     pub(crate) failures: u64,
     pub(crate) at_zero: u64,
@@ -29,7 +29,7 @@ impl Tally {
         for (many, what) in [
             (self.retries, "retries"),
             (self.hedges, "hedges"),
-            (self.mends, "transparent retries"),
+            (self.transparent, "transparent retries"),
             (self.successes, "successes"),
             (self.failures, "failures"),
             (self.at_zero, "failures with no token left"),

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tower::Service;
 
 use super::transport::{Broken, OfAttempt};
-use super::words::{Got, Told, Unseen};
+use super::words::{Got, Report, Unseen};
 use super::world::World;
 
 /// Reports attempts that their own deadline ended: the layer directly above that deadline.
@@ -89,9 +89,9 @@ pub(crate) struct Witness {
 impl RetryThrottle for Witness {
     fn settled(&self, outcome: Settled<'_>) {
         let mut ledger = self.world.ledger();
-        ledger.told(match outcome {
-            Settled::Success => Told::Success,
-            Settled::Failure(_) => Told::Failure,
+        ledger.reported(match outcome {
+            Settled::Success => Report::Success,
+            Settled::Failure(_) => Report::Failure,
         });
         self.bucket.settled(outcome);
         assert_eq!(self.bucket.milli_tokens(), Some(ledger.fill));

@@ -32,7 +32,7 @@ pub(crate) enum Got {
 
 /// A report to the throttle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Report {
     Success,
     Failure,
 }

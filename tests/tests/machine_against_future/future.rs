@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reattempt::test_util::{
-    Answer, Fault, Payload, Step, attempt, ms, probe, readiness, told, verdict,
+    Answer, Fault, Payload, Step, attempt, call_result, ms, probe, readiness, verdict,
 };
 use reattempt::{
     Call, CallContext, CallDeadline, DeadlineLayer, HasCallContext, HedgeLayer, Idempotency,
@@ -126,7 +126,7 @@ pub(crate) async fn drive(script: &Script) -> Trace {
     let log = probe.log();
     Trace {
         sent: log.times().into_iter().zip(log.kinds()).collect(),
-        told: told(&outcome),
+        call_result: call_result(&outcome),
         over: log.now(),
         ambiguous: match &outcome {
             Err(Fault::Elapsed(elapsed)) => Some(elapsed.ambiguous),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use reattempt::machine::{Due, FailedAttempt, HedgeAction, HedgeMachine, Planned, Withdrawn};
-use reattempt::test_util::Told;
+use reattempt::test_util::CallResult;
 use reattempt::{AttemptKind, HedgePolicy, Idempotency, StopReason, Verdict};
 
 use crate::Trace;
@@ -28,13 +28,13 @@ struct Hedging<'a> {
     /// When a newer configuration that moved the key arrives, and the failed attempt that requested
     /// it.
     moves: Vec<(u64, u32)>,
-    last: Option<Told>,
+    last: Option<CallResult>,
     expired: bool,
 }
 
 /// The result of one instant.
 enum Turn {
-    Over(Told),
+    Over(CallResult),
     Wait,
     /// The script has no further attempts.
     LeftOut,
@@ -61,7 +61,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
     };
     loop {
         match hedging.turn() {
-            Turn::Over(told) => return hedging.call.told(told),
+            Turn::Over(call_result) => return hedging.call.ends_with(call_result),
             Turn::LeftOut => return None,
             Turn::Wait => {}
         }
@@ -106,8 +106,8 @@ impl<'a> Hedging<'a> {
         loop {
             let now = self.call.now;
             if let Some(first) = self.first.take_if(|first| first.ends <= now) {
-                if let Some(told) = self.settle(&first) {
-                    return Turn::Over(told);
+                if let Some(call_result) = self.settle(&first) {
+                    return Turn::Over(call_result);
                 }
             }
             let mut progress = false;
@@ -118,8 +118,8 @@ impl<'a> Hedging<'a> {
                         let Other::Flight(flight) = self.others.swap_remove(at) else {
                             unreachable!("it was a flight")
                         };
-                        if let Some(told) = self.settle(&flight) {
-                            return Turn::Over(told);
+                        if let Some(call_result) = self.settle(&flight) {
+                            return Turn::Over(call_result);
                         }
                         continue;
                     }
@@ -185,13 +185,13 @@ impl<'a> Hedging<'a> {
         any_planned
     }
 
-    fn settle(&mut self, flight: &Flight<'_>) -> Option<Told> {
-        let (verdict, told) = (&flight.step.verdict, flight.told());
+    fn settle(&mut self, flight: &Flight<'_>) -> Option<CallResult> {
+        let (verdict, call_result) = (&flight.step.verdict, flight.call_result());
         let facts = self.call.facts(flight);
         let Some(mut failed) = FailedAttempt::new(&facts, verdict) else {
             self.drop_losers();
             self.call.succeeded(flight, *verdict == Verdict::Committed);
-            return Some(told);
+            return Some(call_result);
         };
         self.machine.failed(&mut failed);
         let milli_tokens = self.call.count(&failed);
@@ -202,11 +202,11 @@ impl<'a> Hedging<'a> {
                 let last = self.last.filter(|_| facts.cut_off);
                 self.drop_losers();
                 self.call.log.stopped = Some(stopped);
-                Some(last.unwrap_or(told))
+                Some(last.unwrap_or(call_result))
             }
             HedgeAction::Go => {
                 if !facts.cut_off || self.last.is_none() {
-                    self.last = Some(told);
+                    self.last = Some(call_result);
                 }
                 let may_nudge = self.machine.may_nudge(flight.number);
                 if let (Some((after, true)), true) = (flight.step.waiter, may_nudge) {
@@ -262,7 +262,7 @@ impl<'a> Hedging<'a> {
                 self.call.log.without_delay(attempt);
             }
             if !expire {
-                return Turn::Over(self.last.unwrap_or(Told::Broken));
+                return Turn::Over(self.last.unwrap_or(CallResult::Broken));
             }
             self.expired = true;
         }

@@ -8,7 +8,7 @@ mod retry;
 mod script;
 mod simulation;
 
-use reattempt::test_util::Told;
+use reattempt::test_util::CallResult;
 use std::time::Instant;
 
 use reattempt::{AttemptKind, AttemptRecord, RetryInfo, StopReason};
@@ -19,7 +19,7 @@ use script::{Mode, Script};
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trace {
     pub(crate) sent: Vec<(u64, AttemptKind)>,
-    pub(crate) told: Told,
+    pub(crate) call_result: CallResult,
     pub(crate) over: u64,
     /// Set for a call that reached its deadline.
     pub(crate) ambiguous: Option<bool>,
@@ -117,11 +117,11 @@ async fn compare(scripts: impl Iterator<Item = Script>) -> [u32; 5] {
             real, simulated,
             "left: the future, right: the simulator, of\n{script:#?}"
         );
-        ends[match real.told {
-            Told::Answer(_) => 0,
-            Told::Error(_) => 1,
-            Told::Broken => 2,
-            Told::Elapsed => 3,
+        ends[match real.call_result {
+            CallResult::Answer(_) => 0,
+            CallResult::Error(_) => 1,
+            CallResult::Broken => 2,
+            CallResult::Elapsed => 3,
         }] += 1;
     }
     ends

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use reattempt::machine::{Action, FailedAttempt, Keep, Resume, RetryMachine};
-use reattempt::test_util::Told;
+use reattempt::test_util::CallResult;
 use reattempt::{AttemptKind, RetryStrategy, StopReason, Surface, Verdict};
 
 use crate::Trace;
@@ -14,7 +14,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
     let mut call = Simulation::new(script, base);
     let strategy = script.strategy();
     let mut machine = RetryMachine::default();
-    let mut kept: Option<Told> = None;
+    let mut kept: Option<CallResult> = None;
     let (mut number, mut kind) = (1, AttemptKind::Initial);
     loop {
         let flight = call.send(number, kind)?;
@@ -27,10 +27,10 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
             return call.elapsed(flight.may_have_left());
         }
         call.now = flight.ends;
-        let new = flight.told();
+        let new = flight.call_result();
         if step.verdict.failure().is_none() {
             call.succeeded(&flight, step.verdict == Verdict::Committed);
-            return call.told(new);
+            return call.ends_with(new);
         }
         let mut facts = call.facts(&flight);
         facts.config_moved = step.waiter == Some((0, true));
@@ -60,8 +60,8 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         call.log.stopped = record.stopped;
         call.record(record, milli_tokens);
         let wait = match action {
-            Action::Return(Surface::Held) => return call.told(kept.unwrap_or(new)),
-            Action::Return(Surface::New) => return call.told(new),
+            Action::Return(Surface::Held) => return call.ends_with(kept.unwrap_or(new)),
+            Action::Return(Surface::New) => return call.ends_with(new),
             Action::Expire(_) => return call.elapsed(false),
             Action::Wait(wait) => wait,
             Action::Ask(_) => panic!("asked twice"),
@@ -69,7 +69,7 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         match wait.keep {
             Keep::New => kept = Some(new),
             Keep::Held => {}
-            Keep::Error => kept = Some(new).filter(|new| matches!(new, Told::Error(_))),
+            Keep::Error => kept = Some(new).filter(|new| matches!(new, CallResult::Error(_))),
             other => panic!("{other:?}"),
         }
         let mut until = wait.until.map_or(call.now, |until| call.fires(until));
@@ -90,13 +90,13 @@ pub(crate) fn simulate(script: &Script, base: Instant) -> Option<Trace> {
         call.now = ready;
         if breaks {
             call.log.amend(number, StopReason::Fatal);
-            return call.told(kept.unwrap_or(Told::Broken));
+            return call.ends_with(kept.unwrap_or(CallResult::Broken));
         }
         match Resume::at(call.instant(), call.deadline()) {
             Resume::Send => {}
             Resume::Return => {
                 call.log.amend(number, StopReason::Deadline);
-                return call.told(kept?);
+                return call.ends_with(kept?);
             }
             Resume::Expire => {
                 call.log.amend(number, StopReason::Deadline);

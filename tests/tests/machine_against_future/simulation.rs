@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use reattempt::machine::{Facts, FailedAttempt};
-use reattempt::test_util::{Told, ms};
+use reattempt::test_util::{CallResult, ms};
 use reattempt::throttle::Settled;
 use reattempt::{
     AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, Failure, RetryThrottle, Stage,
@@ -36,11 +36,11 @@ pub(crate) struct Flight<'a> {
 
 impl Flight<'_> {
     /// What the caller would get.
-    pub(crate) const fn told(&self) -> Told {
+    pub(crate) const fn call_result(&self) -> CallResult {
         if self.step.as_answer {
-            Told::Answer(self.number)
+            CallResult::Answer(self.number)
         } else {
-            Told::Error(self.number)
+            CallResult::Error(self.number)
         }
     }
 
@@ -175,10 +175,10 @@ impl<'a> Simulation<'a> {
         Some((self.now + after, breaks))
     }
 
-    pub(crate) fn told(self, told: Told) -> Option<Trace> {
+    pub(crate) fn ends_with(self, call_result: CallResult) -> Option<Trace> {
         Some(Trace {
             sent: self.sent,
-            told,
+            call_result,
             over: self.now,
             ambiguous: None,
             log: self.log,
@@ -193,7 +193,7 @@ impl<'a> Simulation<'a> {
             .expect("only an enforced deadline ends calls");
         self.log.stopped = Some(StopReason::Deadline);
         let ambiguous = !self.script.idempotent && may_have_left;
-        let mut trace = self.told(Told::Elapsed)?;
+        let mut trace = self.ends_with(CallResult::Elapsed)?;
         trace.ambiguous = Some(ambiguous);
         Some(trace)
     }

@@ -31,13 +31,13 @@ async fn a_503_with_retry_after_is_waited_out() {
 
         let call = client.call(Method::GET, "/", "get");
         let was_asked = || server.log().iter().any(|(name, _)| name == "get");
-        let mended = async {
+        let maintained = async {
             while !was_asked() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             server.reload(WORKS);
         };
-        let (ended, ()) = tokio::join!(call, mended);
+        let (ended, ()) = tokio::join!(call, maintained);
         assert_eq!(ended.status(), 200);
         assert!(ended.took >= Duration::from_secs(1), "{:?}", ended.took);
         let record = ended.info.records().next().expect("a record");

@@ -165,9 +165,9 @@ impl Events {
             .push(event);
     }
 
-    fn told(&self) -> Value {
+    fn to_json(&self) -> Value {
         let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = events.iter().map(|event| {
+        let values = events.iter().map(|event| {
             json!({
                 "event": event.kind.name(),
                 "command": event.command,
@@ -176,7 +176,7 @@ impl Events {
                 "connection": event.connection,
             })
         });
-        told.collect()
+        values.collect()
     }
 }
 
@@ -375,6 +375,6 @@ impl Caller for MongoCaller {
                     }
                 }),
             )
-            .with("events", events.told())
+            .with("events", events.to_json())
     }
 }

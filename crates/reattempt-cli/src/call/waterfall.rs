@@ -39,7 +39,7 @@ fn why(stopped: &str) -> &'static str {
         }
         "pushback" => "the server asked for no further attempt",
         "throttled" => "too many recent failures: the token bucket allows no further attempt",
-        "deadline" => "no further attempt fits into the time limit",
+        "deadline" => "no further attempt fits before the deadline",
         "committed" => "the answer had begun, and then failed",
         "not_replayable" => "the request's body could not be kept for a further attempt",
         "cancelled" => "the caller cancelled",

@@ -92,7 +92,7 @@ mod tests {
     const TELLS: usize = 33;
 
     #[test]
-    fn every_phase_is_told_within_its_column() {
+    fn every_phases_text_fits_its_column() {
         for protocol in Protocol::ALL {
             for phase in trouble::phases(100, protocol.has_pushback()) {
                 let tells = protocol.tells(phase.weather).chars().count();

@@ -24,8 +24,8 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
         calls.iter().filter(|call| call.story.is_some())
     };
     let hardest = |weather| {
-        let mended = calls(weather).filter(|call| call.worked() && call.attempts > 1);
-        mended.min_by_key(|call| {
+        let retried = calls(weather).filter(|call| call.worked() && call.attempts > 1);
+        retried.min_by_key(|call| {
             let (attempts, number) = (call.attempts, call.number);
             // Retries before hedges, and a limited number of lines.
             (

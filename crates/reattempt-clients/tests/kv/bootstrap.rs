@@ -241,7 +241,7 @@ async fn a_dial_that_hangs_ends_at_the_same_limit() {
 }
 
 #[tokio::test]
-async fn hooks_hear_the_error_map_and_every_configuration() {
+async fn hooks_receive_the_error_map_and_every_configuration() {
     let node = Node::builder()
         .error_map("not json")
         .start()
@@ -274,7 +274,7 @@ async fn hooks_hear_the_error_map_and_every_configuration() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_the_server_pushes_is_heard() {
+async fn a_configuration_that_the_server_pushes_is_received() {
     let mut wire = bytes::BytesMut::new();
     let push = Frame {
         value: bytes::Bytes::from_static(b"{}"),

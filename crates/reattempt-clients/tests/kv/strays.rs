@@ -56,7 +56,7 @@ async fn a_second_answer_to_the_set_up_answers_nothing() {
 /// A response to an operation that was not requested yet, or never is, is not kept as a response of
 /// the bootstrap.
 #[tokio::test]
-async fn what_answers_nobody_is_ignored_while_a_connection_is_set_up() {
+async fn a_response_without_a_request_is_ignored_during_setup() {
     let mut wire = BytesMut::from(&answers((1000..1100).map(|opaque| (Opcode::GET, opaque)))[..]);
     // Opaques that the login will use.
     wire.extend_from_slice(&answers([(Opcode::SASL_AUTH, 4), (Opcode::SASL_STEP, 5)]));

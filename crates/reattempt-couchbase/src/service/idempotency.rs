@@ -17,7 +17,8 @@
 //! let service = ServiceBuilder::new()
 //!     .layer(ServiceIdempotencyLayer::new(HttpService::query()))
 //!     .service_fn(|request: Request<()>| async move {
-//!         Ok::<_, std::convert::Infallible>(request.context().map(|context| context.idempotency()))
+//!         let context = request.context();
+//!         Ok::<_, std::convert::Infallible>(context.map(|context| context.idempotency()))
 //!     });
 //! let query = || Request::post("http://node:8093/query/service");
 //! let plain = query().body(()).unwrap();

@@ -40,9 +40,9 @@ use crate::{
 ///
 /// The transport takes `Request<tonic::body::Body>`: a tonic channel, tonic's or tower's balancer,
 /// [`Backends`](reattempt::Backends), [`RoundRobin`](reattempt::RoundRobin). Its error is one that
-/// reattempt-http reads: tonic's, or a boxed one, such as that of tower's `Buffer`. Above a service with an error type of your own put
-/// `.map_err(AnyTransportError::new)` (of reattempt-http), not `BoxError::from`, with which the
-/// client cannot be moved into a task.
+/// reattempt-http reads: tonic's, or a boxed one, such as that of tower's `Buffer`. Above a service
+/// with an error type of your own put `.map_err(AnyTransportError::new)` (of reattempt-http), not
+/// `BoxError::from`, with which the client cannot be moved into a task.
 ///
 /// ```
 /// use reattempt_grpc::GrpcClientLayer;

@@ -11,7 +11,10 @@ use super::progress::Progress;
 
 impl GrpcStats {
     /// The method and the progress of an observed call.
-    fn told<'a>(&self, context: &'a CallContext) -> (Arc<Method>, Option<&'a Progress>) {
+    fn method_and_progress<'a>(
+        &self,
+        context: &'a CallContext,
+    ) -> (Arc<Method>, Option<&'a Progress>) {
         match Progress::of(self, context) {
             Some(progress) => (Arc::clone(&progress.method), Some(progress)),
             None => {
@@ -37,7 +40,7 @@ impl Observer for GrpcStats {
 
     fn attempt_sent(&self, context: &CallContext) {
         let kind = context.kind();
-        let (method, progress) = self.told(context);
+        let (method, progress) = self.method_and_progress(context);
         let nth = match progress {
             Some(progress) => progress.sent(kind),
             None => is_retry_attempt(kind).then(|| context.info().retries()),
@@ -48,7 +51,7 @@ impl Observer for GrpcStats {
     }
 
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
-        let (method, progress) = self.told(context);
+        let (method, progress) = self.method_and_progress(context);
         if let Some(progress) = progress {
             // With a delay that would pass the deadline, the call waits until the deadline.
             let waits = matches!(record.stopped, None | Some(StopReason::Deadline));

@@ -13,13 +13,13 @@ use tower::util::BoxService;
 
 use super::*;
 
-type Limited = ReplayBody<LimitedRequestBody<Told>>;
-type Tell = mpsc::UnboundedSender<Frame<Bytes>>;
+type Limited = ReplayBody<LimitedRequestBody<ChannelBody>>;
+type FrameSender = mpsc::UnboundedSender<Frame<Bytes>>;
 
 /// A body whose frames are sent through a channel.
-struct Told(mpsc::UnboundedReceiver<Frame<Bytes>>);
+struct ChannelBody(mpsc::UnboundedReceiver<Frame<Bytes>>);
 
-impl http_body::Body for Told {
+impl http_body::Body for ChannelBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -31,9 +31,9 @@ impl http_body::Body for Told {
     }
 }
 
-fn told() -> (Tell, Told) {
-    let (tell, told) = mpsc::unbounded_channel();
-    (tell, Told(told))
+fn channel() -> (FrameSender, ChannelBody) {
+    let (sender, body) = mpsc::unbounded_channel();
+    (sender, ChannelBody(body))
 }
 
 /// A message of this many bytes, with its prefix.
@@ -44,14 +44,14 @@ fn message(length: usize) -> Bytes {
     bytes.into()
 }
 
-fn say(tell: &Tell, length: usize) {
-    tell.send(Frame::data(message(length))).unwrap();
+fn say(sender: &FrameSender, length: usize) {
+    sender.send(Frame::data(message(length))).unwrap();
 }
 
-fn finish(tell: Tell, code: Code) {
+fn finish(sender: FrameSender, code: Code) {
     let mut trailers = HeaderMap::new();
     trailers.insert(GRPC_STATUS, code.number().into());
-    tell.send(Frame::trailers(trailers)).unwrap();
+    sender.send(Frame::trailers(trailers)).unwrap();
 }
 
 /// A connection: what each attempt received and how it ended. It reads a request on a task of its
@@ -101,8 +101,12 @@ fn channel(
     limits: MessageLimitLayer,
     wire: &Wire,
     budget: &BufferBudget,
-    answer: Option<Told>,
-) -> BoxService<Request<Told>, Response<LimitedResponseBody<GrpcOutcomeBody<Told>>>, BoxError> {
+    answer: Option<ChannelBody>,
+) -> BoxService<
+    Request<ChannelBody>,
+    Response<LimitedResponseBody<GrpcOutcomeBody<ChannelBody>>>,
+    BoxError,
+> {
     let answer = Arc::new(Mutex::new(answer));
     let wire = wire.clone();
     let service = ServiceBuilder::new()
@@ -131,7 +135,7 @@ fn channel(
     BoxService::new(service)
 }
 
-fn begin(body: Told) -> (Request<Told>, reattempt::RetryInfoHandle) {
+fn begin(body: ChannelBody) -> (Request<ChannelBody>, reattempt::RetryInfoHandle) {
     let mut request = Request::post("http://h/shop.Cart/Add").body(body).unwrap();
     let watch = RetryInfo::track(&mut request);
     (request, watch)
@@ -162,12 +166,12 @@ async fn a_request_message_that_is_too_long_ends_the_call_unsent() {
         (retrying(3, "8"), layer(), 101, None),
     ] {
         let (wire, budget) = (Wire::default(), BufferBudget::default());
-        let (tell, body) = told();
-        let (server, answer) = told();
+        let (sender, body) = channel();
+        let (server, answer) = channel();
         finish(server, Code::Ok);
         let answer = limit.is_none().then_some(answer);
-        say(&tell, length);
-        drop(tell);
+        say(&sender, length);
+        drop(sender);
         let (request, watch) = begin(body);
         let channel = channel(&config, layer, &wire, &budget, answer);
         let answer = channel.oneshot(request).await.unwrap();
@@ -198,16 +202,16 @@ async fn a_request_message_that_is_too_long_ends_the_call_unsent() {
 #[tokio::test(start_paused = true)]
 async fn of_a_stream_the_messages_before_it_are_sent() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (tell, body) = told();
+    let (sender, body) = channel();
     let config = limits(100, 100);
     let (request, _watch) = begin(body);
     let call = tokio::spawn(
         channel(&config, MessageLimitLayer::new(), &wire, &budget, None).oneshot(request),
     );
-    say(&tell, 50);
+    say(&sender, 50);
     assert_eq!(wire.received().await, [(55, false)]);
     for byte in message(101) {
-        tell.send(Frame::data(vec![byte].into())).unwrap();
+        sender.send(Frame::data(vec![byte].into())).unwrap();
     }
     let answer = call.await.unwrap().unwrap();
     assert_eq!(code_of(answer.headers()), Some(Code::ResourceExhausted));
@@ -218,7 +222,7 @@ async fn of_a_stream_the_messages_before_it_are_sent() {
 #[tokio::test(start_paused = true)]
 async fn all_hedges_end_with_the_call() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (tell, body) = told();
+    let (sender, body) = channel();
     let config = config(
         r#""maxRequestMessageBytes":100,"hedgingPolicy":{"maxAttempts":3,"nonFatalStatusCodes":[8,14]}"#,
     );
@@ -226,9 +230,9 @@ async fn all_hedges_end_with_the_call() {
     let call = tokio::spawn(
         channel(&config, MessageLimitLayer::new(), &wire, &budget, None).oneshot(request),
     );
-    say(&tell, 50);
+    say(&sender, 50);
     assert_eq!(wire.received().await, [(55, false); 3]);
-    say(&tell, 101);
+    say(&sender, 101);
     let answer = call.await.unwrap().unwrap();
     assert_eq!(code_of(answer.headers()), Some(Code::ResourceExhausted));
     assert_eq!(wire.received().await, [(55, true); 3]);
@@ -239,8 +243,8 @@ async fn all_hedges_end_with_the_call() {
 #[tokio::test(start_paused = true)]
 async fn a_request_message_that_is_too_long_ends_an_open_response() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (tell, body) = told();
-    let (server, answer) = told();
+    let (sender, body) = channel();
+    let (server, answer) = channel();
     let config = limits(100, 100);
     let (request, watch) = begin(body);
     let channel = channel(
@@ -259,7 +263,7 @@ async fn a_request_message_that_is_too_long_ends_an_open_response() {
     });
     say(&server, 3);
     tokio::task::yield_now().await;
-    say(&tell, 101);
+    say(&sender, 101);
     let (first, last) = reader.await.unwrap();
     assert_eq!(
         (first.len(), code_of(&last)),
@@ -275,8 +279,8 @@ async fn a_request_message_that_is_too_long_ends_an_open_response() {
 #[tokio::test(start_paused = true)]
 async fn a_body_with_a_message_that_is_too_long_is_read_no_further() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (tell, body) = told();
-    let (_server, answer) = told();
+    let (sender, body) = channel();
+    let (_server, answer) = channel();
     let config = limits(100, 100);
     let (request, _watch) = begin(body);
     let channel = channel(
@@ -287,8 +291,8 @@ async fn a_body_with_a_message_that_is_too_long_is_read_no_further() {
         Some(answer),
     );
     let mut body = channel.oneshot(request).await.unwrap().into_body();
-    say(&tell, 101);
-    tell.closed().await;
+    say(&sender, 101);
+    sender.closed().await;
     assert_eq!(wire.received().await, [(0, false)], "until the call ends");
     let last = body.frame().await.unwrap().unwrap();
     let last = last.into_trailers().unwrap();
@@ -300,8 +304,8 @@ async fn a_body_with_a_message_that_is_too_long_is_read_no_further() {
 #[tokio::test(start_paused = true)]
 async fn empty_frames_of_a_response_pass_one_by_one() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (_tell, body) = told();
-    let (server, answer) = told();
+    let (_sender, body) = channel();
+    let (server, answer) = channel();
     let (request, _watch) = begin(body);
     let channel = channel(
         &limits(100, 100),
@@ -328,8 +332,8 @@ async fn empty_frames_of_a_response_pass_one_by_one() {
 async fn a_response_message_that_is_too_long_cancels_the_stream() {
     for whole in [true, false] {
         let (wire, budget) = (Wire::default(), BufferBudget::default());
-        let (_tell, body) = told();
-        let (server, answer) = told();
+        let (_sender, body) = channel();
+        let (server, answer) = channel();
         let config = limits(100, 100);
         let (request, watch) = begin(body);
         let mut bytes = message(100).to_vec();
@@ -375,15 +379,15 @@ async fn no_head_switches_the_limit_off() {
     ] {
         let service = ServiceBuilder::new()
             .layer(MessageLimitLayer::new().response(5))
-            .service_fn(|_: Request<LimitedRequestBody<Told>>| async {
-                let (server, body) = told();
+            .service_fn(|_: Request<LimitedRequestBody<ChannelBody>>| async {
+                let (server, body) = channel();
                 server.send(Frame::data(sent.clone())).unwrap();
                 finish(server, Code::Ok);
                 let mut response = Response::new(body);
                 response.headers_mut().insert(name, value.parse().unwrap());
                 Ok::<_, Infallible>(response)
             });
-        let (_tell, body) = told();
+        let (_sender, body) = channel();
         let response = service.oneshot(Request::new(body)).await.unwrap();
         let end = response.into_body().collect().await.unwrap();
         let ended = end.trailers().and_then(code_of);
@@ -402,8 +406,8 @@ async fn no_head_switches_the_limit_off() {
 #[tokio::test(start_paused = true)]
 async fn messages_within_the_limits_pass_unchanged() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (tell, body) = told();
-    let (server, answer) = told();
+    let (sender, body) = channel();
+    let (server, answer) = channel();
     let config = limits(100, 100);
     let bucket = config.throttle().unwrap();
     let failure = Failure::new(reasons::GRPC_UNAVAILABLE, Stage::Response);
@@ -419,7 +423,7 @@ async fn messages_within_the_limits_pass_unchanged() {
     let body = channel.oneshot(request).await.unwrap().into_body();
     for length in [0, 100, 7] {
         say(&server, length);
-        say(&tell, length);
+        say(&sender, length);
     }
     // An incomplete prefix is passed on to the reader.
     server
@@ -437,13 +441,13 @@ async fn messages_within_the_limits_pass_unchanged() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_dropped_ends_its_request() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (tell, body) = told();
-    let (_server, answer) = told();
+    let (sender, body) = channel();
+    let (_server, answer) = channel();
     let (request, _watch) = begin(body);
     let layer = MessageLimitLayer::new();
     let channel = channel(&limits(100, 100), layer, &wire, &budget, Some(answer));
     let answer = channel.oneshot(request).await.unwrap();
-    say(&tell, 50);
+    say(&sender, 50);
     assert_eq!(wire.received().await, [(55, false)]);
     drop(answer);
     assert_eq!(wire.received().await, [(55, true)]);
@@ -451,31 +455,31 @@ async fn an_answer_that_is_dropped_ends_its_request() {
 
 /// The limits around a transport that keeps the body of its request.
 async fn body_of(
-    answer: Told,
+    answer: ChannelBody,
 ) -> (
-    Tell,
-    LimitedRequestBody<Told>,
-    Response<LimitedResponseBody<Told>>,
+    FrameSender,
+    LimitedRequestBody<ChannelBody>,
+    Response<LimitedResponseBody<ChannelBody>>,
 ) {
     let (keep, mut kept) = mpsc::unbounded_channel();
     let mut answer = Some(answer);
     let service = ServiceBuilder::new()
         .layer(MessageLimitLayer::new().request(3))
-        .service_fn(move |request: Request<LimitedRequestBody<Told>>| {
+        .service_fn(move |request: Request<LimitedRequestBody<ChannelBody>>| {
             keep.send(request.into_body()).unwrap();
             let answer = answer.take().unwrap();
             async { Ok::<_, Infallible>(Response::new(answer)) }
         });
-    let (tell, body) = told();
+    let (sender, body) = channel();
     let response = service.oneshot(Request::new(body)).await.unwrap();
-    (tell, kept.recv().await.unwrap(), response)
+    (sender, kept.recv().await.unwrap(), response)
 }
 
 /// hyper resets the stream with the code that it finds among the sources of the error.
 #[tokio::test]
 async fn a_dropped_call_ends_its_request_as_cancelled() {
-    let (_server, answer) = told();
-    let (_tell, mut body, response) = body_of(answer).await;
+    let (_server, answer) = channel();
+    let (_sender, mut body, response) = body_of(answer).await;
     drop(response);
     let error = body.frame().await.unwrap().unwrap_err();
     assert!(error.is::<reattempt_http::CallOver>(), "{error}");
@@ -484,10 +488,10 @@ async fn a_dropped_call_ends_its_request_as_cancelled() {
 #[tokio::test]
 async fn a_long_message_after_the_response_ends_the_request() {
     for before in [true, false] {
-        let (server, answer) = told();
-        let (tell, mut body, response) = body_of(answer).await;
+        let (server, answer) = channel();
+        let (sender, mut body, response) = body_of(answer).await;
         if before {
-            say(&tell, 5);
+            say(&sender, 5);
             let polled = std::future::poll_fn(|cx| {
                 Poll::Ready(Pin::new(&mut body).poll_frame(cx).is_pending())
             });
@@ -496,7 +500,7 @@ async fn a_long_message_after_the_response_ends_the_request() {
         finish(server, Code::Ok);
         drop(response.into_body().collect().await.unwrap());
         if !before {
-            say(&tell, 5);
+            say(&sender, 5);
         }
         assert!(body.frame().await.unwrap().is_err(), "{before}");
     }
@@ -524,12 +528,12 @@ async fn a_message_too_long_after_a_silence_ejects_no_backend() {
         ))
         .service(backends.clone());
     for (messages, is_ejected) in [([4, 5], false), ([4, 4], true)] {
-        let (tell, told) = told();
-        let call = client.clone().oneshot(Request::new(told));
+        let (sender, body) = channel();
+        let call = client.clone().oneshot(Request::new(body));
         let call = tokio::time::timeout(Duration::from_secs(20), call);
         let speaks = async {
             for length in messages {
-                say(&tell, length);
+                say(&sender, length);
                 tokio::time::sleep(Duration::from_secs(10)).await;
             }
         };

@@ -197,7 +197,7 @@ fn story(spans: &Spans) -> Vec<(String, String, u128)> {
     spans.seen().into_iter().map(tell).collect()
 }
 
-fn told(what: &str, status: &str, closed_ms: u128) -> (String, String, u128) {
+fn span(what: &str, status: &str, closed_ms: u128) -> (String, String, u128) {
     (what.to_owned(), status.to_owned(), closed_ms)
 }
 
@@ -212,10 +212,10 @@ async fn each_attempt_has_a_span_inside_of_its_calls() {
     assert_eq!(
         story(&spans),
         [
-            told("Sent.shop.Cart.Add", "OK", 200),
-            told("Attempt.shop.Cart.Add 0 false", "ERRORUNAVAILABLE", 10),
-            told("Attempt.shop.Cart.Add 1 false", "ERRORUNAVAILABLE", 70),
-            told("Attempt.shop.Cart.Add 2 false", "OK", 200),
+            span("Sent.shop.Cart.Add", "OK", 200),
+            span("Attempt.shop.Cart.Add 0 false", "ERRORUNAVAILABLE", 10),
+            span("Attempt.shop.Cart.Add 1 false", "ERRORUNAVAILABLE", 70),
+            span("Attempt.shop.Cart.Add 2 false", "OK", 200),
         ]
     );
     let seen = spans.seen();
@@ -241,10 +241,10 @@ async fn a_transparent_retry_is_marked_and_not_counted_before_others() {
     assert_eq!(
         story(&spans),
         [
-            told("Sent.shop.Cart.Add", "ERRORINTERNAL", 50),
-            told("Attempt.shop.Cart.Add 0 false", "ERRORUNAVAILABLE", 0),
-            told("Attempt.shop.Cart.Add 0 true", "ERRORUNAVAILABLE", 0),
-            told("Attempt.shop.Cart.Add 1 false", "ERRORINTERNAL", 50),
+            span("Sent.shop.Cart.Add", "ERRORINTERNAL", 50),
+            span("Attempt.shop.Cart.Add 0 false", "ERRORUNAVAILABLE", 0),
+            span("Attempt.shop.Cart.Add 0 true", "ERRORUNAVAILABLE", 0),
+            span("Attempt.shop.Cart.Add 1 false", "ERRORINTERNAL", 50),
         ]
     );
 }
@@ -258,10 +258,10 @@ async fn hedges_have_spans_beside_each_other() {
     assert_eq!(
         story(&spans),
         [
-            told("Sent.shop.Cart.Add", "ERRORINTERNAL", 450),
-            told("Attempt.shop.Cart.Add 0 false", "ERRORCANCELLED", 450),
-            told("Attempt.shop.Cart.Add 1 false", "ERRORCANCELLED", 450),
-            told("Attempt.shop.Cart.Add 2 false", "ERRORINTERNAL", 450),
+            span("Sent.shop.Cart.Add", "ERRORINTERNAL", 450),
+            span("Attempt.shop.Cart.Add 0 false", "ERRORCANCELLED", 450),
+            span("Attempt.shop.Cart.Add 1 false", "ERRORCANCELLED", 450),
+            span("Attempt.shop.Cart.Add 2 false", "ERRORINTERNAL", 450),
         ]
     );
 }

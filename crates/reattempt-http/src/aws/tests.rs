@@ -25,7 +25,7 @@ enum Step {
 use Step::{Asks, Hangs, Says};
 
 /// The result of one call.
-struct Told {
+struct CallResult {
     status: u16,
     /// When each attempt was sent, in milliseconds after the start of the call.
     sent: Vec<u128>,
@@ -53,7 +53,7 @@ impl Client {
         self
     }
 
-    async fn call(&self, steps: &[Step]) -> Told {
+    async fn call(&self, steps: &[Step]) -> CallResult {
         let steps: Vec<Step> = steps.into();
         let script = Arc::new(Mutex::new(steps.into_iter()));
         let seen = Arc::new(Mutex::new((Vec::new(), Vec::new())));
@@ -88,7 +88,7 @@ impl Client {
         let watch = RetryInfo::track(&mut request);
         let outcome = service.oneshot(request).await;
         let (sent, tokens) = std::mem::take(&mut *seen.lock().unwrap());
-        Told {
+        CallResult {
             status: outcome.map_or(0, |response| response.status().as_u16()),
             sent,
             tokens,
@@ -97,87 +97,87 @@ impl Client {
     }
 }
 
-async fn standard(version: AwsVersion, steps: &[Step]) -> (Told, u32) {
+async fn standard(version: AwsVersion, steps: &[Step]) -> (CallResult, u32) {
     let client = Client::new(version, AwsVersion::TOKENS);
-    let told = client.call(steps).await;
-    (told, client.quota.tokens())
+    let result = client.call(steps).await;
+    (result, client.quota.tokens())
 }
 
 /// 2.0: 1 s, 2 s; 500, 495, 490, then the last price is returned.
 #[tokio::test(start_paused = true)]
 async fn version_2_0_takes_5_and_gives_the_last_price_back() {
-    let (told, left) = standard(AwsVersion::V2_0, &[Says(500), Says(502), Says(200)]).await;
-    assert_eq!(told.status, 200);
-    assert_eq!(told.sent, [0, 1000, 3000]);
-    assert_eq!(told.tokens, [500, 495, 490]);
+    let (result, left) = standard(AwsVersion::V2_0, &[Says(500), Says(502), Says(200)]).await;
+    assert_eq!(result.status, 200);
+    assert_eq!(result.sent, [0, 1000, 3000]);
+    assert_eq!(result.tokens, [500, 495, 490]);
     assert_eq!(left, 495);
 }
 
 /// 2.0: a timeout costs 10.
 #[tokio::test(start_paused = true)]
 async fn version_2_0_takes_10_after_a_timeout() {
-    let (told, left) = standard(AwsVersion::V2_0, &[Hangs, Says(503), Says(200)]).await;
-    assert_eq!(told.tokens, [500, 490, 485]);
-    assert_eq!(told.sent, [0, 1001, 3001]);
+    let (result, left) = standard(AwsVersion::V2_0, &[Hangs, Says(503), Says(200)]).await;
+    assert_eq!(result.tokens, [500, 490, 485]);
+    assert_eq!(result.sent, [0, 1001, 3001]);
     assert_eq!(left, 490);
-    let (told, left) = standard(AwsVersion::V2_0, &[Hangs, Says(200)]).await;
-    assert_eq!((told.tokens, left), (vec![500, 490], 500));
+    let (result, left) = standard(AwsVersion::V2_0, &[Hangs, Says(200)]).await;
+    assert_eq!((result.tokens, left), (vec![500, 490], 500));
 }
 
 /// 2.0 has the same price and back-off for throttling and other errors.
 #[tokio::test(start_paused = true)]
 async fn version_2_0_treats_throttling_as_the_rest() {
-    let (told, left) = standard(AwsVersion::V2_0, &[Says(429), Says(429), Says(429)]).await;
-    assert_eq!(told.status, 429);
-    assert_eq!(told.stopped, Some(StopReason::Attempts));
-    assert_eq!((told.sent, left), (vec![0, 1000, 3000], 490));
+    let (result, left) = standard(AwsVersion::V2_0, &[Says(429), Says(429), Says(429)]).await;
+    assert_eq!(result.status, 429);
+    assert_eq!(result.stopped, Some(StopReason::Attempts));
+    assert_eq!((result.sent, left), (vec![0, 1000, 3000], 490));
 }
 
 /// 2.1: 50 ms, 100 ms; 500, 486, 472, then the last price is returned.
 #[tokio::test(start_paused = true)]
 async fn version_2_1_takes_14_and_gives_the_last_price_back() {
-    let (told, left) = standard(AwsVersion::V2_1, &[Says(500), Says(500), Says(200)]).await;
-    assert_eq!(told.status, 200);
-    assert_eq!(told.sent, [0, 50, 150]);
-    assert_eq!(told.tokens, [500, 486, 472]);
+    let (result, left) = standard(AwsVersion::V2_1, &[Says(500), Says(500), Says(200)]).await;
+    assert_eq!(result.status, 200);
+    assert_eq!(result.sent, [0, 50, 150]);
+    assert_eq!(result.tokens, [500, 486, 472]);
     assert_eq!(left, 486);
 }
 
 /// 2.1: the price of a failed call is not returned.
 #[tokio::test(start_paused = true)]
 async fn version_2_1_ends_after_three_attempts() {
-    let (told, left) = standard(AwsVersion::V2_1, &[Says(502); 3]).await;
-    assert_eq!(told.stopped, Some(StopReason::Attempts));
-    assert_eq!((told.sent, left), (vec![0, 50, 150], 472));
+    let (result, left) = standard(AwsVersion::V2_1, &[Says(502); 3]).await;
+    assert_eq!(result.stopped, Some(StopReason::Attempts));
+    assert_eq!((result.sent, left), (vec![0, 50, 150], 472));
 }
 
 /// 2.1: a timeout counts as any other transient error.
 #[tokio::test(start_paused = true)]
 async fn version_2_1_takes_14_after_a_timeout_too() {
-    let (told, left) = standard(AwsVersion::V2_1, &[Hangs, Says(200)]).await;
-    assert_eq!((told.tokens, left), (vec![500, 486], 500));
+    let (result, left) = standard(AwsVersion::V2_1, &[Hangs, Says(200)]).await;
+    assert_eq!((result.tokens, left), (vec![500, 486], 500));
 }
 
 /// 2.1: throttling costs 5 and starts at 1 s.
 #[tokio::test(start_paused = true)]
 async fn version_2_1_takes_5_and_waits_longer_after_throttling() {
-    let (told, left) = standard(AwsVersion::V2_1, &[Says(429), Says(200)]).await;
+    let (result, left) = standard(AwsVersion::V2_1, &[Says(429), Says(200)]).await;
     assert_eq!(
-        (told.sent, told.tokens, left),
+        (result.sent, result.tokens, left),
         (vec![0, 1000], vec![500, 495], 500)
     );
     // The back-off counts all retries so far; its base depends on the current failure.
-    let (told, left) = standard(AwsVersion::V2_1, &[Says(500), Says(429), Says(200)]).await;
-    assert_eq!(told.sent, [0, 50, 2050]);
-    assert_eq!((told.tokens, left), (vec![500, 486, 481], 486));
+    let (result, left) = standard(AwsVersion::V2_1, &[Says(500), Says(429), Says(200)]).await;
+    assert_eq!(result.sent, [0, 50, 2050]);
+    assert_eq!((result.tokens, left), (vec![500, 486, 481], 486));
 }
 
 /// 2.1: the growth of the back-off and its maximum.
 #[tokio::test(start_paused = true)]
 async fn the_back_off_doubles_up_to_its_longest() {
     let client = Client::new(AwsVersion::V2_1, 500).strategy(|s| s.max_attempts(5));
-    let told = client.call(&[Says(500); 5]).await;
-    assert_eq!(told.sent, [0, 50, 150, 350, 750]);
+    let result = client.call(&[Says(500); 5]).await;
+    assert_eq!(result.sent, [0, 50, 150, 350, 750]);
     assert_eq!(client.quota.tokens(), 444);
 
     let shorter = |s: AwsStandard| s.max_attempts(5).most_backoff(Duration::from_millis(200));
@@ -199,8 +199,8 @@ async fn the_back_off_doubles_up_to_its_longest() {
 async fn the_figures_for_dynamodb_can_be_said() {
     let client = Client::new(AwsVersion::V2_1, 500)
         .strategy(|s| s.max_attempts(4).initial(Duration::from_millis(25)));
-    let told = client.call(&[Says(500); 4]).await;
-    assert_eq!(told.sent, [0, 25, 75, 175]);
+    let result = client.call(&[Says(500); 4]).await;
+    assert_eq!(result.sent, [0, 25, 75, 175]);
     assert_eq!(client.quota.tokens(), 458);
 }
 
@@ -209,17 +209,17 @@ async fn the_figures_for_dynamodb_can_be_said() {
 async fn an_empty_quota_sends_nothing_again() {
     for (tokens, sent, left) in [(14, vec![0, 50], 0), (20, vec![0, 50], 6), (0, vec![0], 0)] {
         let client = Client::new(AwsVersion::V2_1, tokens).strategy(|s| s.max_attempts(5));
-        let told = client.call(&[Says(500), Says(500)]).await;
+        let result = client.call(&[Says(500), Says(500)]).await;
         assert_eq!(
-            (told.status, told.stopped),
+            (result.status, result.stopped),
             (500, Some(StopReason::Throttled))
         );
-        assert_eq!((told.sent, client.quota.tokens()), (sent, left));
+        assert_eq!((result.sent, client.quota.tokens()), (sent, left));
     }
     // A quota too small for one price may suffice for another.
     let client = Client::new(AwsVersion::V2_0, 7);
-    let told = client.call(&[Hangs]).await;
-    assert_eq!(told.stopped, Some(StopReason::Throttled));
+    let result = client.call(&[Hangs]).await;
+    assert_eq!(result.stopped, Some(StopReason::Throttled));
     client.call(&[Says(503), Says(200)]).await;
     assert_eq!(client.quota.tokens(), 7);
 }
@@ -228,10 +228,13 @@ async fn an_empty_quota_sends_nothing_again() {
 #[tokio::test(start_paused = true)]
 async fn calls_that_work_fill_the_quota_again() {
     let client = Client::new(AwsVersion::V2_1, 30).strategy(|s| s.max_attempts(5));
-    let told = client.call(&[Says(500), Says(502), Says(200)]).await;
-    assert_eq!((told.tokens, client.quota.tokens()), (vec![30, 16, 2], 16));
-    let told = client.call(&[Says(500), Says(200)]).await;
-    assert_eq!((told.tokens, client.quota.tokens()), (vec![16, 2], 16));
+    let result = client.call(&[Says(500), Says(502), Says(200)]).await;
+    assert_eq!(
+        (result.tokens, client.quota.tokens()),
+        (vec![30, 16, 2], 16)
+    );
+    let result = client.call(&[Says(500), Says(200)]).await;
+    assert_eq!((result.tokens, client.quota.tokens()), (vec![16, 2], 16));
     client.call(&[Says(200)]).await;
     assert_eq!(
         client.quota.tokens(),
@@ -261,12 +264,16 @@ async fn the_servers_delay_is_held_between_the_back_off_and_5_s_more() {
         ("-3", 50),
         ("", 50),
     ] {
-        let (told, left) = standard(AwsVersion::V2_1, &[Asks(500, asked), Says(200)]).await;
-        assert_eq!((told.sent, left), (vec![0, sent], 500), "{asked:?}");
+        let (result, left) = standard(AwsVersion::V2_1, &[Asks(500, asked), Says(200)]).await;
+        assert_eq!((result.sent, left), (vec![0, sent], 500), "{asked:?}");
     }
     let steps = [Asks(429, "10000"), Asks(429, "0"), Says(200)];
-    let (told, _) = standard(AwsVersion::V2_1, &steps).await;
-    assert_eq!(told.sent, [0, 6000, 8000], "the back-off does not restart");
+    let (result, _) = standard(AwsVersion::V2_1, &steps).await;
+    assert_eq!(
+        result.sent,
+        [0, 6000, 8000],
+        "the back-off does not restart"
+    );
 }
 
 /// Full jitter: any delay from zero to the back-off.
@@ -275,8 +282,8 @@ async fn jitter_takes_any_part_of_the_back_off() {
     for (roll, sent) in [(0.0, vec![0, 0, 0]), (0.5, vec![0, 25, 75])] {
         let client = Client::new(AwsVersion::V2_1, 500)
             .strategy(|s| s.jitter(Jitter::Full).randomness(Randomness::Fixed(roll)));
-        let told = client.call(&[Says(500), Says(500), Says(200)]).await;
-        assert_eq!(told.sent, sent);
+        let result = client.call(&[Says(500), Says(500), Says(200)]).await;
+        assert_eq!(result.sent, sent);
     }
 }
 

@@ -18,7 +18,8 @@
 //! # impl http_body::Body for Hangs {
 //! #     type Data = Bytes; type Error = Infallible;
 //! #     fn poll_frame(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>)
-//! #         -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> { std::task::Poll::Pending }
+//! #         -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>>
+//! #     { std::task::Poll::Pending }
 //! # }
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -179,7 +179,7 @@ async fn a_copy_that_was_copied_may_have_been_sent() {
 }
 
 #[tokio::test]
-async fn copies_read_at_once_and_a_stalled_one_holds_up_nobody() {
+async fn copies_read_at_once_and_a_stalled_one_blocks_no_other() {
     let (feed, body) = fed();
     let template = ReplayBody::new(body);
     let mut one = template.replay(&NEXT).unwrap();

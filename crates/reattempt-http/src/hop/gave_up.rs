@@ -27,10 +27,10 @@ pub struct GaveUp(pub StopReason);
 pub struct GaveUpLayer;
 
 impl<S> Layer<S> for GaveUpLayer {
-    type Service = ToldGaveUp<S>;
+    type Service = GaveUpService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        ToldGaveUp {
+        GaveUpService {
             inner,
             order: StackCheck::default(),
         }
@@ -39,12 +39,12 @@ impl<S> Layer<S> for GaveUpLayer {
 
 /// Created by [`GaveUpLayer`].
 #[derive(Clone, Debug)]
-pub struct ToldGaveUp<S> {
+pub struct GaveUpService<S> {
     inner: S,
     order: StackCheck,
 }
 
-impl<S, B, C> Service<Request<B>> for ToldGaveUp<S>
+impl<S, B, C> Service<Request<B>> for GaveUpService<S>
 where
     S: Service<Request<B>, Response = Response<C>>,
 {
@@ -70,7 +70,7 @@ where
 }
 
 pin_project! {
-    /// The future of [`ToldGaveUp`].
+    /// The future of [`GaveUpService`].
     #[derive(Debug)]
     pub struct GaveUpFuture<F> {
         #[pin]

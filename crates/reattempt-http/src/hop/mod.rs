@@ -93,7 +93,7 @@ mod utc;
 
 pub use amz_sdk_request::AmzSdkRequest;
 pub use attempt_headers::{AttemptHeaders, AttemptHeadersFuture, AttemptHeadersLayer};
-pub use gave_up::{GaveUp, GaveUpFuture, GaveUpLayer, ToldGaveUp};
+pub use gave_up::{GaveUp, GaveUpFuture, GaveUpLayer, GaveUpService};
 pub use headers::{
     AMZ_SDK_REQUEST, ATTEMPT_COUNT, DO_NOT_RETRY, ENVOY_RATELIMITED, EXPECTED_TIMEOUT,
     RETRY_REASON, attempt_count, do_not_retry, expected_timeout, retry_reason, set_attempt_count,

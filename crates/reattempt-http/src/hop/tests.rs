@@ -449,7 +449,7 @@ async fn grpc_is_refused_in_its_own_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_nobody_waits_for_any_more_is_ended() {
+async fn work_that_no_caller_waits_for_any_more_is_ended() {
     let soon = || with(&[("x-envoy-expected-rq-timeout-ms", "250")]);
     let began = Instant::now();
     let (answer, calls) = serve(ServerHopLayer::new(), soon(), |_| pending()).await;
@@ -764,7 +764,7 @@ const _: fn() = || {
     fn service<T: Clone + Send + Sync + Unpin + std::fmt::Debug>() {}
     fn future<T: Send>() {}
     service::<ServerHop<()>>();
-    service::<ToldGaveUp<()>>();
+    service::<GaveUpService<()>>();
     service::<AttemptHeaders<()>>();
     future::<ServeHopFuture<std::future::Ready<Result<Response<()>, Infallible>>>>();
 };

@@ -48,7 +48,7 @@ fn name_for(table: &HttpPolicies, method: &str, uri: &str) -> Option<String> {
 }
 
 #[test]
-fn every_fault_is_told_at_once_with_its_path() {
+fn every_fault_is_reported_at_once_with_its_path() {
     let text = r#"{
         "routes": [
             {"name": "a", "match": {"methods": ["get", 5], "path": "x", "prefix": "/p", "host": "h:0"},
@@ -591,7 +591,7 @@ fn long_names_are_cut_in_paths() {
 fn in_settings_of_ones_own_what_has_no_effect_is_logged() {
     let listener = reattempt::test_util::listen();
     toml::from_str::<HttpPolicies>("default = { retry = { max_attempts = 1 } }").unwrap();
-    let heard = listener.heard();
+    let heard = listener.warnings();
     assert_eq!(heard.len(), 1, "{heard:?}");
     let fault = "$.default.retry.max_attempts: is not known and has no effect: write maxAttempts";
     assert!(heard[0].contains(fault), "{heard:?}");

@@ -366,7 +366,7 @@ fn the_order_of_the_headers_does_not_matter() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_from_what_was_not_said() {
+fn an_unreadable_value_is_distinct_from_an_absent_one() {
     let unreadable = |status, headers: &[(&str, &str)], reader: HttpPushback| {
         let mut response = http::Response::builder().status(status);
         for (name, value) in headers {
@@ -385,8 +385,8 @@ fn what_cannot_be_read_is_told_from_what_was_not_said() {
         assert!(!unreadable(429, &[(name, "1")], new()));
     }
     assert!(!unreadable(429, &[], new()));
-    let mended = [("retry-after-ms", "x"), ("retry-after", "1")];
-    assert!(!unreadable(429, &mended, new()));
+    let one_readable = [("retry-after-ms", "x"), ("retry-after", "1")];
+    assert!(!unreadable(429, &one_readable, new()));
 }
 
 /// No client returns earlier than the server allows, and no tenth of the spread gets more than its

@@ -97,7 +97,7 @@ fn what_tonics_connector_says_was_never_sent_whatever_caused_it() {
 
 #[cfg(feature = "h2")]
 #[test]
-fn a_refused_stream_is_mended_once_and_other_resets_are_not() {
+fn a_refused_stream_is_retried_once_and_other_resets_are_not() {
     let refused = Outer(Box::new(h2::Error::from(h2::Reason::REFUSED_STREAM)));
     let fault = TransportFault::of(&refused);
     assert_eq!(fault, TransportFault::StreamRefused);

@@ -244,7 +244,7 @@ fn a_pushback_is_the_delay_of_the_next_attempt() {
 
 /// Reading 12
 #[test]
-fn the_smaller_time_limit_counts() {
+fn the_smaller_timeout_counts() {
     let ended = |call_ms: Value, policy_s: &str| {
         let mut scenario = world(5.0, 20.0, 1, fixed(1.0), json!([{"kind": "error"}]));
         scenario["call"] = json!({ "timeout_ms": call_ms });

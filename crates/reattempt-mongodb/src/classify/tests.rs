@@ -124,7 +124,7 @@ fn a_failed_selection_is_final() {
 
 /// M14
 #[test]
-fn a_gated_call_fails_for_good_with_its_first_failure() {
+fn a_gated_calls_first_failure_is_fatal() {
     let mut context = CallContext::default();
     RetryReads::default().stamp(&mut context, ReadOperation::Find, true);
     for kind in [FailureKind::command(Some(189)), FailureKind::PoolCleared] {
@@ -134,7 +134,7 @@ fn a_gated_call_fails_for_good_with_its_first_failure() {
 
 /// M12 M14
 #[test]
-fn what_failed_on_an_old_server_failed_for_good() {
+fn a_failure_on_an_old_server_is_fatal() {
     for (version, retried) in [(5, false), (6, true)] {
         let mut context = CallContext::default();
         RetryReads::default().stamp(&mut context, ReadOperation::Find, false);

@@ -38,7 +38,7 @@ const FAILED: [(&str, RetryReason); 3] = [
 
 /// M21, E7: by the rules of 2022, selection is unchanged.
 #[test]
-fn nobody_is_avoided_by_default() {
+fn no_server_is_avoided_by_default() {
     let context = after(&FAILED);
     for sharded in [false, true] {
         assert!(

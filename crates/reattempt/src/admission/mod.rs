@@ -9,8 +9,8 @@
 //! A refused call is never sent: no throttle counts it and no layer of this stack retries it. An
 //! [`OnRefused`] makes its outcome: by default an error from [`Refused`]. Its
 //! [`RetryInfo`](crate::RetryInfo) has no attempt and ends with [`StopReason::Admission`], which
-//! the hop that is being served passes on as "do not retry" (reattempt-http, `GaveUpLayer`). The log
-//! has it as a call that failed, and an [`observer`](AdmissionLayer::observer) gets its end.
+//! the hop that is being served passes on as "do not retry" (reattempt-http, `GaveUpLayer`). The
+//! log has it as a call that failed, and an [`observer`](AdmissionLayer::observer) gets its end.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,7 +23,9 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), BoxError> {
 //! let busy = Failure::new(reason::KV_TEMPORARY_FAILURE, Stage::Response);
-//! let classifier = classify_fn(move |_: Result<&u16, &BoxError>, _: &CallContext| Verdict::Retry(busy));
+//! let classifier = classify_fn(move |_: Result<&u16, &BoxError>, _: &CallContext| {
+//!     Verdict::Retry(busy)
+//! });
 //! let mut service = ServiceBuilder::new()
 //!     .layer(AdmissionLayer::default())
 //!     .layer(RetryLayer::new(classifier, NeverRetry))

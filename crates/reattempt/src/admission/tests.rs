@@ -79,9 +79,9 @@ async fn a_call_counts_once_by_what_became_of_it() {
     assert_eq!(adds([attempt(1)]).await, (1, 1));
     assert_eq!(adds([busy(1), attempt(2)]).await, (1, 1), "by its end");
     assert_eq!(adds([busy(1), busy(2)]).await, (1, 0));
-    let answer = attempt(1).fails_for_good(UNKNOWN);
+    let answer = attempt(1).fails_fatally(UNKNOWN);
     assert_eq!(adds([answer]).await, (1, 1), "the server's own answer");
-    let overload = attempt(1).fails_for_good(KV_TEMPORARY_FAILURE);
+    let overload = attempt(1).fails_fatally(KV_TEMPORARY_FAILURE);
     assert_eq!(adds([overload]).await, (1, 0));
     assert_eq!(adds([attempt(1).hangs()]).await, (1, 0), "the deadline");
     let answered_first = [attempt(1).fails(KV_LOCKED).as_answer(), attempt(2).hangs()];
@@ -302,17 +302,17 @@ async fn below_the_recovery_layer_it_refuses_nothing_and_warns() {
         .service(probe.inner());
     assert!(service.oneshot(probe.request()).await.is_ok());
     assert_eq!(admission.seen(), (10, 0));
-    let heard = listener.heard();
+    let warnings = listener.warnings();
     assert!(
-        heard[0].starts_with("AdmissionLayer is inside the recovery layer"),
-        "{heard:?}"
+        warnings[0].starts_with("AdmissionLayer is inside the recovery layer"),
+        "{warnings:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn switched_off_it_passes_calls_through() {
     let admission = Arc::new(Admission::off());
-    let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+    let probe = probe([attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)]);
     let _ = run(
         AdmissionLayer::new(admission.clone()),
         &probe,

@@ -18,7 +18,7 @@ fn booleans(text: &str) -> Result<((), Vec<Fault>), Faults> {
 }
 
 #[test]
-fn a_slip_of_case_is_told_beside_the_fault_it_makes() {
+fn a_slip_of_case_is_reported_beside_the_fault_it_makes() {
     let faults = booleans(r#"{"On": true, "max_attempts": 1, "other": 2}"#).unwrap_err();
     let lines = |faults: &[Fault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(

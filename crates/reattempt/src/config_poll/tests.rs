@@ -11,7 +11,8 @@ use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::*;
 use crate::test_util::{
-    Answer, Fault, Payload, Probe, Step, Told, attempt, listen, ms, probe, told, verdict,
+    Answer, CallResult, Fault, Payload, Probe, Step, attempt, call_result, listen, ms, probe,
+    verdict,
 };
 use crate::{DeadlineLayer, HedgeLayer, HedgePolicy, RetryLayer};
 
@@ -65,12 +66,12 @@ async fn send_by(
     >,
     asks: fn(u32) -> Option<ConfigWaiter>,
     probe: &Probe,
-) -> (Told, RetryInfo) {
+) -> (CallResult, RetryInfo) {
     let mut request = probe.request();
     let watch = RetryInfo::track(&mut request);
     let polling = ConfigPollLayer::new(Asks(asks)).layer(probe.inner());
     let outcome = layer.layer(polling).oneshot(request).await;
-    (told(&outcome), watch.info())
+    (call_result(&outcome), watch.info())
 }
 
 /// At most `attempts` attempts, one hour apart: earlier ones are retries of a failure.
@@ -81,11 +82,11 @@ fn hedge(attempts: u32) -> HedgeLayer<Verdicts> {
     )
 }
 
-async fn send(asks: fn(u32) -> Option<ConfigWaiter>, probe: &Probe) -> (Told, RetryInfo) {
+async fn send(asks: fn(u32) -> Option<ConfigWaiter>, probe: &Probe) -> (CallResult, RetryInfo) {
     let mut request = probe.request();
     let watch = RetryInfo::track(&mut request);
     let outcome = stack(Asks(asks), probe).oneshot(request).await;
-    (told(&outcome), watch.info())
+    (call_result(&outcome), watch.info())
 }
 
 /// C33: a newer configuration that moved the key sends at once.
@@ -94,8 +95,8 @@ async fn a_configuration_that_moved_the_key_ends_the_back_off() {
     // The third retry would wait for 50 ms.
     let probe = probe([moved(1), moved(2), moved(3), attempt(4)]);
     let asks = |n| if n == 3 { resolves(20, true) } else { None };
-    let (told, info) = send(asks, &probe).await;
-    assert_eq!(told, Told::Answer(4));
+    let (call_result, info) = send(asks, &probe).await;
+    assert_eq!(call_result, CallResult::Answer(4));
     assert_eq!(probe.log().times(), [0, 1, 11, 31]);
     assert_eq!(info.count(KV_NOT_MY_VBUCKET), 3);
     let delays: Vec<_> = info.records().filter_map(|record| record.delay).collect();
@@ -107,7 +108,7 @@ async fn a_configuration_that_moved_the_key_ends_the_back_off() {
 async fn one_that_did_not_leaves_it_to_the_back_off() {
     let probe = probe([moved(1), moved(2), moved(3), attempt(4)]);
     let asks = |n| if n == 3 { resolves(20, false) } else { None };
-    assert_eq!(send(asks, &probe).await.0, Told::Answer(4));
+    assert_eq!(send(asks, &probe).await.0, CallResult::Answer(4));
     assert_eq!(probe.log().times(), [0, 1, 11, 61]);
 }
 
@@ -121,7 +122,7 @@ async fn an_optional_one_detects_what_it_contains() {
             .layer(ConfigPollLayer::new(some))
             .service(probe.inner());
         let outcome = service.oneshot(probe.request()).await;
-        assert_eq!(told(&outcome), Told::Answer(2));
+        assert_eq!(call_result(&outcome), CallResult::Answer(2));
         assert_eq!(probe.log().times(), times);
     }
 }
@@ -131,7 +132,7 @@ async fn one_that_comes_too_late_does_not_hold_up_the_back_off() {
     let probe = probe([moved(1), attempt(2)]);
     assert_eq!(
         send(|_| resolves(9999, true), &probe).await.0,
-        Told::Answer(2)
+        CallResult::Answer(2)
     );
     assert_eq!(probe.log().times(), [0, 1]);
 }
@@ -151,7 +152,7 @@ async fn a_waiter_that_comes_too_late_ends_with_the_back_off() {
     assert!(tokio::time::timeout(ms(10), &mut call).await.is_err());
     assert_eq!(probe.log().times(), [0, 1]);
     assert_eq!(PERMIT.available_permits(), 1);
-    assert_eq!(told(&call.await), Told::Answer(2));
+    assert_eq!(call_result(&call.await), CallResult::Answer(2));
 }
 
 /// A strategy that decides with what the waiter holds.
@@ -184,7 +185,7 @@ async fn a_waiter_goes_on_while_a_strategy_decides() {
         .layer(ConfigPollLayer::new(asks))
         .service(probe.inner());
     let outcome = service.oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(call_result(&outcome), CallResult::Answer(2));
     assert_eq!(
         probe.log().times(),
         [0, 20],
@@ -196,7 +197,7 @@ async fn a_waiter_goes_on_while_a_strategy_decides() {
 async fn a_readiness_is_still_acquired_before_it_is_sent() {
     let probe = probe([moved(1), attempt(2)]).ready([crate::test_util::readiness(2).after(ms(5))]);
     let asks = |_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter);
-    assert_eq!(send(asks, &probe).await.0, Told::Answer(2));
+    assert_eq!(send(asks, &probe).await.0, CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 5]);
 }
 
@@ -222,8 +223,8 @@ async fn a_configuration_that_moved_the_key_nudges_a_hedged_call() {
             true => |n| (n == 3).then(|| resolves(20, true)).flatten(),
             false => |n| (n == 3).then(|| resolves(20, false)).flatten(),
         };
-        let (told, info) = send_by(hedge(2), asks, &probe).await;
-        assert_eq!(told, Told::Answer(4));
+        let (call_result, info) = send_by(hedge(2), asks, &probe).await;
+        assert_eq!(call_result, CallResult::Answer(4));
         assert_eq!(probe.log().times(), [0, 1, 11, third]);
         let delays: Vec<_> = info.records().filter_map(|record| record.delay).collect();
         assert_eq!(
@@ -251,7 +252,7 @@ async fn only_the_retry_of_the_failed_attempt_is_nudged() {
     );
     // The second fails at 50 ms, and its retry would be sent 10 ms later.
     let asks = |n| (n == 2).then(|| resolves(3, true)).flatten();
-    assert_eq!(send_by(layer, asks, &probe).await.0, Told::Answer(3));
+    assert_eq!(send_by(layer, asks, &probe).await.0, CallResult::Answer(3));
     assert_eq!(probe.log().times(), [0, 10, 20, 26, 36, 53]);
 }
 
@@ -261,7 +262,10 @@ async fn only_the_retry_of_the_failed_attempt_is_nudged() {
 async fn a_hedged_call_follows_at_most_sixteen_configurations() {
     let probe = probe((1..=17).map(moved).chain([attempt(18)]));
     let asks = |_| Some(Box::pin(std::future::ready(true)) as ConfigWaiter);
-    assert_eq!(send_by(hedge(2), asks, &probe).await.0, Told::Answer(18));
+    assert_eq!(
+        send_by(hedge(2), asks, &probe).await.0,
+        CallResult::Answer(18)
+    );
     assert_eq!(probe.log().times()[16..], [0, 1000]);
 }
 
@@ -271,7 +275,10 @@ async fn no_configuration_shortens_server_pushback() {
     let after = crate::ServerPushback::After(ms(40));
     let probe = probe([moved(1).pushback(after), attempt(2)]);
     let asks = |_| resolves(5, true);
-    assert_eq!(send_by(hedge(2), asks, &probe).await.0, Told::Answer(2));
+    assert_eq!(
+        send_by(hedge(2), asks, &probe).await.0,
+        CallResult::Answer(2)
+    );
     assert_eq!(probe.log().times(), [0, 40]);
 }
 
@@ -279,7 +286,7 @@ async fn no_configuration_shortens_server_pushback() {
 async fn an_answer_asks_for_nothing() {
     let probe = probe([attempt(1)]);
     let asked = |_| panic!("the response showed no sign of a stale configuration");
-    assert_eq!(send(asked, &probe).await.0, Told::Answer(1));
+    assert_eq!(send(asked, &probe).await.0, CallResult::Answer(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,11 +295,11 @@ async fn outside_of_any_recovery_layer_it_still_asks_and_warns() {
     let probe = probe([moved(1)]);
     let layer = ConfigPollLayer::new(Asks(|_| resolves(1, true)));
     let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Error(1));
-    let heard = listener.heard();
+    assert_eq!(call_result(&outcome), CallResult::Error(1));
+    let warnings = listener.warnings();
     assert!(
-        heard[0].starts_with("ConfigPollLayer is outside of any"),
-        "{heard:?}"
+        warnings[0].starts_with("ConfigPollLayer is outside of any"),
+        "{warnings:?}"
     );
 }
 
@@ -322,7 +329,7 @@ async fn where_no_recovery_layer_acts_no_waiter_outlives_its_call() {
         .layer(DeadlineLayer::new(ms(10)))
         .service(probe.inner());
     let outcome = service.oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Error(1));
+    assert_eq!(call_result(&outcome), CallResult::Error(1));
     assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
 }
 

@@ -14,8 +14,8 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
 use super::*;
 use crate::test_util::{
-    Answer, Fault, Payload, Probe, Step, Told, attempt, elapsed, ms, probe, readiness, told,
-    verdict,
+    Answer, CallResult, Fault, Payload, Probe, Step, attempt, call_result, elapsed, ms, probe,
+    readiness, verdict,
 };
 use crate::{CallDeadline, Elapsed};
 use crate::{HedgeLayer, HedgePolicy, RetryLayer};
@@ -58,7 +58,7 @@ async fn an_answer_at_the_very_instant_of_the_deadline_wins() {
     let probe = probe([attempt(1).after(ms(50))]);
     let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
     let outcome = service.oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(1));
+    assert_eq!(call_result(&outcome), CallResult::Answer(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn an_echo_counts_as_the_deadline_only_once_it_has_passed() {
             assert!(elapsed(outcome).ambiguous, "it was in flight");
             assert_eq!(info.stopped(), Some(StopReason::Deadline));
         } else {
-            assert_eq!(told(&outcome), Told::Error(1));
+            assert_eq!(call_result(&outcome), CallResult::Error(1));
             assert_eq!(info.stopped(), Some(StopReason::Attempts));
         }
     }
@@ -281,7 +281,10 @@ async fn giving_up_returns_the_servers_failure_now() {
     for strategy in [every(20), every(20).on_deadline(OnDeadline::GiveUp)] {
         let probe = probe((1..=2).map(|n| attempt(n).fails(KV_LOCKED)));
         let (outcome, info) = bounded(35, strategy, &probe).await;
-        assert_eq!((told(&outcome), probe.log().now()), (Told::Error(2), 20));
+        assert_eq!(
+            (call_result(&outcome), probe.log().now()),
+            (CallResult::Error(2), 20)
+        );
         assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
 }
@@ -383,7 +386,7 @@ async fn inside_the_recovery_layer_it_bounds_each_attempt() {
         .layer(DeadlineLayer::new(ms(50)))
         .service(probe.inner());
     let (outcome, info) = send(service, request).await;
-    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(call_result(&outcome), CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 60]);
     assert_eq!(info.stopped(), Some(StopReason::Success));
 }
@@ -400,7 +403,7 @@ async fn inside_a_hedge_layer_a_timed_out_attempt_sends_the_next() {
         .layer(DeadlineLayer::new(ms(50)))
         .service(probe.inner());
     let (outcome, info) = send(service, probe.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(call_result(&outcome), CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 50]);
     assert_eq!(info.stopped(), Some(StopReason::Success));
 }
@@ -516,7 +519,7 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     let unbounded = crate::test_util::probe([attempt(1).after(ms(100_000))]);
     let service = DeadlineLayer::no_timeout().layer(unbounded.inner());
     let outcome = service.oneshot(unbounded.request()).await;
-    assert_eq!(told(&outcome), Told::Answer(1));
+    assert_eq!(call_result(&outcome), CallResult::Answer(1));
 }
 
 /// By that a recovery layer knows that a layer below it enforces its policy's limit.
@@ -595,7 +598,7 @@ async fn a_poll_after_the_deadline_ended_the_call_panics() {
         .await
         .unwrap();
     let mut future = pin!(Service::call(&mut service, probe.request()));
-    assert_eq!(told(&future.as_mut().await), Told::Elapsed);
+    assert_eq!(call_result(&future.as_mut().await), CallResult::Elapsed);
     let mut context = Context::from_waker(Waker::noop());
     let _ = future.as_mut().poll(&mut context);
 }
@@ -666,7 +669,7 @@ async fn the_outcome_for_the_caller_is_configurable() {
     let probe = probe([attempt(1).hangs()]);
     let layer = DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead);
     let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Broken);
+    assert_eq!(call_result(&outcome), CallResult::Broken);
 }
 
 /// An attempt timeout returns a local response that a policy may consider safe to retry.
@@ -758,9 +761,9 @@ async fn an_attempt_deadline_outside_recovery_warns_once() {
         assert!(outcome.is_err());
         assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert!(heard[0].starts_with("AttemptDeadlineLayer is outside of any recovery layer"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("AttemptDeadlineLayer is outside of any recovery layer"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -774,7 +777,7 @@ async fn an_attempt_deadline_ends_attempts_only() {
         .set_idempotency(Idempotency::Idempotent);
     let (outcome, info) = send(service, request).await;
     assert!(outcome.is_ok());
-    assert_eq!((info.attempts(), listener.heard().len()), (2, 0));
+    assert_eq!((info.attempts(), listener.warnings().len()), (2, 0));
 }
 
 type Handed = std::pin::Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -876,7 +879,7 @@ async fn a_service_that_is_ready_too_late_is_not_called() {
         drop(held);
     };
     let ((outcome, _), ()) = tokio::join!(biased; call, holds);
-    assert_eq!(told(&outcome), Told::Elapsed);
+    assert_eq!(call_result(&outcome), CallResult::Elapsed);
     assert_eq!(probe.log().times(), [0]);
 }
 
@@ -902,7 +905,7 @@ async fn a_response_that_had_no_budget_is_not_late() {
         }
         call.as_mut().poll(cx)
     });
-    assert_eq!(told(&outcome.await), Told::Answer(1));
+    assert_eq!(call_result(&outcome.await), CallResult::Answer(1));
     assert_eq!(probe.log().times(), [0]);
 }
 
@@ -923,7 +926,7 @@ async fn a_future_without_budget_ends_at_its_deadline() {
     let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
     assert!(polled.await);
     tokio::time::advance(ms(50)).await;
-    assert_eq!(told(&call.await), Told::Elapsed);
+    assert_eq!(call_result(&call.await), CallResult::Elapsed);
 }
 
 /// A set of futures may poll a call again before its task yields.
@@ -949,6 +952,6 @@ async fn a_call_without_any_budget_ends_after_eight_more_polls() {
             }
         }
     });
-    assert_eq!(told(&outcome.await), Told::Elapsed);
+    assert_eq!(call_result(&outcome.await), CallResult::Elapsed);
     assert_eq!(polls, 9);
 }

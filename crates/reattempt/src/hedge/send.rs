@@ -148,8 +148,8 @@ where
                             context,
                             sent: now,
                         });
-                        // A failure that was kept is no longer returned for want of another
-                        // attempt.
+                        // With another attempt in flight, a failure that was kept is no longer
+                        // returned.
                         let failed = hedging.driver.machine.last_failed();
                         if let (1.., Source::Template { request, .. }) = (failed, &*source) {
                             request.attempt_over(failed);

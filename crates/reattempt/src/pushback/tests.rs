@@ -10,7 +10,9 @@ use tower::{ServiceBuilder, ServiceExt};
 
 use super::*;
 use crate::RetryLayer;
-use crate::test_util::{Answer, Fault, Probe, Step, Told, attempt, ms, probe, told, verdict};
+use crate::test_util::{
+    Answer, CallResult, Fault, Probe, Step, attempt, call_result, ms, probe, verdict,
+};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
 
@@ -38,7 +40,7 @@ fn fails(n: u32) -> Step {
 }
 
 /// Up to four attempts, with a back-off that doubles from 10 ms.
-async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
+async fn send(words: Words, probe: &Probe) -> (CallResult, RetryInfo) {
     let strategy = MaxAttempts::new(
         4,
         Backoff::exponential(ms(10), ms(1000)).jitter(Jitter::None),
@@ -50,15 +52,15 @@ async fn send(words: Words, probe: &Probe) -> (Told, RetryInfo) {
     let mut request = probe.request();
     let watch = RetryInfo::track(&mut request);
     let outcome = service.oneshot(request).await;
-    (told(&outcome), watch.info())
+    (call_result(&outcome), watch.info())
 }
 
 /// R31 R32: exactly the server's delay, then the back-off restarts.
 #[tokio::test(start_paused = true)]
 async fn the_servers_delay_replaces_the_back_off_and_restarts_it() {
     let probe = probe([fails(1), fails(2), fails(3), attempt(4)]);
-    let (told, info) = send(|n| if n == 2 { after(5000) } else { None }, &probe).await;
-    assert_eq!(told, Told::Answer(4));
+    let (call_result, info) = send(|n| if n == 2 { after(5000) } else { None }, &probe).await;
+    assert_eq!(call_result, CallResult::Answer(4));
     assert_eq!(probe.log().times(), [0, 10, 5010, 5020]);
     let second = info.records().nth(1).unwrap();
     assert_eq!(
@@ -71,7 +73,7 @@ async fn the_servers_delay_replaces_the_back_off_and_restarts_it() {
 #[tokio::test(start_paused = true)]
 async fn a_pushback_of_zero_sends_at_once() {
     let probe = probe([fails(1), attempt(2)]);
-    assert_eq!(send(|_| after(0), &probe).await.0, Told::Answer(2));
+    assert_eq!(send(|_| after(0), &probe).await.0, CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 0]);
 }
 
@@ -79,8 +81,8 @@ async fn a_pushback_of_zero_sends_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_returns_the_servers_failure() {
     let probe = probe([fails(1)]);
-    let (told, info) = send(|_| Some(ServerPushback::Stop), &probe).await;
-    assert_eq!(told, Told::Error(1));
+    let (call_result, info) = send(|_| Some(ServerPushback::Stop), &probe).await;
+    assert_eq!(call_result, CallResult::Error(1));
     assert_eq!(info.stopped(), Some(StopReason::Pushback));
     assert_eq!(
         info.records().next().unwrap().pushback,
@@ -92,24 +94,24 @@ async fn a_stop_returns_the_servers_failure() {
 #[tokio::test(start_paused = true)]
 async fn it_never_adds_attempts() {
     let probe = probe((1..=4).map(fails));
-    let (told, info) = send(|_| after(1), &probe).await;
-    assert_eq!(told, Told::Error(4));
+    let (call_result, info) = send(|_| after(1), &probe).await;
+    assert_eq!(call_result, CallResult::Error(4));
     assert_eq!(info.stopped(), Some(StopReason::Attempts));
 }
 
 /// R34
 #[tokio::test(start_paused = true)]
 async fn on_a_failure_that_is_final_it_is_not_followed() {
-    let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
-    assert_eq!(send(|_| after(1), &probe).await.0, Told::Error(1));
+    let probe = probe([attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)]);
+    assert_eq!(send(|_| after(1), &probe).await.0, CallResult::Error(1));
 }
 
 /// R35
 #[tokio::test(start_paused = true)]
 async fn on_a_success_it_is_ignored() {
     let probe = probe([attempt(1)]);
-    let (told, info) = send(|_| Some(ServerPushback::Stop), &probe).await;
-    assert_eq!(told, Told::Answer(1));
+    let (call_result, info) = send(|_| Some(ServerPushback::Stop), &probe).await;
+    assert_eq!(call_result, CallResult::Answer(1));
     assert_eq!(info.stopped(), Some(StopReason::Success));
 }
 
@@ -122,7 +124,7 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
         RoutePolicy::new("none").no_recovery(),
     ] {
         let bucket = std::sync::Arc::new(TokenBucket::new(10, 100).unwrap());
-        let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+        let probe = probe([attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)]);
         let mut request = probe.request();
         let context = request.context_mut();
         context.set_policy(std::sync::Arc::new(policy));
@@ -132,7 +134,10 @@ async fn a_stop_counts_for_the_bucket_on_any_failure() {
             .layer(RetryLayer::new(verdict as Verdicts, strategy))
             .layer(PushbackLayer::new(Reader(|_| Some(ServerPushback::Stop))))
             .service(probe.inner());
-        assert_eq!(told(&service.oneshot(request).await), Told::Error(1));
+        assert_eq!(
+            call_result(&service.oneshot(request).await),
+            CallResult::Error(1)
+        );
         assert_eq!(bucket.milli_tokens(), Some(9000));
     }
 }
@@ -147,18 +152,18 @@ async fn outside_of_any_recovery_layer_it_warns_and_changes_nothing() {
     let layer = PushbackLayer::new(Reader(|_| after(1)));
     let plain = probe([fails(1)]);
     let outcome = layer.layer(plain.inner()).oneshot(plain.request()).await;
-    assert_eq!(told(&outcome), Told::Error(1));
+    assert_eq!(call_result(&outcome), CallResult::Error(1));
     // A request without a context has no recovery layer above either.
     let bare = probe([fails(1)]);
     let outcome = layer
         .layer(bare.inner())
         .oneshot(http::Request::new(()))
         .await;
-    assert_eq!(told(&outcome), Told::Error(1));
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 2, "one warning per service: {heard:?}");
+    assert_eq!(call_result(&outcome), CallResult::Error(1));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 2, "one warning per service: {warnings:?}");
     assert!(
-        heard
+        warnings
             .iter()
             .all(|said| said.starts_with("PushbackLayer is outside of any"))
     );
@@ -205,7 +210,10 @@ async fn ignores(reader: impl ReadPushback<Answer, Fault> + Clone) {
         .service(probe.inner());
     let mut request = probe.request();
     let watch = RetryInfo::track(&mut request);
-    assert_eq!(told(&service.oneshot(request).await), Told::Answer(2));
+    assert_eq!(
+        call_result(&service.oneshot(request).await),
+        CallResult::Answer(2)
+    );
     assert_eq!(probe.log().times(), [0, 10], "by the back-off");
     let info = watch.info();
     let record = info.records().next().unwrap();

@@ -201,7 +201,7 @@ async fn a_reason_is_read_with_all_that_holds_of_it() {
     let recorder = Recorder::create(scratch.file("a"), Options::new()).unwrap();
     for reason in reasons {
         let layer = RetryLayer::new(verdict, NeverRetry).observer(Arc::new(recorder.clone()));
-        let probe = probe([attempt(1).fails_for_good(reason)]);
+        let probe = probe([attempt(1).fails_fatally(reason)]);
         let _failed = layer.layer(probe.inner()).oneshot(probe.request()).await;
     }
     assert_eq!(recorder.finish().lost, 0);

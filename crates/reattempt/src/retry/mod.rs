@@ -6,6 +6,7 @@
 //! gets the server's own failure.
 //!
 //! ```
+//! use std::convert::Infallible;
 //! use reattempt::retry::RetryLayer;
 //! use reattempt::strategy::BestEffort;
 //! use reattempt::{
@@ -15,9 +16,9 @@
 //! # use std::sync::atomic::{AtomicU32, Ordering};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! # async fn main() -> Result<(), Infallible> {
 //! // Classifies the protocol's own status.
-//! let classifier = classify_fn(|outcome: Result<&u16, &std::convert::Infallible>, _: &CallContext| {
+//! let classifier = classify_fn(|outcome: Result<&u16, &Infallible>, _: &CallContext| {
 //!     match outcome {
 //!         Ok(0x00) => Verdict::Success,
 //!         Ok(0x86) => Verdict::Retry(Failure::new(reason::KV_TEMPORARY_FAILURE, Stage::Response)),

@@ -60,10 +60,10 @@ fn one_value_and_its_clones_log_once() {
         other.inside_recovery("Other", Some(&CallContext::default()));
         other.outside_recovery("Other", &CallContext::default());
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 2, "{heard:?}");
-    assert!(heard[0].starts_with("One is wrong"));
-    assert!(heard[1].starts_with("Other is outside of any recovery layer"));
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("One is wrong"));
+    assert!(warnings[1].starts_with("Other is outside of any recovery layer"));
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn a_service_that_is_right_is_checked_no_more() {
         right.inside_recovery("Right", Some(&context));
         right.clone().inside_recovery("Right", None);
     }
-    assert_eq!(listener.heard().len(), 0);
+    assert_eq!(listener.warnings().len(), 0);
     other.inside_recovery("Other", None);
-    assert_eq!(listener.heard().len(), 1);
+    assert_eq!(listener.warnings().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,11 +96,11 @@ async fn each_stack_without_an_outcome_layer_is_reported_once() {
             send(retried.clone(), true).await;
             send(hedged.clone(), true).await;
         }
-        let heard = listener.heard();
-        assert_eq!(heard.len(), 2 * stack, "{heard:?}");
+        let warnings = listener.warnings();
+        assert_eq!(warnings.len(), 2 * stack, "{warnings:?}");
         let ends = "got a response that ends later, but no layer below it reports the end";
-        assert!(heard[2 * stack - 2].starts_with(&format!("RetryLayer {ends}")));
-        assert!(heard[2 * stack - 1].starts_with(&format!("HedgeLayer {ends}")));
+        assert!(warnings[2 * stack - 2].starts_with(&format!("RetryLayer {ends}")));
+        assert!(warnings[2 * stack - 1].starts_with(&format!("HedgeLayer {ends}")));
     }
 }
 
@@ -111,7 +111,7 @@ async fn a_followed_response_is_not_reported() {
     send(retried.service_fn(follows_the_end), true).await;
     let hedged = ServiceBuilder::new().layer(hedge());
     send(hedged.service_fn(follows_the_end), true).await;
-    assert_eq!(listener.heard(), [""; 0]);
+    assert_eq!(listener.warnings(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +121,7 @@ async fn without_a_throttle_no_end_is_needed() {
     send(retried.service_fn(ignores_the_end), false).await;
     let hedged = ServiceBuilder::new().layer(hedge());
     send(hedged.service_fn(ignores_the_end), false).await;
-    assert_eq!(listener.heard(), [""; 0]);
+    assert_eq!(listener.warnings(), [""; 0]);
 }
 
 /// Knows `Ok` and 7, and not 8.
@@ -156,17 +156,17 @@ async fn an_unknown_error_is_logged_once_per_stack() {
     for stack in 1..=2 {
         let retried = RetryLayer::new(KnowsSeven, RetryOnce).layer(inner);
         fail(retried.clone(), 7).await;
-        assert_eq!(listener.heard().len(), 2 * stack - 2, "a known error");
+        assert_eq!(listener.warnings().len(), 2 * stack - 2, "a known error");
         fail(retried.clone(), 8).await;
         fail(retried, 8).await;
         let policy = HedgePolicy::new(2, Duration::from_secs(1));
         let hedged = HedgeLayer::new(KnowsSeven, policy).layer(inner);
         fail(hedged.clone(), 8).await;
         fail(hedged, 8).await;
-        let heard = listener.heard();
-        assert_eq!(heard.len(), 2 * stack, "{heard:?}");
-        assert!(heard[2 * stack - 2].starts_with("RetryLayer got an 8"));
-        assert!(heard[2 * stack - 1].starts_with("HedgeLayer got an 8"));
+        let warnings = listener.warnings();
+        assert_eq!(warnings.len(), 2 * stack, "{warnings:?}");
+        assert!(warnings[2 * stack - 2].starts_with("RetryLayer got an 8"));
+        assert!(warnings[2 * stack - 1].starts_with("HedgeLayer got an 8"));
     }
 }
 

@@ -193,13 +193,13 @@ mod tests {
         let log = crate::test_util::listen();
         let meter = opentelemetry::global::meter("test");
         let first = OpenTelemetryMeter::new(&meter);
-        assert_eq!(log.heard(), [""; 0]);
+        assert_eq!(log.warnings(), [""; 0]);
         let second = OpenTelemetryMeter::new(&meter);
-        let heard = log.heard();
-        assert_eq!(heard.len(), 1, "{heard:?}");
-        assert!(heard[0].contains("a second OpenTelemetryMeter"));
+        let warnings = log.warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("a second OpenTelemetryMeter"));
         drop((first, second));
         drop(OpenTelemetryMeter::new(&meter));
-        assert_eq!(log.heard().len(), 1);
+        assert_eq!(log.warnings().len(), 1);
     }
 }

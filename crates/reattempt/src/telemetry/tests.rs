@@ -112,7 +112,7 @@ async fn attempts_count_by_kind_outcome_reason_and_stage() {
     let (kept, metrics) = metrics();
     let saved = probe([attempt(1).fails(KV_LOCKED), attempt(2)]);
     let at_once = probe([attempt(1)]);
-    let failed = probe([attempt(1).fails_for_good(KV_LOCKED)]);
+    let failed = probe([attempt(1).fails_fatally(KV_LOCKED)]);
     let committed = probe([attempt(1).commits()]);
     for probe in [saved, at_once, failed, committed] {
         let _ = retry(&metrics)
@@ -207,7 +207,7 @@ async fn hedges_are_won_lost_or_refused() {
     // "Not found", for example: it is the call's answer.
     let final_answer = probe([
         attempt(1).hangs(),
-        attempt(2).fails_for_good(crate::reason::UNKNOWN),
+        attempt(2).fails_fatally(crate::reason::UNKNOWN),
     ]);
     for probe in [won, lost, final_answer] {
         let mut request = probe.request();

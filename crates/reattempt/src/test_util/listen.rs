@@ -11,7 +11,7 @@ use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 /// Collects this thread's warnings while it lives.
 #[derive(Debug)]
 pub struct Listener {
-    heard: Arc<Mutex<Vec<String>>>,
+    warnings: Arc<Mutex<Vec<String>>>,
     _guard: DefaultGuard,
 }
 
@@ -24,20 +24,20 @@ static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
 #[must_use]
 pub fn listen() -> Listener {
     OTHERS.get_or_init(|| std::array::from_fn(|_| Dispatch::new(Warnings(Arc::default()))));
-    let heard = Arc::<Mutex<Vec<String>>>::default();
-    let warnings = Warnings(Arc::clone(&heard));
+    let warnings = Arc::<Mutex<Vec<String>>>::default();
+    let subscriber = Warnings(Arc::clone(&warnings));
     Listener {
-        heard,
-        _guard: tracing::subscriber::set_default(warnings),
+        warnings,
+        _guard: tracing::subscriber::set_default(subscriber),
     }
 }
 
 impl Listener {
     /// The collected warnings, oldest first.
     #[must_use]
-    pub fn heard(&self) -> Vec<String> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.clone()
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.clone()
     }
 }
 
@@ -60,8 +60,8 @@ impl Subscriber for Warnings {
     fn event(&self, event: &Event<'_>) {
         let mut message = Message(String::new());
         event.record(&mut message);
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.push(message.0);
+        let mut warnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.push(message.0);
     }
 
     fn enter(&self, _: &Id) {}

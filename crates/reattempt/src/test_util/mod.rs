@@ -5,7 +5,7 @@
 //! use reattempt::backoff::Backoff;
 //! use reattempt::reason::KV_TEMPORARY_FAILURE;
 //! use reattempt::strategy::MaxAttempts;
-//! use reattempt::test_util::{Told, attempt, ms, probe, told, verdict};
+//! use reattempt::test_util::{CallResult, attempt, ms, probe, call_result, verdict};
 //! use reattempt::RetryLayer;
 //! use tower::{Layer, ServiceExt};
 //!
@@ -15,7 +15,7 @@
 //! let layer = RetryLayer::new(verdict, MaxAttempts::new(3, Backoff::constant(ms(10))));
 //! let probe = probe([attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1)), attempt(2)]);
 //! let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
-//! assert_eq!(told(&outcome), Told::Answer(2));
+//! assert_eq!(call_result(&outcome), CallResult::Answer(2));
 //! assert_eq!(probe.log().times(), [0, 11]);
 //! # }
 //! ```
@@ -80,9 +80,9 @@ impl From<Elapsed> for Fault {
     }
 }
 
-/// A caller's result in comparable form.
+/// The result of a call, as its caller received it, in comparable form. Made by [`call_result`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum CallResult {
     /// The response of this attempt; its verdict may be a failure.
     Answer(u32),
     /// The error of this attempt.
@@ -93,20 +93,20 @@ pub enum Told {
     Elapsed,
 }
 
-/// A caller's result in comparable form.
+/// Which attempt's response or error the call returned, or what else ended it.
 #[must_use]
-pub const fn told(outcome: &Result<Answer, Fault>) -> Told {
+pub const fn call_result(outcome: &Result<Answer, Fault>) -> CallResult {
     match outcome {
-        Ok(answer) => Told::Answer(answer.attempt),
-        Err(Fault::Server(answer)) => Told::Error(answer.attempt),
-        Err(Fault::Broken) => Told::Broken,
-        Err(Fault::Elapsed(_)) => Told::Elapsed,
+        Ok(answer) => CallResult::Answer(answer.attempt),
+        Err(Fault::Server(answer)) => CallResult::Error(answer.attempt),
+        Err(Fault::Broken) => CallResult::Broken,
+        Err(Fault::Elapsed(_)) => CallResult::Elapsed,
     }
 }
 
 /// Sends one request through the layer: its result, and what became of it.
 #[cfg(test)]
-pub(crate) async fn send<L>(layer: &L, probe: &Probe) -> (Told, RetryInfo)
+pub(crate) async fn send<L>(layer: &L, probe: &Probe) -> (CallResult, RetryInfo)
 where
     L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault>>,
 {
@@ -118,13 +118,13 @@ pub(crate) async fn send_request<L>(
     layer: &L,
     probe: &Probe,
     mut request: Call<Payload>,
-) -> (Told, RetryInfo)
+) -> (CallResult, RetryInfo)
 where
     L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault>>,
 {
     let watch = RetryInfo::track(&mut request);
     let outcome = layer.layer(probe.inner()).oneshot(request).await;
-    (told(&outcome), watch.info())
+    (call_result(&outcome), watch.info())
 }
 
 /// The error of a deadline.

@@ -56,7 +56,7 @@ impl Step {
 
     /// Fails with a fatal error.
     #[must_use]
-    pub const fn fails_for_good(self, reason: RetryReason) -> Self {
+    pub const fn fails_fatally(self, reason: RetryReason) -> Self {
         self.comes_to(Verdict::Fatal(Failure::new(reason, Stage::Response)))
     }
 

@@ -44,7 +44,7 @@ async fn each_settled_attempt_is_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_is_fatal_does_not_count() {
     let bucket = full();
-    let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+    let probe = probe([attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)]);
     let _ = stack(&bucket, &probe).oneshot(probe.request()).await;
     assert_eq!(fill(&bucket), 10_000);
 }
@@ -114,16 +114,16 @@ async fn below_the_recovery_layer_it_warns_once() {
     let bucket = full();
     let layer = ThrottleLayer::new(bucket.clone());
     for _ in 0..2 {
-        let probe = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+        let probe = probe([attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)]);
         let service =
             RetryLayer::new(verdict as Verdicts, RetryOnce).layer(layer.layer(probe.inner()));
         let _ = service.oneshot(probe.request()).await;
     }
-    let heard = listener.heard();
-    assert_eq!(heard.len(), 1, "{heard:?}");
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(
-        heard[0].starts_with("ThrottleLayer is inside the recovery layer"),
-        "{heard:?}"
+        warnings[0].starts_with("ThrottleLayer is inside the recovery layer"),
+        "{warnings:?}"
     );
 }
 

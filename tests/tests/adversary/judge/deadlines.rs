@@ -5,7 +5,7 @@ use reattempt::{DeadlineScope, Stage, Transparent};
 use super::Faults;
 use super::story::{Attempt, Story};
 use crate::fate::{Reads, Takes};
-use crate::reply::Told;
+use crate::reply::CallResult;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let facts = &story.seen.facts;
@@ -22,7 +22,7 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     }
     if let Some((
         mark,
-        Told::Elapsed {
+        CallResult::Elapsed {
             scope,
             ambiguous,
             attempts,
@@ -78,7 +78,7 @@ fn answers_win(story: &Story<'_>, attempt: &Attempt<'_>, faults: &mut Faults) {
     let left = story.left.is_some_and(|left| left.at == gone.at);
     let another = matches!(
         &story.over,
-        Some((mark, Told::Attempt(..) | Told::Body(_) | Told::Broken)) if mark.at == gone.at
+        Some((mark, CallResult::Attempt(..) | CallResult::Body(_) | CallResult::Broken)) if mark.at == gone.at
     );
     // An attempt that its own body cuts off is dropped when another continues alone.
     faults.check(

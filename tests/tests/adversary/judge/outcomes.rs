@@ -5,7 +5,7 @@ use reattempt::Verdict;
 use super::Faults;
 use super::story::{Mark, Story};
 use crate::facts::Acts;
-use crate::reply::Told;
+use crate::reply::CallResult;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     for attempt in &story.attempts {
@@ -28,15 +28,15 @@ pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
         return;
     };
     match told {
-        Told::Attempt(place, verdict) => of_attempt(story, *over, *place, *verdict, faults),
-        Told::Body(_) => faults.check(story.has_body(), || {
+        CallResult::Attempt(place, verdict) => of_attempt(story, *over, *place, *verdict, faults),
+        CallResult::Body(_) => faults.check(story.has_body(), || {
             "the call has no body that could fail".into()
         }),
-        Told::Broken => faults.check(
+        CallResult::Broken => faults.check(
             story.plan.readiness.iter().any(|ready| ready.breaks),
             || "broken, but the service was not".into(),
         ),
-        Told::Elapsed { .. } => {}
+        CallResult::Elapsed { .. } => {}
     }
 }
 

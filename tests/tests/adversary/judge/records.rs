@@ -6,11 +6,14 @@ use super::Faults;
 use super::story::{Mark, Story};
 use crate::facts::Acts;
 use crate::log::{Event, Observed};
-use crate::reply::Told;
+use crate::reply::CallResult;
 
 pub(super) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let claimed = !matches!(story.seen.facts.acts, Acts::Nothing);
-    let whole = matches!(story.over, Some((_, Told::Attempt(..) | Told::Body(_))));
+    let whole = matches!(
+        story.over,
+        Some((_, CallResult::Attempt(..) | CallResult::Body(_)))
+    );
     if !claimed {
         passed(story, faults);
     }
@@ -60,7 +63,7 @@ fn ends_once(
     let ends: Vec<_> = observed.iter().filter(is_end).collect();
     let told = match (&story.over, claimed) {
         _ if story.seen.facts.unseen => 0..=0,
-        (Some((_, Told::Attempt(..) | Told::Body(_))), false) => 1..=1,
+        (Some((_, CallResult::Attempt(..) | CallResult::Body(_))), false) => 1..=1,
         (_, false) => 0..=1,
         (_, true) => 1..=1,
     };
@@ -77,10 +80,10 @@ fn ends_once(
     let stopped = info.stopped();
     let right = match (&story.over, stopped) {
         (_, None) => false,
-        (Some((_, Told::Attempt(_, Verdict::Success))), stopped) => {
+        (Some((_, CallResult::Attempt(_, Verdict::Success))), stopped) => {
             stopped == Some(StopReason::Success)
         }
-        (Some((_, Told::Attempt(_, Verdict::Committed))), stopped) => {
+        (Some((_, CallResult::Attempt(_, Verdict::Committed))), stopped) => {
             stopped == Some(StopReason::Committed)
         }
         (None, Some(stopped)) => matches!(stopped, StopReason::Cancelled | StopReason::Deadline),

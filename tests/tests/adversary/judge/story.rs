@@ -6,7 +6,7 @@ use reattempt::{AttemptKind, Failure, Stage, Transparent, Verdict};
 use crate::caller::Seen;
 use crate::fate::{Fate, Word};
 use crate::log::{Entry, Event};
-use crate::reply::Told;
+use crate::reply::CallResult;
 use crate::scenario::CallPlan;
 use crate::world::World;
 
@@ -39,7 +39,7 @@ pub(crate) struct Story<'a> {
     pub(crate) seen: &'a Seen,
     pub(crate) begins: Mark,
     pub(crate) attempts: Vec<Attempt<'a>>,
-    pub(crate) over: Option<(Mark, Told)>,
+    pub(crate) over: Option<(Mark, CallResult)>,
     pub(crate) left: Option<Mark>,
     pub(crate) log: Vec<(Mark, &'a Event)>,
 }

@@ -7,7 +7,7 @@ use super::Faults;
 use super::story::{Attempt, Story};
 use crate::facts::{Acts, Counts};
 use crate::log::{Entry, Event};
-use crate::reply::Told;
+use crate::reply::CallResult;
 use crate::scenario::Concludes;
 use crate::throttle::{Op, ThrottlePlan};
 
@@ -142,7 +142,7 @@ pub(crate) fn replay(plans: &[ThrottlePlan], log: &[Entry], faults: &mut Faults)
 /// The operations of a call on its throttle match what happened to it.
 pub(crate) fn judge(story: &Story<'_>, faults: &mut Faults) {
     let facts = &story.seen.facts;
-    let told = matches!(story.over, Some((_, Told::Attempt(..))));
+    let told = matches!(story.over, Some((_, CallResult::Attempt(..))));
     if matches!(facts.acts, Acts::Nothing) && !told {
         // Several layers pass the call through; which of them saw its end depends on where it was
         // cut off.

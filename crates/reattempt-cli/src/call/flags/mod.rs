@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// The protocol, where the target does not say it
     #[arg(long, value_enum)]
     protocol: Option<Protocol>,
-    /// The time limit of each call, such as 2s or 300ms. By default none: a call waits as long as
+    /// The timeout of each call, such as 2s or 300ms. By default none: a call waits as long as
     /// its policy and its server say
     #[arg(long, value_parser = values::duration)]
     timeout: Option<Duration>,
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     /// The seed of the jitter, to make it repeatable
     #[arg(long)]
     seed: Option<u64>,
-    /// Returns the failure at once when the next attempt does not fit within the time limit;
+    /// Returns the failure at once when the next attempt does not fit before the deadline;
     /// otherwise the policy's onDeadline applies; without one the call waits until its deadline
     #[arg(long)]
     give_up: bool,

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn messages_that_fell_due_while_nobody_read_come_at_once() {
+    async fn messages_that_fell_due_while_unread_come_at_once() {
         let messages = ["a", "b", "c", "d"].map(Bytes::from);
         let mut body = Payloads::new(&messages, ms(10), ms(0));
         let began = Instant::now();

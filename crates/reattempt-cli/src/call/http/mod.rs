@@ -229,13 +229,13 @@ impl Caller for HttpCaller {
             Some(Err(Broken::Failed(error))) => (Ending::Failure, Some(error)),
             Some(Ok(())) => (Ending::Success, None),
         };
-        let told = self.service.as_ref().map(|service| {
+        let reported = self.service.as_ref().map(|service| {
             let whole = ending == Ending::Success;
-            service.told(&received, whole, &story.info())
+            service.reported(&received, whole, &story.info())
         });
         // A good status whose body contained an error after the head was returned.
-        let ending = match &told {
-            Some(told) if told.is_error() && ending == Ending::Success => Ending::Failure,
+        let ending = match &reported {
+            Some(reported) if reported.is_error() && ending == Ending::Success => Ending::Failure,
             _ => ending,
         };
         let mut answer = story.end(head.call, ending);
@@ -253,8 +253,8 @@ impl Caller for HttpCaller {
         answer.error = error;
         answer.timeout = timeout;
         let answer = tell(answer, received, &self.base);
-        match told {
-            Some(told) => told.add_to(answer),
+        match reported {
+            Some(reported) => reported.add_to(answer),
             None => answer,
         }
     }

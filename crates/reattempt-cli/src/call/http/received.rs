@@ -58,7 +58,7 @@ impl Received {
         let left = deadline.map(|end| end.at.saturating_duration_since(Instant::now().into_std()));
         let read = timeout(left.unwrap_or(FAILED_BODY), self.read(response));
         let within = match (read.await, left) {
-            (Ok(Err(Broken::TooSlow(_))), _) | (Err(_), Some(_)) => "its time limit".to_owned(),
+            (Ok(Err(Broken::TooSlow(_))), _) | (Err(_), Some(_)) => "its timeout".to_owned(),
             (Ok(read), _) => return read,
             (Err(_), None) => format!("{} s of its head", FAILED_BODY.as_secs()),
         };

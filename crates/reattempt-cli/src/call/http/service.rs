@@ -102,7 +102,12 @@ impl Settings {
     }
 
     /// The error information for the answer; `whole` is true when all of it was received.
-    pub(super) fn told(&self, received: &Received, whole: bool, info: &RetryInfo) -> Told {
+    pub(super) fn reported(
+        &self,
+        received: &Received,
+        whole: bool,
+        info: &RetryInfo,
+    ) -> ReportedError {
         let at_head = received.found.as_ref().filter(|found| !found.is_broken());
         let at_head = at_head.and_then(ServiceAnswer::error).cloned();
         let status = received.head.as_ref().map(|(status, _)| *status);
@@ -131,18 +136,18 @@ impl Settings {
                 .code
                 .filter(|_| self.has_codes && received.head.is_none())
         });
-        Told { code, error }
+        ReportedError { code, error }
     }
 }
 
 /// The error that a service reported.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ReportedError {
     code: Option<i32>,
     error: Option<ServiceError>,
 }
 
-impl Told {
+impl ReportedError {
     pub(super) const fn is_error(&self) -> bool {
         self.error.is_some()
     }

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::error::TransportError;
-use super::heard::{Heard, Listening, Socket};
+use super::inbound::{Inbound, Listening, Socket};
 use super::tls::Tls;
 
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub(super) struct Address {
 
 impl Address {
     /// A new connection, and what its server says on it.
-    pub(super) async fn dial(&self) -> Result<(TokioIo<Listening>, Heard), TransportError> {
+    pub(super) async fn dial(&self) -> Result<(TokioIo<Listening>, Inbound), TransportError> {
         let socket = TcpStream::connect(&self.authority)
             .await
             .map_err(|error| self.unconnected(error))?;
@@ -45,8 +45,8 @@ impl Address {
                 encrypted.map_err(|error| self.unconnected(error))?
             }
         };
-        let heard = Heard::default();
-        Ok((TokioIo::new(heard.listen(socket)), heard))
+        let inbound = Inbound::default();
+        Ok((TokioIo::new(inbound.listen(socket)), inbound))
     }
 
     /// Independent of the source's own kind: this error means that nothing was sent.

@@ -13,7 +13,7 @@ use reattempt::{AttemptReporter, Stage};
 use super::answer_body::AnswerBody;
 use super::connection::{Address, Running, sending};
 use super::error::TransportError;
-use super::heard::Heard;
+use super::inbound::Inbound;
 
 /// Maximum number of kept connections; others are closed after their answer.
 const MOST_KEPT: usize = 64;
@@ -30,7 +30,7 @@ pub(super) struct Pool<B>(Mutex<Vec<Connection<B>>>);
 struct Connection<B> {
     sender: SendRequest<B>,
     running: Running,
-    heard: Heard,
+    inbound: Inbound,
     /// Held by the body of its last answer.
     reading: Weak<()>,
 }
@@ -84,7 +84,7 @@ where
 
     /// Keeps the connection, whose answer has begun. It is idle when what is returned was dropped.
     fn keep(&self, mut connection: Connection<B>) -> Arc<()> {
-        connection.heard.head_came();
+        connection.inbound.head_came();
         let reading = Arc::default();
         connection.reading = Arc::downgrade(&reading);
         let mut kept = self.kept();
@@ -95,7 +95,7 @@ where
     }
 
     async fn connect(&self, address: &Address) -> Result<Connection<B>, TransportError> {
-        let (socket, heard) = address.dial().await?;
+        let (socket, inbound) = address.dial().await?;
         let (sender, connection) = Builder::new()
             .max_headers(MOST_HEADERS)
             .handshake(socket)
@@ -103,7 +103,7 @@ where
         Ok(Connection {
             sender,
             running: Running::start(connection),
-            heard,
+            inbound,
             reading: Weak::new(),
         })
     }
@@ -129,7 +129,7 @@ where
                 None => (self.connect(address).await?, true),
             };
             reporter.stage(Stage::InFlight);
-            connection.heard.expect_head();
+            connection.inbound.expect_head();
             let sent = connection.sender.try_send_request(request);
             let running = connection.running.clone();
             let mut open = Some(connection);

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::answer_body::AnswerBody;
 use super::connection::{Address, Running, sending};
 use super::error::TransportError;
-use super::heard::{Foreign, Heard};
+use super::inbound::{Foreign, Inbound};
 use super::request_body::{Length, RequestBody};
 
 /// How often one attempt looks for another connection, after connections that accepted nothing of
@@ -25,7 +25,7 @@ pub(super) struct Connection<B>(Mutex<Option<Open<B>>>);
 struct Open<B> {
     sender: SendRequest<RequestBody<B>>,
     running: Running,
-    heard: Heard,
+    inbound: Inbound,
 }
 
 impl<B> Clone for Open<B> {
@@ -33,7 +33,7 @@ impl<B> Clone for Open<B> {
         Self {
             sender: self.sender.clone(),
             running: self.running.clone(),
-            heard: self.heard.clone(),
+            inbound: self.inbound.clone(),
         }
     }
 }
@@ -61,7 +61,7 @@ where
         if let Some(open) = slot.take().filter(|open| !open.sender.is_closed()) {
             return Ok((slot.insert(open).clone(), false));
         }
-        let (socket, heard) = address.dial().await?;
+        let (socket, inbound) = address.dial().await?;
         let mut builder = Builder::new(TokioExecutor::new());
         if length == Length::Unsaid {
             // As gRPC's clients do: a connection is ready once the server's SETTINGS have come, and
@@ -73,15 +73,15 @@ where
         let open = Open {
             sender,
             running,
-            heard,
+            inbound,
         };
         Ok((slot.insert(open).clone(), true))
     }
 
     /// The next call dials anew, unless another has done so already.
-    async fn forget(&self, which: &Heard) {
+    async fn forget(&self, which: &Inbound) {
         let mut slot = self.0.lock().await;
-        slot.take_if(|open| open.heard.is_of(which));
+        slot.take_if(|open| open.inbound.is_of(which));
     }
 
     pub(super) async fn send(
@@ -102,7 +102,7 @@ where
             let Open {
                 mut sender,
                 running,
-                heard,
+                inbound,
             } = open;
             if length == Length::Unsaid {
                 // Dialling, or waiting for another call that does, may have taken of the time left.
@@ -121,15 +121,15 @@ where
             }
             let sent = sender.try_send_request(Request::from_parts(head, body));
             drop(sender);
-            let released = running.then(|| self.forget(&heard));
+            let released = running.then(|| self.forget(&inbound));
             let (error, unsent) = match sending(reporter, sent, released).await {
                 Ok(answer) => return Ok(answer.map(|body| AnswerBody::of_http2(body, end, length))),
                 Err(failed) => failed,
             };
             if unsent.is_some() || is_goodbye(&*error) {
-                self.forget(&heard).await;
+                self.forget(&inbound).await;
             }
-            if let Some(foreign) = heard.foreign() {
+            if let Some(foreign) = inbound.foreign() {
                 return Err(match length {
                     // No stream was opened.
                     Length::Unsaid => address.unconnected(not_http2(foreign, None)),
@@ -144,10 +144,10 @@ where
                     request = unsent.map(RequestBody::into_inner);
                 }
                 // No stream is opened before the server has sent its SETTINGS.
-                _ if length == Length::Unsaid && !heard.anything() => {
+                _ if length == Length::Unsaid && !inbound.anything() => {
                     return Err(address.unconnected(silent(address, length, None)));
                 }
-                _ if !heard.anything() && is_end_of_connection(&*error) => {
+                _ if !inbound.anything() && is_end_of_connection(&*error) => {
                     return Err(silent(address, length, Some(error)));
                 }
                 _ => {

@@ -6,9 +6,9 @@
 mod answer_body;
 mod connection;
 mod error;
-mod heard;
 mod http1;
 mod http2;
+mod inbound;
 mod request_body;
 #[cfg(test)]
 mod tests;

@@ -44,7 +44,7 @@ pub(crate) fn page(plan: &Plan, comparisons: &[Comparison]) -> String {
     }
     out.push_str(
         "<footer>Latencies are those of one machine under this load, and no benchmark. During the overload every attempt \
-         fails on both sides: there the stack mends nothing, it keeps its retries back.</footer>\n</body>\n</html>\n",
+         fails on both sides: there no retry succeeds, and the throttle stops the retries.</footer>\n</body>\n</html>\n",
     );
     out
 }

@@ -128,7 +128,7 @@ async fn configurations_of_all_forms_can_be_used() {
 
 /// Every fault, in the order of the configuration.
 #[tokio::test]
-async fn all_faults_of_a_configuration_are_told() {
+async fn all_faults_of_a_configuration_are_reported() {
     let json = r#"{"rev": -1, "revEpoch": "x", "name": 7, "nodesExt": [
         {"hostname": "a b", "services": {"kv": 0, "mgmt": 99999}},
         {"hostname": "fine", "services": {"kv": 11210}},

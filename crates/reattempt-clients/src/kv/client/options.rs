@@ -41,7 +41,7 @@ pub struct ClientOptions {
     /// [`NodeClient`](super::NodeClient) are not ready above it; a request of a
     /// [`RoutedClient`](super::RoutedClient) waits in its future. Default: 1024.
     pub max_in_flight: usize,
-    /// Time limit of connecting and bootstrap. Default: 10 s.
+    /// Timeout of connecting and bootstrap. Default: 10 s.
     pub connect_timeout: Duration,
     /// How long a connection may receive nothing after a request was sent, before it is closed: its
     /// requests fail and the next one connects again. Noticed after about twice this time at most.

@@ -81,7 +81,7 @@ pub enum MongoError {
         labels: Vec<String>,
     },
     /// The server answered with an error.
-    #[error("{}: {}", .0.origin.server, .0.told())]
+    #[error("{}: {}", .0.origin.server, .0.described())]
     Server(Box<ServerError>),
     /// The server failed to prove its identity, or the password cannot be used.
     #[error("{}: authentication: {message}", .origin.server)]

@@ -63,7 +63,7 @@ impl fmt::Display for Printable<'_> {
 
 impl ServerError {
     /// The name, code and message, as far as the server gave them.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn described(&self) -> String {
         let what = match (self.code_name.as_str(), self.code) {
             ("", None) => "error without a code".to_owned(),
             ("", Some(code)) => format!("error {code}"),

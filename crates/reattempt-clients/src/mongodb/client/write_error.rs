@@ -59,7 +59,7 @@ mod tests {
 
     /// E5 E6
     #[test]
-    fn the_first_write_error_is_told() {
+    fn the_first_write_error_is_reported() {
         let errors = vec![
             Bson::from(doc! { "index": 0, "code": 11000.0, "errmsg": "duplicate key" }),
             Bson::from(doc! { "index": 1, "code": 1 }),

@@ -277,7 +277,7 @@ async fn a_late_failure_notice_does_not_apply_to_the_next_node() {
 
 /// C48
 #[tokio::test(start_paused = true)]
-async fn where_the_only_node_failed_nobody_is_asked() {
+async fn no_node_is_asked_if_the_only_one_failed() {
     let store = ConfigStore::new();
     store.compare_and_swap(config(1, 1, 1, 0));
     let cluster = Cluster::over(store, |_| Does::HasNoneNewer, |options| options);

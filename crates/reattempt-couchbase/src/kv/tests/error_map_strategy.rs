@@ -202,7 +202,7 @@ fn the_other_strategy_decides_the_deadline_and_which_failure() {
 
 /// C7: a maximum of attempts gives up at the deadline elsewhere, but not in this protocol.
 #[tokio::test(start_paused = true)]
-async fn any_strategy_waits_for_the_deadline_unless_told_otherwise() {
+async fn any_strategy_waits_for_the_deadline_by_default() {
     let attempts = || MaxAttempts::new(9, Backoff::constant(Duration::from_millis(20)));
     let began = Instant::now();
     let ended = || began.elapsed().as_millis();

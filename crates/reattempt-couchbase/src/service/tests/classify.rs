@@ -48,7 +48,7 @@ fn how_far_a_lost_attempt_came_decides_on_it() {
 
 /// Without the layer only the status is known.
 #[test]
-fn an_answer_that_nobody_looked_into_is_judged_by_its_status() {
+fn an_answer_that_was_not_inspected_is_judged_by_its_status() {
     let of = |service: HttpService, status: u16| {
         let response = Response::builder().status(status).body(()).unwrap();
         let classifier = ServiceClassifier::new(service, transport);

@@ -49,7 +49,7 @@ async fn of_all_query_codes_the_rfc_lists_four() {
 
 /// C41 C43
 #[tokio::test(start_paused = true)]
-async fn the_option_adds_three_codes_and_the_services_own_word() {
+async fn the_option_adds_three_codes_and_the_servers_retry_field() {
     let current = QUERY.with_current_server_codes();
     let prepared = [4040, 4050, 4060, 4070, 4080, 4090];
     let prepared = prepared.map(|code| (code, QUERY_PREPARED_STATEMENT_FAILURE));

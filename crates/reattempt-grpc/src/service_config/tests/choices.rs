@@ -36,7 +36,7 @@ fn the_first_choice_that_is_for_the_client_counts() {
 }
 
 #[test]
-fn a_percentage_is_for_so_many_of_a_hundred_percentiles() {
+fn a_percentage_applies_to_that_share_of_the_percentiles() {
     for percentage in [0, 1, 50, 99, 100] {
         let list = format!(r#"[{{"percentage": {percentage}, "serviceConfig": {{}}}}]"#);
         let share = (0..100).filter(|n| chosen(&list, &Client::new(*n)).is_some());
@@ -131,7 +131,7 @@ fn a_choice_of_another_form_makes_the_whole_list_unusable() {
 }
 
 #[test]
-fn every_fault_of_a_list_is_told_at_once() {
+fn every_fault_of_a_list_is_reported_at_once() {
     let list = r#"[{"percentage": 101, "clientLanguage": 1, "a": 1}, {"serviceConfig": 1}]"#;
     let paths: Vec<_> = faults(list)
         .iter()

@@ -294,7 +294,7 @@ fn a_name_twice_is_a_fault_also_in_another_entry() {
 }
 
 #[test]
-fn every_fault_is_told_at_once_with_its_path() {
+fn every_fault_is_reported_at_once_with_its_path() {
     let text = r#"{"methodConfig":[
         {"name":[{}],"retryPolicy":{"maxAttempts":1,"initialBackoff":"0s","maxBackoff":"1s","retryableStatusCodes":["NO",14]}},
         {"name":[{"service":"a"}],"timeout":"-1s","waitForReady":1}],

@@ -138,7 +138,7 @@ fn a_response_limit_beyond_tonics_own_is_advised_of() {
 }
 
 #[test]
-fn a_slip_of_case_is_told_with_the_name_that_is_meant() {
+fn a_slip_of_case_is_reported_with_the_name_that_is_meant() {
     let refused = ServiceConfig::parse(
         r#"{"methodConfig":[{"name":[{}],"hedgingPolicy":{"MaxAttempts":3}}],"retry_throttling":{}}"#,
     );

@@ -15,14 +15,18 @@ async fn attempts_are_measured_one_by_one_and_the_call_as_a_whole() {
         after(30, Status(Code::Ok)),
     ]);
     measured.call(&many_retries(5), &server).await;
-    assert_eq!(measured.told(AttemptStarted), [(1.0, None); 3]);
+    assert_eq!(measured.recorded(AttemptStarted), [(1.0, None); 3]);
     let busy = Some(Code::Unavailable);
     let durations = [(0.01, busy), (0.02, busy), (0.03, Some(Code::Ok))];
-    assert_eq!(measured.told(AttemptDuration), durations);
+    assert_eq!(measured.recorded(AttemptDuration), durations);
     let whole = [(0.16, Some(Code::Ok))];
-    assert_eq!(measured.told(CallDuration), whole);
-    let told = measured.memory.0.lock().unwrap();
-    assert!(told.iter().all(|told| told.method == "shop.Cart/Add"));
+    assert_eq!(measured.recorded(CallDuration), whole);
+    let recorded = measured.memory.0.lock().unwrap();
+    assert!(
+        recorded
+            .iter()
+            .all(|recorded| recorded.method == "shop.Cart/Add")
+    );
 }
 
 /// R72: status and time are those of the trailers.
@@ -43,14 +47,14 @@ async fn a_stream_is_measured_to_its_trailers() {
         let stack = measured.stack(&config(r#""waitForReady":true"#), &server);
         let answer = stack.oneshot(request()).await;
         let streams = answer.is_ok();
-        assert_eq!(measured.told(CallDuration).is_empty(), streams);
+        assert_eq!(measured.recorded(CallDuration).is_empty(), streams);
         if streams {
             tokio::time::advance(Duration::from_millis(5)).await;
         }
         read(answer).await;
         let took = if streams { 0.015 } else { 0.01 };
         for duration in [AttemptDuration, CallDuration] {
-            assert_eq!(measured.told(duration), [(took, Some(code))]);
+            assert_eq!(measured.recorded(duration), [(took, Some(code))]);
         }
     }
 }
@@ -65,8 +69,8 @@ async fn a_stream_that_ended_unread_is_unknown_not_cancelled() {
         let measured = Measured::new();
         let stack = measured.stack(&many_retries(3), &Server::new([step]));
         drop(stack.oneshot(request()).await.unwrap());
-        assert_eq!(measured.told(AttemptDuration), [(0.0, Some(code))]);
-        assert_eq!(measured.told(CallDuration), [(0.0, Some(code))]);
+        assert_eq!(measured.recorded(AttemptDuration), [(0.0, Some(code))]);
+        assert_eq!(measured.recorded(CallDuration), [(0.0, Some(code))]);
     }
 }
 
@@ -76,11 +80,11 @@ async fn the_losers_of_a_hedged_call_are_cancelled() {
     let measured = Measured::new();
     let server = Server::new([Hangs, Hangs, after(50, Late(Code::Ok))]);
     measured.call(&hedging(4, "0.2s", "14"), &server).await;
-    assert_eq!(measured.told(AttemptStarted).len(), 3);
+    assert_eq!(measured.recorded(AttemptStarted).len(), 3);
     let (lost, ok) = (Some(Code::Cancelled), Some(Code::Ok));
     let durations = [(0.45, lost), (0.25, lost), (0.05, ok)];
-    assert_eq!(measured.told(AttemptDuration), durations);
-    assert_eq!(measured.told(CallDuration), [(0.45, ok)]);
+    assert_eq!(measured.recorded(AttemptDuration), durations);
+    assert_eq!(measured.recorded(CallDuration), [(0.45, ok)]);
 }
 
 /// R72: whenever a caller drops the call, open attempts end as CANCELLED.
@@ -98,8 +102,8 @@ async fn a_caller_who_leaves_cancels_what_is_under_way() {
         let call = async { read(stack.oneshot(request()).await).await };
         let waited = tokio::time::timeout(Duration::from_millis(20), call).await;
         assert!(waited.is_err(), "it was still going on");
-        assert_eq!(measured.told(AttemptDuration), attempts);
-        assert_eq!(measured.told(CallDuration), [(0.02, left)]);
+        assert_eq!(measured.recorded(AttemptDuration), attempts);
+        assert_eq!(measured.recorded(CallDuration), [(0.02, left)]);
     }
 }
 
@@ -111,8 +115,8 @@ async fn the_deadline_ends_attempt_and_call_as_deadline_exceeded() {
         let server = Server::new([hangs]);
         measured.call(&config(r#""timeout":"0.5s""#), &server).await;
         let late = [(0.5, Some(Code::DeadlineExceeded))];
-        assert_eq!(measured.told(AttemptDuration), late);
-        assert_eq!(measured.told(CallDuration), late);
+        assert_eq!(measured.recorded(AttemptDuration), late);
+        assert_eq!(measured.recorded(CallDuration), late);
     }
 }
 
@@ -151,8 +155,8 @@ async fn sizes_are_those_of_messages_without_their_framing() {
     read(stack.oneshot(request).await).await;
     let busy = (0.0, Some(Code::Unavailable));
     let ok = Some(Code::Ok);
-    assert_eq!(measured.told(AttemptSent), [busy, (300.0, ok)]);
-    assert_eq!(measured.told(AttemptReceived), [busy, (1024.0, ok)]);
+    assert_eq!(measured.recorded(AttemptSent), [busy, (300.0, ok)]);
+    assert_eq!(measured.recorded(AttemptReceived), [busy, (1024.0, ok)]);
 }
 
 /// R72: methods that are not recorded by name count as `other`.
@@ -165,6 +169,6 @@ async fn a_method_that_is_filtered_out_is_other() {
             &Server::new([Status(Code::Ok)]),
         )
         .await;
-    let told = measured.memory.0.lock().unwrap();
-    assert!(!told.is_empty() && told.iter().all(|told| told.method == "other"));
+    let recorded = measured.memory.0.lock().unwrap();
+    assert!(!recorded.is_empty() && recorded.iter().all(|recorded| recorded.method == "other"));
 }

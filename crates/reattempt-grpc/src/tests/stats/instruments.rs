@@ -57,7 +57,7 @@ fn instruments_have_the_specified_names_units_and_buckets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pair_of_meters_feeds_both_and_none_feeds_nobody() {
+async fn a_pair_of_meters_feeds_both_and_no_meter_feeds_none() {
     let (one, two) = (Memory::default(), Memory::default());
     let pair = (Arc::new(one.clone()), (two.clone(), ()));
     let measured = Measured {
@@ -66,7 +66,7 @@ async fn a_pair_of_meters_feeds_both_and_none_feeds_nobody() {
     };
     let server = Server::new([Status(Code::Ok)]);
     measured.call(&many_retries(2), &server).await;
-    let told = measured.memory.0.lock().unwrap();
-    assert_eq!(told.len(), 5);
-    assert_eq!(*told, *two.0.lock().unwrap());
+    let recorded = measured.memory.0.lock().unwrap();
+    assert_eq!(recorded.len(), 5);
+    assert_eq!(*recorded, *two.0.lock().unwrap());
 }

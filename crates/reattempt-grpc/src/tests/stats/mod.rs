@@ -15,7 +15,7 @@ use crate::stats::{GrpcMeter, GrpcStats, Instrument, Labels, Options as StatsOpt
 
 /// One value that a meter received: instrument, method and status.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct Measurement {
     instrument: Instrument,
     value: f64,
     method: String,
@@ -24,7 +24,7 @@ pub(super) struct Told {
 
 /// A meter that stores its values.
 #[derive(Clone, Debug, Default)]
-struct Memory(Arc<Mutex<Vec<Told>>>);
+struct Memory(Arc<Mutex<Vec<Measurement>>>);
 
 impl GrpcMeter for Memory {
     fn add(&self, instrument: Instrument, value: u64, labels: &Labels<'_>) {
@@ -33,7 +33,7 @@ impl GrpcMeter for Memory {
 
     fn record(&self, instrument: Instrument, value: f64, labels: &Labels<'_>) {
         assert_eq!(&**labels.target, TARGET);
-        self.0.lock().unwrap().push(Told {
+        self.0.lock().unwrap().push(Measurement {
             instrument,
             value,
             method: labels.method.to_string(),
@@ -65,20 +65,24 @@ impl Measured {
 
     /// All values, in the order in which they were received.
     #[cfg(feature = "tonic")]
-    pub(super) fn all(&self) -> Vec<Told> {
+    pub(super) fn all(&self) -> Vec<Measurement> {
         self.memory.0.lock().unwrap().clone()
     }
 
     /// The values of this instrument in order, each with its status if it has one.
-    fn told(&self, instrument: Instrument) -> Vec<(f64, Option<Code>)> {
-        let told = self.memory.0.lock().unwrap();
-        let of_it = told.iter().filter(|told| told.instrument == instrument);
-        of_it.map(|told| (told.value, told.status)).collect()
+    fn recorded(&self, instrument: Instrument) -> Vec<(f64, Option<Code>)> {
+        let recorded = self.memory.0.lock().unwrap();
+        let of_it = recorded
+            .iter()
+            .filter(|recorded| recorded.instrument == instrument);
+        of_it
+            .map(|recorded| (recorded.value, recorded.status))
+            .collect()
     }
 
     fn values(&self, instrument: Instrument) -> Vec<f64> {
-        let told = self.told(instrument);
-        told.into_iter().map(|(value, _)| value).collect()
+        let recorded = self.recorded(instrument);
+        recorded.into_iter().map(|(value, _)| value).collect()
     }
 
     /// The retry attempts of the test's method, and how many failed.

@@ -18,7 +18,7 @@ async fn counts_of_zero_are_not_reported() {
         measured.call(&many_retries(3), &server).await;
     }
     assert_counts(&measured, [&[], &[], &[]]);
-    assert_eq!(measured.told(CallRetryDelay), [(0.0, None); 3]);
+    assert_eq!(measured.recorded(CallRetryDelay), [(0.0, None); 3]);
 }
 
 /// R72: the delay is the time with no attempt active, to the millisecond.
@@ -31,7 +31,7 @@ async fn the_delay_is_the_time_between_the_attempts() {
     measured.call(&many_retries(5), &server).await;
     assert_eq!(server.times(), [0, 60, 365, 445]);
     assert_counts(&measured, [&[3.0], &[], &[]]);
-    assert_eq!(measured.told(CallRetryDelay), [(0.4, None)]);
+    assert_eq!(measured.recorded(CallRetryDelay), [(0.4, None)]);
     assert_eq!(measured.values(CallDuration), [0.485]);
 }
 
@@ -83,7 +83,7 @@ async fn a_backoff_that_was_cut_off_counts_as_far_as_it_went() {
     let measured = Measured::new();
     measured.call(&config, &server).await;
     let late = [(0.2, Some(Code::DeadlineExceeded))];
-    assert_eq!(measured.told(CallDuration), late);
+    assert_eq!(measured.recorded(CallDuration), late);
     assert_eq!(measured.values(CallRetryDelay), [0.15]);
     let measured = Measured::new();
     let server = Server::new([after(50, Status(Code::Unavailable))]);
@@ -133,12 +133,16 @@ async fn retry_metrics_are_off_unless_asked_for() {
     let server = Server::new([Status(Code::Unavailable), Status(Code::Ok)]);
     measured.call(&many_retries(3), &server).await;
     assert_eq!(measured.retries(), (1, 0), "A6's own are always there");
-    let told = measured.memory.0.lock().unwrap();
+    let recorded = measured.memory.0.lock().unwrap();
     let opt_in = [
         CallRetries,
         CallTransparentRetries,
         CallHedges,
         CallRetryDelay,
     ];
-    assert!(told.iter().all(|told| !opt_in.contains(&told.instrument)));
+    assert!(
+        recorded
+            .iter()
+            .all(|recorded| !opt_in.contains(&recorded.instrument))
+    );
 }

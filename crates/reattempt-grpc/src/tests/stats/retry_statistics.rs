@@ -147,7 +147,8 @@ async fn methods_are_counted_apart_and_beyond_the_bound_together() {
         attempts,
         BTreeMap::from([("other", 2), ("shop.Cart/Add", 2)])
     );
-    let told = measured.memory.0.lock().unwrap();
-    let methods: std::collections::BTreeSet<_> = told.iter().map(|told| &*told.method).collect();
+    let recorded = measured.memory.0.lock().unwrap();
+    let methods: std::collections::BTreeSet<_> =
+        recorded.iter().map(|recorded| &*recorded.method).collect();
     assert!(methods.into_iter().eq(["other", "shop.Cart/Add"]));
 }

@@ -169,7 +169,7 @@ async fn it_ends_at_its_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_are_read_at_once() {
+async fn only_a_bounded_number_is_read_at_once() {
     let layer = DrainBodyLayer::new().at_once(2);
     let seen = Seen::new();
     let mut feeds = Vec::new();

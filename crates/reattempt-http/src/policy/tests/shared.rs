@@ -163,7 +163,7 @@ fn what_a_route_says_beside_a_preset_beats_it() {
 }
 
 #[test]
-fn faults_of_presets_and_budgets_are_told() {
+fn faults_of_presets_and_budgets_are_reported() {
     let text = r#"{
         "routes": [
             {"retry": {"preset": "aws-standard-3"}, "throttle": "a"},

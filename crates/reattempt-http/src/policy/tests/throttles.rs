@@ -29,7 +29,7 @@ fn a_retry_budget_is_read_and_warned_of() {
 }
 
 #[test]
-fn its_faults_are_told_with_their_paths() {
+fn its_faults_are_reported_with_their_paths() {
     let t = "$.throttles.t";
     let ratio = "must be a number from 0.001 to 1 (decimal places beyond 3 are dropped)";
     let other = "cannot be set together with";

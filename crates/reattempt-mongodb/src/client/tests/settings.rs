@@ -82,7 +82,7 @@ async fn overload_is_final_for_a_strategy_without_its_back_off() {
 
 /// E2, and the specification since 2022-10: `timeoutMS`.
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_ends_the_call_and_by_later_rules_bounds_it() {
+async fn a_timeout_ends_the_call_and_by_later_rules_bounds_it() {
     let limited = MongoClientLayer::new().timeout(ms(300));
     let (seen, _, took) = run(&limited, FIND, &[Step::Hangs]).await;
     assert!(seen.unwrap_err().ends_with("ambiguous: false"), "a read");

@@ -186,7 +186,8 @@ impl<S: Send + 'static, C, P> Backends<S, C, P> {
     /// type Replica = ServiceFn<fn(Call<()>) -> Ready<Result<u32, Infallible>>>;
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let any_answer = classify_fn(|_: Result<&u32, &Infallible>, _: &CallContext| Verdict::Success);
+    /// let any_answer =
+    ///     classify_fn(|_: Result<&u32, &Infallible>, _: &CallContext| Verdict::Success);
     /// let none: [(&str, Replica); 0] = [];
     /// let balanced = Backends::new(none, HealthPolicy::standard(), any_answer);
     ///

@@ -181,7 +181,7 @@ async fn a_bad_update_keeps_the_last_good_one_and_is_logged_once() {
     let fault = "the number cannot be used: $: must be a whole number, got -1";
     assert_eq!(error, format!("{}: {fault}", path.display()));
     assert_eq!(
-        listener.heard(),
+        listener.warnings(),
         [format!(
             "the last good configuration stays in force: {error}"
         )]
@@ -189,7 +189,7 @@ async fn a_bad_update_keeps_the_last_good_one_and_is_logged_once() {
 
     folder.write("a.json", "-2");
     next_read().await;
-    assert_eq!(listener.heard().len(), 2, "another content");
+    assert_eq!(listener.warnings().len(), 2, "another content");
 
     folder.write("a.json", "7");
     next_read().await;
@@ -201,7 +201,7 @@ async fn a_bad_update_keeps_the_last_good_one_and_is_logged_once() {
     folder.write("a.json", "7");
     next_read().await;
     assert_eq!(target.seen(), [100, 7, 7], "back again");
-    assert_eq!(listener.heard().len(), 3);
+    assert_eq!(listener.warnings().len(), 3);
 
     folder.write("a.json", "200");
     next_read().await;
@@ -209,7 +209,7 @@ async fn a_bad_update_keeps_the_last_good_one_and_is_logged_once() {
         "{} was loaded again, with warnings: $: is long",
         path.display()
     );
-    assert_eq!(listener.heard().last(), Some(&warned));
+    assert_eq!(listener.warnings().last(), Some(&warned));
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,7 +219,7 @@ async fn of_many_faults_and_warnings_the_first_are_logged() {
     let path = folder.write("a.json", "1");
     let (_target, following) = follow(&path).await;
     let logged = |what: &str| {
-        let heard = listener.heard().pop().unwrap();
+        let heard = listener.warnings().pop().unwrap();
         let more = heard.rsplit("; ").next().unwrap().to_owned();
         (heard.matches(what).count(), more)
     };
@@ -250,7 +250,7 @@ async fn a_file_that_vanishes_and_returns_is_one_warning() {
         matches!(&*error, FollowError::Unreadable { path: of, .. } if *of == path),
         "{error}"
     );
-    assert_eq!(listener.heard().len(), 1);
+    assert_eq!(listener.warnings().len(), 1);
     folder.write("a.json", "2");
     next_read().await;
     assert_eq!(target.seen(), [1, 2]);

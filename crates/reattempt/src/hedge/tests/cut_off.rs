@@ -7,14 +7,18 @@ async fn send_cut_off(
     probe: &Probe,
     copies: u32,
     cut_off: &'static [u32],
-) -> (Told, RetryInfo, u64) {
+) -> (CallResult, RetryInfo, u64) {
     let bucket = Arc::new(TokenBucket::new(10, 1).unwrap());
     let mut request = Scarce::new(probe, copies);
     request.cut_off = cut_off;
     request.context_mut().set_throttle(bucket.clone());
     let watch = RetryInfo::track(&mut request);
     let outcome = three().layer(probe.inner()).oneshot(request).await;
-    (told(&outcome), watch.info(), bucket.milli_tokens().unwrap())
+    (
+        call_result(&outcome),
+        watch.info(),
+        bucket.milli_tokens().unwrap(),
+    )
 }
 
 fn outcomes(info: &RetryInfo) -> Vec<(u32, AttemptOutcome)> {
@@ -26,13 +30,13 @@ fn outcomes(info: &RetryInfo) -> Vec<(u32, AttemptOutcome)> {
 async fn an_attempt_that_is_cut_off_is_a_loser_and_counts_as_neither() {
     for cut_off in [
         attempt(2).fails(KV_LOCKED),
-        attempt(2).fails_for_good(KV_LOCKED),
+        attempt(2).fails_fatally(KV_LOCKED),
         attempt(2).fails(KV_LOCKED).transparently(Transparent::Once),
         attempt(2).fails(KV_NOT_MY_VBUCKET),
     ] {
         let probe = probe([attempt(1).after(ms(100)), cut_off.after(ms(2))]);
-        let (told, info, tokens) = send_cut_off(&probe, 9, &[2]).await;
-        assert_eq!((told, tokens), (Told::Answer(1), 10_000));
+        let (call_result, info, tokens) = send_cut_off(&probe, 9, &[2]).await;
+        assert_eq!((call_result, tokens), (CallResult::Answer(1), 10_000));
         assert_eq!(probe.log().times(), [0, 10], "none follows it");
         use AttemptOutcome::{Cancelled, Success};
         assert_eq!(outcomes(&info), [(2, Cancelled), (1, Success)]);
@@ -51,8 +55,8 @@ async fn the_failure_of_the_attempt_that_went_on_is_the_calls() {
             attempt(2).fails(KV_TEMPORARY_FAILURE).after(ms(two)),
         ];
         let probe = probe(steps);
-        let (told, info, tokens) = send_cut_off(&probe, 2, &[2]).await;
-        assert_eq!((told, tokens), (Told::Error(1), 9_000));
+        let (call_result, info, tokens) = send_cut_off(&probe, 2, &[2]).await;
+        assert_eq!((call_result, tokens), (CallResult::Error(1), 9_000));
         assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
         assert_eq!(info.attempts(), 2);
     }
@@ -63,10 +67,10 @@ async fn the_failure_of_the_attempt_that_went_on_is_the_calls() {
 async fn a_call_whose_attempts_are_all_cut_off_returns_one_of_them() {
     let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(15))]);
     let probe = probe.ready([readiness(2).after(ms(20))]);
-    let (told, info, tokens) = send_cut_off(&probe, 9, &[1]).await;
+    let (call_result, info, tokens) = send_cut_off(&probe, 9, &[1]).await;
     assert_eq!(
-        (told, tokens, probe.log().now()),
-        (Told::Error(1), 10_000, 15)
+        (call_result, tokens, probe.log().now()),
+        (CallResult::Error(1), 10_000, 15)
     );
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
     assert_eq!(info.refused(StopReason::NotReplayable), 1);
@@ -77,9 +81,9 @@ async fn a_call_whose_attempts_are_all_cut_off_returns_one_of_them() {
 async fn an_answer_is_never_taken_for_a_cut() {
     let answer = attempt(2).fails(KV_LOCKED).as_answer().after(ms(2));
     let probe = probe([attempt(1).after(ms(100)), answer]);
-    let (told, info, tokens) = send_cut_off(&probe, 2, &[2]).await;
+    let (call_result, info, tokens) = send_cut_off(&probe, 2, &[2]).await;
     // The success adds one thousandth.
-    assert_eq!((told, tokens), (Told::Answer(1), 9_001));
+    assert_eq!((call_result, tokens), (CallResult::Answer(1), 9_001));
     use AttemptOutcome::{Retry, Success};
     assert_eq!(outcomes(&info), [(2, Retry), (1, Success)]);
 }
@@ -97,7 +101,10 @@ async fn a_loser_that_stays_pending_is_cancelled_at_once() {
     request.context_mut().set_throttle(bucket.clone());
     let watch = RetryInfo::track(&mut request);
     let outcome = three().layer(probe.inner()).oneshot(request).await;
-    assert_eq!((told(&outcome), probe.log().now()), (Told::Error(1), 100));
+    assert_eq!(
+        (call_result(&outcome), probe.log().now()),
+        (CallResult::Error(1), 100)
+    );
     assert_eq!(bucket.milli_tokens(), Some(9_000));
     use AttemptOutcome::{Cancelled, Retry};
     assert_eq!(outcomes(&watch.info()), [(2, Cancelled), (1, Retry)]);

@@ -58,7 +58,7 @@ async fn a_call_that_is_never_hedged_teaches_nothing() {
         attempt(1),
         attempt(1).after(ms(25)),
         attempt(1).hangs(),
-        attempt(1).fails_for_good(KV_LOCKED).after(ms(5)),
+        attempt(1).fails_fatally(KV_LOCKED).after(ms(5)),
     ];
     for script in scripts {
         let probe = probe([script]);
@@ -70,7 +70,7 @@ async fn a_call_that_is_never_hedged_teaches_nothing() {
 /// Nor one whose request cannot be sent twice.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_cannot_be_sent_twice_teaches_nothing() {
-    let fails = attempt(1).fails_for_good(KV_LOCKED).after(ms(5));
+    let fails = attempt(1).fails_fatally(KV_LOCKED).after(ms(5));
     let late = attempt(1).after(ms(25));
     for script in [
         attempt(1),
@@ -125,7 +125,7 @@ async fn attempts_that_fail_are_fed_once_each_if_they_were_sent() {
     let unsent = |number| attempt(number).comes_to(refused).after(ms(4));
     let first = probe([unsent(1), unsent(2), fails(3)]);
     assert_eq!(fed(first.request(), &first).await, []);
-    let last = probe([attempt(1).hangs(), attempt(2).fails_for_good(KV_LOCKED)]);
+    let last = probe([attempt(1).hangs(), attempt(2).fails_fatally(KV_LOCKED)]);
     let ends = [(1, 10, Lost), (2, 0, Failed)];
     assert_eq!(fed(last.request(), &last).await, ends);
 }

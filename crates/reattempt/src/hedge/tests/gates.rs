@@ -15,7 +15,7 @@ async fn the_routes_policy_beats_the_layers() {
     request.context_mut().set_policy(Arc::new(policy));
     assert_eq!(
         send_request(&three(), &probe, request).await.0,
-        Told::Answer(1)
+        CallResult::Answer(1)
     );
     assert_eq!(probe.log().times(), [0, 7]);
 }
@@ -37,7 +37,7 @@ async fn a_call_that_is_not_hedged_is_counted_all_the_same() {
             .set_throttle(bucket.clone());
         assert_eq!(
             send_request(&three(), &probe, request).await.0,
-            Told::Error(1)
+            CallResult::Error(1)
         );
         assert_eq!(bucket.milli_tokens(), Some(9000));
     }
@@ -50,7 +50,7 @@ async fn a_caller_who_asks_for_retries_is_not_hedged() {
     request.context_mut().set_strategy(Arc::new(RetryOnce));
     assert_eq!(
         send_request(&three(), &probe, request).await.0,
-        Told::Answer(1)
+        CallResult::Answer(1)
     );
     assert_eq!(probe.log().times(), [0]);
 }
@@ -96,7 +96,7 @@ async fn an_observer_receives_every_step() {
     let diary = Arc::new(Diary::default());
     let probe = probe([attempt(1).hangs(), attempt(2).fails(KV_LOCKED), attempt(3)]);
     let layer = three().observer(diary.clone());
-    assert_eq!(send(&layer, &probe).await.0, Told::Answer(3));
+    assert_eq!(send(&layer, &probe).await.0, CallResult::Answer(3));
     let lines = diary.0.lock().unwrap().clone();
     assert_eq!(lines[..4], ["sent 1", "sent 2", "failed 2", "sent 3"]);
     let mut rest = lines[4..].to_vec();

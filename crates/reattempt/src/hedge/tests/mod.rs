@@ -15,8 +15,8 @@ use tower::{Layer, ServiceExt};
 use super::*;
 use crate::clock;
 use crate::test_util::{
-    Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, send,
-    send_request, told, verdict,
+    Answer, CallResult, Fault, NeverForces, Payload, Probe, attempt, call_result, ms, probe,
+    readiness, send, send_request, verdict,
 };
 use crate::{AttemptKind, NextAttempt, Observer};
 

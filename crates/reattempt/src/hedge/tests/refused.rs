@@ -15,7 +15,7 @@ where
     let diary = Arc::new(Diary::default());
     let layer = three().observer(diary.clone());
     let outcome = layer.layer(probe.inner()).oneshot(request).await;
-    assert_eq!(told(&outcome), Told::Answer(1));
+    assert_eq!(call_result(&outcome), CallResult::Answer(1));
     (diary.lines(), watch.info())
 }
 
@@ -116,7 +116,7 @@ async fn a_hedge_that_cannot_be_sent_any_more_is_not_made_ready() {
         let probe = probe([step]).ready([busy]);
         let began = clock::now();
         let (outcome, info) = send(&three(), &probe).await;
-        assert_eq!(outcome, Told::Error(1));
+        assert_eq!(outcome, CallResult::Error(1));
         assert_eq!(clock::now() - began, ms(15));
         assert_eq!(refusals(&info), [(StopReason::Pushback, 1)]);
         assert_eq!(info.stopped(), Some(StopReason::Pushback));

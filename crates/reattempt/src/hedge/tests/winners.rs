@@ -5,8 +5,8 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn an_answer_in_time_is_all_there_is() {
     let probe = probe([attempt(1).after(ms(9))]);
-    let (told, info) = send(&three(), &probe).await;
-    assert_eq!(told, Told::Answer(1));
+    let (call_result, info) = send(&three(), &probe).await;
+    assert_eq!(call_result, CallResult::Answer(1));
     assert_eq!((info.attempts(), info.records().len()), (1, 0));
     assert_eq!(info.stopped(), Some(StopReason::Success));
 }
@@ -28,8 +28,11 @@ async fn losers_are_dropped_at_once() {
         attempt(2).after(ms(15)),
         attempt(3).hangs(),
     ]);
-    let (told, info) = send(&three(), &probe).await;
-    assert_eq!((told, probe.log().now()), (Told::Answer(2), 25));
+    let (call_result, info) = send(&three(), &probe).await;
+    assert_eq!(
+        (call_result, probe.log().now()),
+        (CallResult::Answer(2), 25)
+    );
     assert_eq!(probe.log().future_dropped(1), Some((25, false)));
     assert_eq!(probe.log().future_dropped(3), Some((25, false)));
     let of = |outcome| {
@@ -45,8 +48,11 @@ async fn losers_are_dropped_at_once() {
 async fn a_hedge_that_is_not_ready_never_holds_up_the_others() {
     let steps = [attempt(1).after(ms(100)), attempt(2).after(ms(5))];
     let probe = probe(steps).ready([readiness(2).never()]);
-    let (told, _) = send(&three(), &probe).await;
-    assert_eq!((told, probe.log().now()), (Told::Answer(2), 25));
+    let (call_result, _) = send(&three(), &probe).await;
+    assert_eq!(
+        (call_result, probe.log().now()),
+        (CallResult::Answer(2), 25)
+    );
     assert_eq!(
         probe.log().times(),
         [0, 20],
@@ -58,8 +64,11 @@ async fn a_hedge_that_is_not_ready_never_holds_up_the_others() {
 async fn a_hedge_whose_service_broke_leaves_the_others_alone() {
     let steps = [attempt(1).after(ms(100)), attempt(2).after(ms(5))];
     let probe = probe(steps).ready([readiness(2).breaks()]);
-    let (told, info) = send(&three(), &probe).await;
-    assert_eq!((told, probe.log().now()), (Told::Answer(2), 25));
+    let (call_result, info) = send(&three(), &probe).await;
+    assert_eq!(
+        (call_result, probe.log().now()),
+        (CallResult::Answer(2), 25)
+    );
     assert_eq!(probe.log().times(), [0, 20], "only that hedge is used up");
     assert_eq!(info.stopped(), Some(StopReason::Success));
 }
@@ -85,8 +94,8 @@ impl Observer for Order {
 async fn a_first_attempt_that_wins_is_recorded_after_the_losers() {
     let probe = probe([attempt(1).after(ms(15)), attempt(2).hangs()]);
     let order = std::sync::Arc::new(Order::default());
-    let (told, info) = send(&three().observer(order.clone()), &probe).await;
-    assert_eq!(told, Told::Answer(1));
+    let (call_result, info) = send(&three().observer(order.clone()), &probe).await;
+    assert_eq!(call_result, CallResult::Answer(1));
     let said = order.0.lock().unwrap().clone();
     assert_eq!(said, ["2 cancelled", "1 success", "end"]);
     let outcomes: Vec<_> = info.records().map(|r| (r.number, r.outcome)).collect();
@@ -97,11 +106,11 @@ async fn a_first_attempt_that_wins_is_recorded_after_the_losers() {
 /// R42 and law 8: the end is reported after the records of attempts that a fatal failure drops.
 #[tokio::test(start_paused = true)]
 async fn a_fatal_failure_reports_the_end_after_the_losers() {
-    let fatal = attempt(2).fails_for_good(KV_LOCKED).after(ms(15));
+    let fatal = attempt(2).fails_fatally(KV_LOCKED).after(ms(15));
     let probe = probe([attempt(1).hangs(), fatal, attempt(3).hangs()]);
     let order = std::sync::Arc::new(Order::default());
-    let (told, info) = send(&three().observer(order.clone()), &probe).await;
-    assert_eq!(told, Told::Error(2));
+    let (call_result, info) = send(&three().observer(order.clone()), &probe).await;
+    assert_eq!(call_result, CallResult::Error(2));
     let said = order.0.lock().unwrap().clone();
     assert_eq!(said, ["2 fatal", "1 cancelled", "3 cancelled", "end"]);
     assert_eq!(info.stopped(), Some(StopReason::Fatal));
@@ -158,7 +167,7 @@ async fn a_call_that_is_left_to_the_deadline_holds_one_failure() {
         ))
         .service(probe.inner());
     let outcome = service.oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Elapsed);
+    assert_eq!(call_result(&outcome), CallResult::Elapsed);
     let attempts = u32::try_from(probe.log().times().len()).unwrap();
     let dropped = (1..=attempts).map(|n| probe.log().outcome_dropped(n).unwrap());
     let (held, earlier): (Vec<_>, Vec<_>) = dropped.partition(|at| *at == 1000);
@@ -178,7 +187,10 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
         context.stamp_deadline(crate::CallDeadline::enforced(at));
         let watch = RetryInfo::track(&mut request);
         let outcome = three().layer(probe.inner()).oneshot(request).await;
-        assert_eq!((told(&outcome), probe.log().now()), (Told::Error(1), 2000));
+        assert_eq!(
+            (call_result(&outcome), probe.log().now()),
+            (CallResult::Error(1), 2000)
+        );
         assert_eq!(watch.info().stopped(), Some(StopReason::Deadline));
     }
 }
@@ -191,7 +203,7 @@ async fn nothing_is_cloned_where_no_hedge_is_possible() {
         NeverForces,
         HedgePolicy::new(1, ms(10)).hedge_non_idempotent(),
     );
-    assert_eq!(send(&layer, &probe).await.0, Told::Error(1));
+    assert_eq!(send(&layer, &probe).await.0, CallResult::Error(1));
     assert_eq!(
         (probe.log().request_clones(), probe.log().service_clones()),
         (0, 0)

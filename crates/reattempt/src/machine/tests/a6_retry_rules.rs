@@ -13,14 +13,11 @@ use crate::{OnDeadline, RetryThrottle, StopReason};
 /// R10
 #[test]
 fn only_a_retryable_failure_is_retried() {
-    let final_one = [attempt(1).fails_for_good(UNKNOWN)];
+    let final_one = [attempt(1).fails_fatally(UNKNOWN)];
     let story = call().retried(attempts(5), &final_one);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
     assert_eq!(story.info.stopped(), Some(StopReason::Fatal));
-    let second = [
-        attempt(1).fails(UNKNOWN),
-        attempt(2).fails_for_good(UNKNOWN),
-    ];
+    let second = [attempt(1).fails(UNKNOWN), attempt(2).fails_fatally(UNKNOWN)];
     let story = call().retried(attempts(5), &second);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(2), vec![0, 10]));
 }
@@ -142,7 +139,7 @@ fn a_fatal_failure_costs_nothing() {
     let tokens = bucket(10, 0);
     call()
         .throttled_by(&tokens)
-        .retried(attempts(3), &[attempt(1).fails_for_good(UNKNOWN)]);
+        .retried(attempts(3), &[attempt(1).fails_fatally(UNKNOWN)]);
     assert_eq!(tokens.milli_tokens(), Some(10_000));
 }
 
@@ -150,7 +147,7 @@ fn a_fatal_failure_costs_nothing() {
 #[test]
 fn a_stop_counts_as_a_failure_on_any_code() {
     let tokens = bucket(10, 0);
-    let script = [attempt(1).fails_for_good(UNKNOWN).do_not_come_back()];
+    let script = [attempt(1).fails_fatally(UNKNOWN).do_not_come_back()];
     call().throttled_by(&tokens).retried(attempts(3), &script);
     assert_eq!(tokens.milli_tokens(), Some(9000));
     let script = [attempt(1).fails(UNKNOWN).do_not_come_back()];
@@ -202,7 +199,7 @@ fn the_servers_delay_adds_no_attempt() {
 /// R34
 #[test]
 fn the_servers_delay_makes_no_failure_retryable() {
-    let script = [attempt(1).fails_for_good(UNKNOWN).come_back_in(ms(1))];
+    let script = [attempt(1).fails_fatally(UNKNOWN).come_back_in(ms(1))];
     let story = call().retried(attempts(3), &script);
     assert_eq!(
         (story.end, story.info.stopped()),

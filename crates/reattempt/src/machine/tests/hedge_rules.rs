@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::model::{Listed, bucket};
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
-use crate::AttemptKind::{Hedge, Initial, Retry, Transparent as Mended};
+use crate::AttemptKind::{Hedge, Initial, Retry, Transparent};
 use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::strategy::NeverRetry;
 use crate::{AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, StopReason, Transparent};
@@ -58,7 +58,7 @@ fn the_first_whose_answer_begins_ends_the_call() {
 fn a_fatal_failure_ends_the_hedged_call_at_once() {
     let script = [
         attempt(1).after(ms(260)),
-        attempt(2).fails_for_good(UNKNOWN).after(ms(50)),
+        attempt(2).fails_fatally(UNKNOWN).after(ms(50)),
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(250)));
@@ -387,7 +387,7 @@ fn a_retry_and_a_hedge_due_together_are_both_sent() {
     let story = call()
         .within(ms(1000))
         .hedged(&HedgePolicy::new(3, ms(10)), &script);
-    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Mended]);
+    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Transparent]);
     let other_order = [
         attempt(1).fails(UNKNOWN).after(ms(30)),
         attempt(2)
@@ -399,7 +399,7 @@ fn a_retry_and_a_hedge_due_together_are_both_sent() {
     let story = call()
         .within(ms(1000))
         .hedged(&HedgePolicy::new(3, ms(10)), &other_order);
-    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Mended]);
+    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Transparent]);
 }
 
 /// R61 R63
@@ -419,7 +419,7 @@ fn two_retries_due_together_are_both_sent() {
     let story = call()
         .within(ms(100))
         .hedged(&HedgePolicy::new(2, ms(10)), &script);
-    assert_eq!(story.kinds(), [Initial, Hedge, Mended, Mended]);
+    assert_eq!(story.kinds(), [Initial, Hedge, Transparent, Transparent]);
     assert_eq!(story.sent_ms(), [0, 10, 20, 20]);
 }
 
@@ -490,10 +490,7 @@ fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {
     let tokens = bucket(4, 0);
     let script = [
         attempt(1).after(ms(300)),
-        attempt(2)
-            .fails_for_good(UNKNOWN)
-            .after(ms(10))
-            .breaks_off(),
+        attempt(2).fails_fatally(UNKNOWN).after(ms(10)).breaks_off(),
     ];
     let story = call().throttled_by(&tokens).hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
@@ -542,13 +539,13 @@ fn an_attempt_being_prepared_keeps_the_call_alive() {
     let story = call().hedged(&HedgePolicy::new(2, ms(0)), &hedge);
     assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
     // The hedge is ready before the retry of the first attempt.
-    let mend = [
+    let lines = [
         attempt(1).fails(UNKNOWN).unseen(Transparent::Once),
         attempt(2).fails(UNKNOWN).ready_after(ms(50)),
         attempt(3),
     ];
-    let story = call().hedged(&HedgePolicy::new(2, ms(10)), &mend);
-    assert_eq!(story.kinds(), [Initial, Hedge, Mended]);
+    let story = call().hedged(&HedgePolicy::new(2, ms(10)), &lines);
+    assert_eq!(story.kinds(), [Initial, Hedge, Transparent]);
     assert_eq!(
         (story.end, story.sent_ms()),
         (End::Worked(3), vec![0, 10, 50])
@@ -581,7 +578,7 @@ fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
     let policy = HedgePolicy::new(4, ms(100));
     let story = call().within(ms(9000)).hedged(&policy, &script);
     assert_eq!(story.sent_ms(), [0, 100, 120, 5110, 5210]);
-    assert_eq!(story.kinds(), [Initial, Hedge, Mended, Hedge, Hedge]);
+    assert_eq!(story.kinds(), [Initial, Hedge, Transparent, Hedge, Hedge]);
 }
 
 /// R40 R60: one backend that is never reached does not delay hedges.

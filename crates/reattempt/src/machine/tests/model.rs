@@ -66,7 +66,7 @@ fn any_line(number: u32) -> impl Strategy<Value = Line> {
                 0 => attempt(number),
                 1 => attempt(number).commits(),
                 2 => attempt(number).never_answers(),
-                3 | 4 => attempt(number).fails_for_good(reason).unseen(unseen),
+                3 | 4 => attempt(number).fails_fatally(reason).unseen(unseen),
                 _ => attempt(number).fails(reason).unseen(unseen),
             };
             if let (Some(code), 3..) = (code, end) {

@@ -178,7 +178,7 @@ fn a_strategy_that_holds_chooses_the_failure_that_is_returned() {
 fn every_failed_attempt_leaves_its_record() {
     let script = [
         attempt(1).fails(KV_LOCKED).with_code(9),
-        attempt(2).fails_for_good(UNKNOWN),
+        attempt(2).fails_fatally(UNKNOWN),
     ];
     let story = call().retried(attempts(3), &script);
     let seen: Vec<_> = story

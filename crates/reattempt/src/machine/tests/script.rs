@@ -83,7 +83,7 @@ impl Line {
     }
 
     /// Fails with a fatal failure.
-    pub(super) fn fails_for_good(self, reason: RetryReason) -> Self {
+    pub(super) fn fails_fatally(self, reason: RetryReason) -> Self {
         self.ends(Verdict::Fatal(Failure::new(reason, Stage::Response)))
     }
 

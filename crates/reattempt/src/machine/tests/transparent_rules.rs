@@ -82,7 +82,7 @@ fn a_refused_stream_is_retried_also_after_a_processed_attempt() {
 /// R62
 #[test]
 fn no_policy_at_all_is_needed() {
-    let script = [attempt(1).fails_for_good(UNKNOWN).unseen(Unseen::Once)];
+    let script = [attempt(1).fails_fatally(UNKNOWN).unseen(Unseen::Once)];
     let story = call().not_idempotent().retried(NeverRetry, &script);
     assert_eq!(story.end, End::Worked(2));
 }
@@ -110,7 +110,7 @@ fn they_count_neither_as_attempts_nor_in_the_throttle() {
         attempt(1).fails(UNKNOWN).unseen(Unseen::Unlimited),
         attempt(2).fails(UNKNOWN).unseen(Unseen::Once),
         attempt(3).fails(UNKNOWN).unseen(Unseen::Unlimited),
-        attempt(4).fails_for_good(UNKNOWN),
+        attempt(4).fails_fatally(UNKNOWN),
     ];
     let story = call().throttled_by(&tokens).retried(attempts(1), &script);
     assert_eq!(story.end, End::Failed(4));
@@ -165,7 +165,7 @@ fn a_hedged_call_retries_a_refused_stream_once() {
 /// R62
 #[test]
 fn a_hedge_policy_of_one_attempt_still_retries_transparently() {
-    let script = [attempt(1).fails_for_good(UNKNOWN).unseen(Unseen::Once)];
+    let script = [attempt(1).fails_fatally(UNKNOWN).unseen(Unseen::Once)];
     let story = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
     assert_eq!(
         (story.end, story.kinds()),

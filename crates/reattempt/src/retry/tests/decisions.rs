@@ -27,8 +27,8 @@ impl RetryStrategy for Asks {
 #[tokio::test(start_paused = true)]
 async fn a_deferred_delay_runs_from_the_decision() {
     let probe = probe([attempt(1).fails(TMPFAIL).as_answer(), attempt(2)]);
-    let (told, _) = send(&retry(Asks(|| Ok(Some(ms(10))))), &probe).await;
-    assert_eq!(told, Told::Answer(2));
+    let (call_result, _) = send(&retry(Asks(|| Ok(Some(ms(10))))), &probe).await;
+    assert_eq!(call_result, CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 15]);
     assert_eq!(
         probe.log().outcome_dropped(1),
@@ -43,13 +43,13 @@ async fn a_deferred_delay_runs_from_the_decision() {
 async fn a_strategy_that_fails_fails_the_call_at_once_and_never_hangs() {
     let listener = crate::test_util::listen();
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let (told, info) = send(&retry(Asks(|| Err("no quorum".into()))), &probe).await;
-    assert_eq!((told, probe.log().now()), (Told::Error(1), 5));
+    let (call_result, info) = send(&retry(Asks(|| Err("no quorum".into()))), &probe).await;
+    assert_eq!((call_result, probe.log().now()), (CallResult::Error(1), 5));
     assert_eq!(info.stopped(), Some(StopReason::Strategy));
-    let heard = listener.heard();
+    let warnings = listener.warnings();
     assert!(
-        heard.iter().any(|said| said.contains("no quorum")),
-        "{heard:?}"
+        warnings.iter().any(|said| said.contains("no quorum")),
+        "{warnings:?}"
     );
 }
 
@@ -84,12 +84,12 @@ impl RetryStrategy for FirstUnlessCoded {
 async fn the_caller_gets_the_failure_that_surfaces() {
     let fails = |n| attempt(n).fails(TMPFAIL).as_answer();
     let first = probe((1..=3).map(fails));
-    let (told, _) = send(&retry(FirstUnlessCoded), &first).await;
-    assert_eq!(told, Told::Answer(1));
-    let coded = attempt(2).fails_for_good(TMPFAIL).code(11600);
+    let (call_result, _) = send(&retry(FirstUnlessCoded), &first).await;
+    assert_eq!(call_result, CallResult::Answer(1));
+    let coded = attempt(2).fails_fatally(TMPFAIL).code(11600);
     let last = probe([fails(1), coded]);
-    let (told, _) = send(&retry(FirstUnlessCoded), &last).await;
-    assert_eq!(told, Told::Error(2));
+    let (call_result, _) = send(&retry(FirstUnlessCoded), &last).await;
+    assert_eq!(call_result, CallResult::Error(2));
 }
 
 /// M22
@@ -99,7 +99,7 @@ async fn a_readiness_error_returns_the_failure_held() {
     let probe = probe(steps).ready([readiness(3).breaks()]);
     assert_eq!(
         send(&retry(FirstUnlessCoded), &probe).await.0,
-        Told::Answer(1)
+        CallResult::Answer(1)
     );
 }
 
@@ -161,8 +161,8 @@ async fn a_policy_of_no_recovery_sends_once_and_is_counted() {
         .no_recovery()
         .with_throttle(bucket.clone());
     request.context_mut().set_policy(Arc::new(policy));
-    let (told, _) = send_request(&retry(three()), &probe, request).await;
-    assert_eq!(told, Told::Error(1));
+    let (call_result, _) = send_request(&retry(three()), &probe, request).await;
+    assert_eq!(call_result, CallResult::Error(1));
     assert_eq!(milli_tokens(&bucket), 9000);
 }
 

@@ -15,13 +15,25 @@ async fn an_http_request_goes_by_its_method() {
         let mut request = http::Request::new("body");
         *request.method_mut() = method;
         request.context_mut().set_idempotency(said);
-        told(&retry(three()).layer(probe.inner()).oneshot(request).await)
+        call_result(&retry(three()).layer(probe.inner()).oneshot(request).await)
     };
     use Idempotency::{Idempotent, NotIdempotent, Unknown};
-    assert_eq!(send(http::Method::GET, Unknown).await, Told::Answer(2));
-    assert_eq!(send(http::Method::POST, Unknown).await, Told::Error(1));
-    assert_eq!(send(http::Method::POST, Idempotent).await, Told::Answer(2));
-    assert_eq!(send(http::Method::GET, NotIdempotent).await, Told::Error(1));
+    assert_eq!(
+        send(http::Method::GET, Unknown).await,
+        CallResult::Answer(2)
+    );
+    assert_eq!(
+        send(http::Method::POST, Unknown).await,
+        CallResult::Error(1)
+    );
+    assert_eq!(
+        send(http::Method::POST, Idempotent).await,
+        CallResult::Answer(2)
+    );
+    assert_eq!(
+        send(http::Method::GET, NotIdempotent).await,
+        CallResult::Error(1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -34,15 +46,18 @@ async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
     request.context_mut().stamp_deadline(deadline());
     assert_eq!(
         send_request(&retry(three()), &in_time, request).await.0,
-        Told::Answer(2)
+        CallResult::Answer(2)
     );
     assert_eq!(in_time.log().outcome_dropped(1), Some(10));
 
     let too_late = probe([answer()]).ready([readiness(2).after(ms(5))]);
     let mut request = too_late.request();
     request.context_mut().stamp_deadline(deadline());
-    let (told, info) = send_request(&retry(three()), &too_late, request).await;
-    assert_eq!((told, too_late.log().now()), (Told::Answer(1), 15));
+    let (call_result, info) = send_request(&retry(three()), &too_late, request).await;
+    assert_eq!(
+        (call_result, too_late.log().now()),
+        (CallResult::Answer(1), 15)
+    );
     assert_eq!(
         info.records().last().unwrap().stopped,
         Some(StopReason::Deadline)
@@ -65,13 +80,16 @@ async fn without_recovery_the_layers_strategy_decides_at_the_deadline() {
         context.stamp_deadline(CallDeadline::enforced(crate::clock::now() + ms(4)));
         let call = retry(strategy).layer(probe.inner()).oneshot(request);
         // No layer enforces the limit, so the call ends by itself.
-        let outcome = told(&call.await);
+        let outcome = call_result(&call.await);
         (outcome, probe.log().now(), probe.log().times())
     };
     let times = vec![0, 0, 0, 0, 1, 3];
     let gives_up = three().on_deadline(OnDeadline::GiveUp);
-    assert_eq!(send(gives_up).await, (Told::Error(6), 3, times.clone()));
-    assert_eq!(send(three()).await, (Told::Error(6), 1004, times));
+    assert_eq!(
+        send(gives_up).await,
+        (CallResult::Error(6), 3, times.clone())
+    );
+    assert_eq!(send(three()).await, (CallResult::Error(6), 1004, times));
 }
 
 /// A call whose deadline is enforced, it says, by a layer that polls it no more: the layer sends it
@@ -81,11 +99,11 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
     let fails = || attempt(1).fails(KV_LOCKED);
     // The delay of ten does not fit before five, and the service is ready too late for twenty.
     for (limit, first, ends) in [
-        (5, fails(), (Told::Error(1), 1005, 1)),
-        (5, fails().as_answer(), (Told::Answer(1), 1005, 1)),
-        (20, fails(), (Told::Error(1), 1020, 1)),
+        (5, fails(), (CallResult::Error(1), 1005, 1)),
+        (5, fails().as_answer(), (CallResult::Answer(1), 1005, 1)),
+        (20, fails(), (CallResult::Error(1), 1020, 1)),
         // Nothing is left to return but the next attempt's outcome.
-        (20, fails().as_answer(), (Told::Answer(2), 30, 2)),
+        (20, fails().as_answer(), (CallResult::Answer(2), 30, 2)),
     ] {
         let probe = probe([first, attempt(2)]).ready([readiness(2).after(ms(20))]);
         let mut request = probe.request();
@@ -93,8 +111,8 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
         let context = request.context_mut();
         context.stamp_deadline(CallDeadline::enforced(at));
         let strategy = three().on_deadline(OnDeadline::Cap);
-        let (told, info) = send_request(&retry(strategy), &probe, request).await;
-        assert_eq!((told, probe.log().now(), info.attempts()), ends);
+        let (call_result, info) = send_request(&retry(strategy), &probe, request).await;
+        assert_eq!((call_result, probe.log().now(), info.attempts()), ends);
         let ended = [StopReason::Deadline, StopReason::Success][info.attempts() as usize - 1];
         assert_eq!(info.stopped(), Some(ended));
     }
@@ -122,7 +140,7 @@ async fn a_call_that_ended_holds_no_permit() {
         drop(held);
     };
     let (outcome, ()) = tokio::join!(&mut call, holds_it_for_long);
-    assert_eq!(told(&outcome), Told::Error(1));
+    assert_eq!(call_result(&outcome), CallResult::Error(1));
     let free = tokio::time::timeout(ms(1), ready()).await;
     assert!(free.is_ok(), "the call keeps the permit");
     drop(call);

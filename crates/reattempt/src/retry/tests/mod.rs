@@ -13,8 +13,8 @@ use tower::{Layer, ServiceExt};
 
 use super::*;
 use crate::test_util::{
-    Answer, Fault, NeverForces, Payload, Probe, Told, attempt, ms, probe, readiness, send,
-    send_request, told, verdict,
+    Answer, CallResult, Fault, NeverForces, Payload, Probe, attempt, call_result, ms, probe,
+    readiness, send, send_request, verdict,
 };
 
 mod decisions;
@@ -45,8 +45,8 @@ fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
 #[tokio::test(start_paused = true)]
 async fn an_answer_passes_unchanged_and_leaves_no_record() {
     let probe = probe([attempt(1).after(ms(3))]);
-    let (told, info) = send(&retry(three()), &probe).await;
-    assert_eq!(told, Told::Answer(1));
+    let (call_result, info) = send(&retry(three()), &probe).await;
+    assert_eq!(call_result, CallResult::Answer(1));
     assert_eq!((info.attempts(), info.retries()), (1, 0));
     assert_eq!(info.records().len(), 0);
     assert_eq!(info.stopped(), Some(StopReason::Success));
@@ -56,8 +56,8 @@ async fn an_answer_passes_unchanged_and_leaves_no_record() {
 #[tokio::test(start_paused = true)]
 async fn the_last_failure_is_returned_unchanged() {
     let probe = probe((1..=3).map(|n| attempt(n).fails(TMPFAIL)));
-    let (told, info) = send(&retry(three()), &probe).await;
-    assert_eq!(told, Told::Error(3));
+    let (call_result, info) = send(&retry(three()), &probe).await;
+    assert_eq!(call_result, CallResult::Error(3));
     assert_eq!(probe.log().times(), [0, 10, 20]);
     assert_eq!(
         probe.log().kinds(),
@@ -70,14 +70,14 @@ async fn the_last_failure_is_returned_unchanged() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_answer_is_returned_unchanged_too() {
     let probe = probe((1..=3).map(|n| attempt(n).fails(TMPFAIL).as_answer()));
-    let (told, _) = send(&retry(three()), &probe).await;
-    assert_eq!(told, Told::Answer(3));
+    let (call_result, _) = send(&retry(three()), &probe).await;
+    assert_eq!(call_result, CallResult::Answer(3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_attempts_future_is_dropped_before_the_delay() {
     let probe = probe([attempt(1).fails(TMPFAIL).after(ms(1)), attempt(2)]);
-    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
+    assert_eq!(send(&retry(three()), &probe).await.0, CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 11]);
     assert_eq!(probe.log().future_dropped(1), Some((1, true)));
 }
@@ -86,7 +86,7 @@ async fn a_failed_attempts_future_is_dropped_before_the_delay() {
 async fn a_failing_answer_is_dropped_before_the_delay() {
     let failing = attempt(1).fails(TMPFAIL).as_answer().after(ms(1));
     let probe = probe([failing, attempt(2)]);
-    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
+    assert_eq!(send(&retry(three()), &probe).await.0, CallResult::Answer(2));
     assert_eq!(probe.log().outcome_dropped(1), Some(1));
 }
 
@@ -99,7 +99,7 @@ fn success_and_retries_without_delay_touch_no_timer() {
     let Poll::Ready(outcome) = poll_once(call.as_mut()) else {
         panic!("the second attempt responds at once")
     };
-    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(call_result(&outcome), CallResult::Answer(2));
 }
 
 #[test]

@@ -14,7 +14,7 @@ async fn of_nested_retry_layers_the_outermost_acts() {
         .layer(retry(three()))
         .service(probe.inner());
     let outcome = service.oneshot(probe.request()).await;
-    assert_eq!(told(&outcome), Told::Error(3));
+    assert_eq!(call_result(&outcome), CallResult::Error(3));
     assert_eq!(probe.log().times(), [0, 10, 20]);
 }
 
@@ -42,7 +42,7 @@ where
             .set_policy(policy)
             .set_throttle(bucket.clone());
         let outcome = stack(probe.inner()).oneshot(request).await;
-        assert_eq!(told(&outcome), Told::Answer(2));
+        assert_eq!(call_result(&outcome), CallResult::Answer(2));
         seen.push((probe.log().kinds(), probe.log().now()));
         assert_eq!(bucket.milli_tokens(), Some(10_000), "each settled once");
     }
@@ -86,6 +86,6 @@ async fn a_call_that_no_layer_acted_on_is_counted_once() {
         .layer(retry(three()))
         .service(probe.inner());
     let outcome = service.oneshot(request).await;
-    assert_eq!(told(&outcome), Told::Error(1));
+    assert_eq!(call_result(&outcome), CallResult::Error(1));
     assert_eq!(bucket.milli_tokens(), Some(9000));
 }

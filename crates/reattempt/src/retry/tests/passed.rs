@@ -26,7 +26,7 @@ enum Stack {
 
 impl Stack {
     /// Sends a request with this timeout.
-    async fn send(&self, probe: &Probe, deadline: u64) -> (Told, RetryInfo) {
+    async fn send(&self, probe: &Probe, deadline: u64) -> (CallResult, RetryInfo) {
         let mut request = probe.request();
         let policy = match self {
             Self::Retry | Self::BothRetry => hedging(),
@@ -50,7 +50,7 @@ impl Stack {
                 stack.service(probe.inner()).oneshot(request).await
             }
         };
-        (told(&outcome), watch.info())
+        (call_result(&outcome), watch.info())
     }
 }
 
@@ -68,11 +68,14 @@ async fn a_call_that_no_layer_acts_on_has_one_attempt() {
     for stack in STACKS {
         let listener = listen();
         let probe = probe([attempt(1).after(ms(3))]);
-        let (told, info) = stack.send(&probe, 50).await;
-        assert_eq!((told, info.attempts()), (Told::Answer(1), 1));
+        let (call_result, info) = stack.send(&probe, 50).await;
+        assert_eq!((call_result, info.attempts()), (CallResult::Answer(1), 1));
         assert_eq!(info.stopped(), Some(StopReason::Success));
-        let heard = listener.heard();
-        assert!(heard[0].contains("Layer got a policy that"), "{heard:?}");
+        let warnings = listener.warnings();
+        assert!(
+            warnings[0].contains("Layer got a policy that"),
+            "{warnings:?}"
+        );
     }
 }
 
@@ -80,8 +83,8 @@ async fn a_call_that_no_layer_acts_on_has_one_attempt() {
 async fn a_failure_that_no_layer_acts_on_is_attempt_one() {
     for stack in STACKS {
         let probe = probe([attempt(1).fails(TMPFAIL).after(ms(3)).goes_to("a")]);
-        let (told, info) = stack.send(&probe, 50).await;
-        assert_eq!((told, info.attempts()), (Told::Error(1), 1));
+        let (call_result, info) = stack.send(&probe, 50).await;
+        assert_eq!((call_result, info.attempts()), (CallResult::Error(1), 1));
         let stopped = Some(StopReason::Strategy);
         assert_eq!(records(&info), [(1, AttemptOutcome::Retry, stopped)]);
         let record = info.records().next().unwrap();
@@ -95,11 +98,11 @@ async fn a_deadline_finds_the_attempt_that_no_layer_acts_on() {
     for stack in STACKS {
         let listener = listen();
         let probe = probe([attempt(1).hangs()]);
-        let (told, info) = stack.send(&probe, 50).await;
-        assert_eq!((told, info.attempts()), (Told::Elapsed, 1));
+        let (call_result, info) = stack.send(&probe, 50).await;
+        assert_eq!((call_result, info.attempts()), (CallResult::Elapsed, 1));
         let stopped = Some(StopReason::Deadline);
         assert_eq!(records(&info), [(1, AttemptOutcome::Cancelled, stopped)]);
-        assert_eq!((info.stopped(), listener.heard().len()), (stopped, 1));
+        assert_eq!((info.stopped(), listener.warnings().len()), (stopped, 1));
     }
 }
 
@@ -113,7 +116,7 @@ async fn a_call_that_a_lower_layer_takes_up_is_counted_there() {
     let hedge = HedgeLayer::new(verdict, HedgePolicy::new(2, ms(100)));
     let stack = ServiceBuilder::new().layer(retry(three())).layer(hedge);
     let outcome = stack.service(probe.inner()).oneshot(request).await;
-    assert_eq!(told(&outcome), Told::Answer(2));
+    assert_eq!(call_result(&outcome), CallResult::Answer(2));
     assert_eq!(watch.info().attempts(), 2);
 }
 

@@ -7,7 +7,7 @@ use crate::CallDeadline;
 #[tokio::test(start_paused = true)]
 async fn readiness_is_acquired_after_the_delay() {
     let probe = probe([attempt(1).fails(TMPFAIL), attempt(2)]).ready([readiness(2).after(ms(7))]);
-    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(2));
+    assert_eq!(send(&retry(three()), &probe).await.0, CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 17], "10 of back-off, then 7");
     assert_eq!(probe.log().readied(), 2, "one readiness per attempt");
 }
@@ -24,8 +24,8 @@ async fn an_error_is_kept_until_the_next_attempt_is_really_sent() {
 async fn a_readiness_error_never_stands_in_for_the_servers() {
     let broken = [readiness(2).after(ms(7)).breaks()];
     let probe = probe([attempt(1).fails(TMPFAIL)]).ready(broken);
-    let (told, info) = send(&retry(three()), &probe).await;
-    assert_eq!(told, Told::Error(1));
+    let (call_result, info) = send(&retry(three()), &probe).await;
+    assert_eq!(call_result, CallResult::Error(1));
     assert_eq!(info.stopped(), Some(StopReason::Fatal));
     let last = info.records().last().cloned().unwrap();
     assert_eq!(
@@ -39,14 +39,14 @@ async fn a_readiness_error_never_stands_in_for_the_servers() {
 async fn with_no_kept_error_the_readiness_error_is_returned() {
     let broken = [readiness(2).breaks()];
     let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]).ready(broken);
-    assert_eq!(send(&retry(three()), &probe).await.0, Told::Broken);
+    assert_eq!(send(&retry(three()), &probe).await.0, CallResult::Broken);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_instance_gets_ready_for_all_further_attempts() {
     let failing = (1..=2).map(|n| attempt(n).fails(TMPFAIL));
     let probe = probe(failing.chain([attempt(3)]));
-    assert_eq!(send(&retry(three()), &probe).await.0, Told::Answer(3));
+    assert_eq!(send(&retry(three()), &probe).await.0, CallResult::Answer(3));
     assert_eq!(probe.log().service_clones(), 1);
 }
 
@@ -62,10 +62,10 @@ async fn a_service_that_is_ready_after_the_deadline_gets_nothing() {
             .context_mut()
             .stamp_deadline(CallDeadline::stamped(deadline));
         let at_once = MaxAttempts::new(3, Backoff::constant(ms(0)));
-        let (told, info) = send_request(&retry(at_once), &probe, request).await;
+        let (call_result, info) = send_request(&retry(at_once), &probe, request).await;
         assert_eq!(probe.log().times(), sent);
         if sent.len() == 1 {
-            assert_eq!(told, Told::Error(1));
+            assert_eq!(call_result, CallResult::Error(1));
             assert_eq!(info.stopped(), Some(StopReason::Deadline));
         }
     }

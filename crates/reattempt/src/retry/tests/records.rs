@@ -14,7 +14,7 @@ async fn each_attempt_leaves_its_reason_delay_and_gate() {
     let first = attempt(1).fails(TMPFAIL).goes_to("a").after(ms(2));
     let probe = probe([
         first,
-        attempt(2).fails_for_good(TMPFAIL).code(7).goes_to("b"),
+        attempt(2).fails_fatally(TMPFAIL).code(7).goes_to("b"),
     ]);
     let (_, info) = send(&retry(three()), &probe).await;
     let records: Vec<_> = info.records().cloned().collect();
@@ -198,8 +198,8 @@ async fn commit(bucket: &Arc<TokenBucket>) -> RetryInfo {
     let probe = probe([attempt(1).commits()]);
     let mut request = probe.request();
     request.context_mut().set_throttle(bucket.clone());
-    let (told, info) = send_request(&retry(three()), &probe, request).await;
-    assert_eq!(told, Told::Answer(1));
+    let (call_result, info) = send_request(&retry(three()), &probe, request).await;
+    assert_eq!(call_result, CallResult::Answer(1));
     assert_eq!(milli_tokens(bucket), 10_000, "nothing is counted yet");
     let reporter = probe.log().calls()[0].context.reporter();
     let failure = Failure::new(TMPFAIL, Stage::Response);
@@ -222,12 +222,12 @@ async fn a_committed_answer_is_counted_once_when_it_ends() {
     assert_eq!(info.stopped(), Some(StopReason::Committed));
     assert_eq!(milli_tokens(&bucket), 9000);
     assert_eq!(info.count(TMPFAIL), 1, "its end is part of the history");
-    let told: Vec<_> = info
+    let call_result: Vec<_> = info
         .records()
         .map(|r| (r.number, r.outcome, r.failure))
         .collect();
     let failure = Failure::new(TMPFAIL, Stage::Response);
-    assert_eq!(told, [(1, AttemptOutcome::Committed, Some(failure))]);
+    assert_eq!(call_result, [(1, AttemptOutcome::Committed, Some(failure))]);
 }
 
 /// R23

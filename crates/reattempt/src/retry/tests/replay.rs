@@ -11,8 +11,8 @@ use super::*;
 async fn nothing_is_cloned_when_no_further_attempt_is_possible() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
     let once = MaxAttempts::new(1, Backoff::constant(ms(10)));
-    let (told, info) = send(&RetryLayer::new(NeverForces, once), &probe).await;
-    assert_eq!(told, Told::Error(1));
+    let (call_result, info) = send(&RetryLayer::new(NeverForces, once), &probe).await;
+    assert_eq!(call_result, CallResult::Error(1));
     assert_eq!(info.stopped(), Some(StopReason::Attempts));
     assert_eq!(probe.log().request_clones(), 0);
     assert_eq!(probe.log().service_clones(), 0);
@@ -144,7 +144,7 @@ impl Replay for Stubborn {
     }
 }
 
-async fn send_stubborn(probe: &Probe, can: u32, most: u32) -> (Told, RetryInfo) {
+async fn send_stubborn(probe: &Probe, can: u32, most: u32) -> (CallResult, RetryInfo) {
     send_stubborn_through(&retry(three()), probe, can, most).await
 }
 
@@ -153,7 +153,7 @@ async fn send_stubborn_through<C>(
     probe: &Probe,
     can: u32,
     most: u32,
-) -> (Told, RetryInfo)
+) -> (CallResult, RetryInfo)
 where
     C: Classify<Answer, Fault> + Clone,
 {
@@ -168,7 +168,7 @@ where
         cut_off: false,
     };
     let outcome = layer.layer(probe.inner()).oneshot(request).await;
-    (told(&outcome), watch.info())
+    (call_result(&outcome), watch.info())
 }
 
 /// R21, R51: an attempt that its own request cut off says nothing about the server.
@@ -186,7 +186,7 @@ async fn an_attempt_that_is_cut_off_is_not_counted() {
     request.context_mut().set_throttle(bucket.clone());
     let watch = RetryInfo::track(&mut request);
     let outcome = retry(three()).layer(probe.inner()).oneshot(request).await;
-    assert_eq!(told(&outcome), Told::Error(1));
+    assert_eq!(call_result(&outcome), CallResult::Error(1));
     assert_eq!(bucket.milli_tokens(), Some(10_000));
     assert_eq!(watch.info().stopped(), Some(StopReason::NotReplayable));
 }
@@ -194,8 +194,8 @@ async fn an_attempt_that_is_cut_off_is_not_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_resent_gets_its_own_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let (told, info) = send_stubborn(&probe, 0, 9).await;
-    assert_eq!(told, Told::Error(1));
+    let (call_result, info) = send_stubborn(&probe, 0, 9).await;
+    assert_eq!(call_result, CallResult::Error(1));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
     assert_eq!(probe.log().now(), 0, "no delay before it");
 }
@@ -203,8 +203,8 @@ async fn a_request_that_cannot_be_resent_gets_its_own_failure() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let (told, info) = send_stubborn(&probe, 9, 0).await;
-    assert_eq!(told, Told::Error(1));
+    let (call_result, info) = send_stubborn(&probe, 9, 0).await;
+    assert_eq!(call_result, CallResult::Error(1));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
     assert_eq!(probe.log().service_clones(), 0);
 }
@@ -214,8 +214,8 @@ async fn a_request_that_cannot_be_copied_at_all_is_sent_once() {
 async fn a_request_that_refuses_to_be_moved_returns_the_kept_failure() {
     let probe = probe((1..=2).map(|n| attempt(n).fails(TMPFAIL)));
     let layer = RetryLayer::new(NeverForces, three());
-    let (told, info) = send_stubborn_through(&layer, &probe, 2, 9).await;
-    assert_eq!(told, Told::Error(2));
+    let (call_result, info) = send_stubborn_through(&layer, &probe, 2, 9).await;
+    assert_eq!(call_result, CallResult::Error(2));
     assert_eq!(info.attempts(), 2);
     let last = info.records().last().cloned().unwrap();
     assert_eq!(last.stopped, Some(StopReason::NotReplayable));
@@ -225,8 +225,8 @@ async fn a_request_that_refuses_to_be_moved_returns_the_kept_failure() {
 #[tokio::test(start_paused = true)]
 async fn a_copy_refused_at_send_time_returns_the_kept_failure() {
     let probe = probe([attempt(1).fails(TMPFAIL)]);
-    let (told, info) = send_stubborn(&probe, 9, 1).await;
-    assert_eq!(told, Told::Error(1));
+    let (call_result, info) = send_stubborn(&probe, 9, 1).await;
+    assert_eq!(call_result, CallResult::Error(1));
     assert_eq!(probe.log().now(), 10, "refused at send time");
     let last = info.records().last().cloned().unwrap();
     assert_eq!(last.stopped, Some(StopReason::NotReplayable));
@@ -236,8 +236,8 @@ async fn a_copy_refused_at_send_time_returns_the_kept_failure() {
 async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
     let failing = attempt(1).fails(TMPFAIL).as_answer();
     let probe = probe([failing, attempt(2).fails(TMPFAIL)]);
-    let (told, info) = send_stubborn(&probe, 9, 1).await;
-    assert_eq!(told, Told::Error(2));
+    let (call_result, info) = send_stubborn(&probe, 9, 1).await;
+    assert_eq!(call_result, CallResult::Error(2));
     assert_eq!(info.stopped(), Some(StopReason::NotReplayable));
 }
 
@@ -245,8 +245,8 @@ async fn with_no_kept_failure_a_refused_copy_sends_the_original() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_outgrows_its_buffer_keeps_the_answer() {
     let probe = probe([attempt(1).fails(TMPFAIL).as_answer()]);
-    let (told, info) = send_stubborn(&probe, 1, 9).await;
-    assert_eq!(told, Told::Answer(1));
+    let (call_result, info) = send_stubborn(&probe, 1, 9).await;
+    assert_eq!(call_result, CallResult::Answer(1));
     let last = info.records().last().cloned().unwrap();
     assert_eq!(last.stopped, Some(StopReason::NotReplayable));
     assert_eq!(probe.log().now(), 0, "no delay before it");

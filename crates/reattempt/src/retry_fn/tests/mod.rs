@@ -309,5 +309,5 @@ async fn an_unknown_error_is_logged_once_for_all_calls() {
     for _ in 0..2 {
         assert_eq!(retry(fails(1)).classify(KnowsNone).await, Err(1));
     }
-    assert_eq!(listener.heard(), ["retry got a 1"]);
+    assert_eq!(listener.warnings(), ["retry got a 1"]);
 }

@@ -5,7 +5,7 @@ use tower::{Layer, ServiceExt};
 
 use super::*;
 use crate::failure::reason::KV_NOT_MY_VBUCKET;
-use crate::test_util::{Answer, Fault, Step, Told, attempt, probe, told, verdict};
+use crate::test_util::{Answer, CallResult, Fault, Step, attempt, call_result, probe, verdict};
 use crate::{AttemptRecord, Call, DeadlineLayer, RetryLayer, Transparent};
 
 type Verdicts = fn(Result<&Answer, &Fault>, &CallContext) -> Verdict;
@@ -36,7 +36,7 @@ async fn a_function_is_treated_as_a_service_below_the_layer() {
         || {
             vec![
                 attempt(1).fails(KV_LOCKED),
-                attempt(2).fails_for_good(KV_LOCKED),
+                attempt(2).fails_fatally(KV_LOCKED),
             ]
         },
         || {
@@ -79,7 +79,7 @@ async fn a_function_is_treated_as_a_service_below_the_layer() {
             let service = RetryLayer::new(classifier, attempts(4)).layer(layered.inner());
             let service = DeadlineLayer::new(ms(500)).layer(service);
             seen.push((
-                told(&service.oneshot(request).await),
+                call_result(&service.oneshot(request).await),
                 comparable(&handle.info(), began),
             ));
 
@@ -94,15 +94,15 @@ async fn a_function_is_treated_as_a_service_below_the_layer() {
                 .strategy(attempts(4))
                 .timeout(ms(500));
             let (outcome, info) = call.with_info().await;
-            let told = match outcome {
-                Err(ClientError::Elapsed(_)) => Told::Elapsed,
-                Err(ClientError::Transport(error)) => told(&Err(error)),
+            let call_result = match outcome {
+                Err(ClientError::Elapsed(_)) => CallResult::Elapsed,
+                Err(ClientError::Transport(error)) => call_result(&Err(error)),
                 Err(error @ (ClientError::Refused(_) | ClientError::CircuitOpen(_))) => {
                     panic!("no layer refuses: {error:?}")
                 }
-                Ok(answer) => told(&Ok(answer)),
+                Ok(answer) => call_result(&Ok(answer)),
             };
-            seen.push((told, comparable(&info, began)));
+            seen.push((call_result, comparable(&info, began)));
             assert_eq!(seen[0], seen[1]);
             assert_eq!(layered.log().times(), called.log().times());
         }

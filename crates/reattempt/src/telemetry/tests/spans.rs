@@ -198,7 +198,7 @@ async fn a_calls_span_has_its_log_and_says_why_it_ended() {
 /// The loser is recorded after the failure.
 #[tokio::test(start_paused = true)]
 async fn the_span_of_a_hedged_call_has_the_error_that_ended_it() {
-    let gone = attempt(2).fails_for_good(KV_LOCKED).code(404);
+    let gone = attempt(2).fails_fatally(KV_LOCKED).code(404);
     let policy = HedgePolicy::new(2, ms(10)).hedge_non_idempotent();
     let hedge = HedgeLayer::new(verdict as Verdicts, policy);
     let script = [attempt(1).hangs(), gone];
@@ -262,7 +262,7 @@ async fn a_databases_own_code_beats_the_status_of_its_response() {
     let spans = Spans::default();
     let _guard = tracing::subscriber::set_default(spans.clone());
     let (kept, metrics) = metrics();
-    let syntax = attempt(1).fails_for_good(KV_LOCKED).code(3000).as_answer();
+    let syntax = attempt(1).fails_fatally(KV_LOCKED).code(3000).as_answer();
     let probe = probe([syntax]);
     let service = ServiceBuilder::new()
         .layer(CallSpanLayer::new(Queries))

@@ -64,10 +64,10 @@ async fn a_retried_call_counts_once_however_it_ends() {
     let layer = || RetryLayer::new(verdict as Verdicts, RetryOnce);
     let cases: [Vec<Step>; 9] = [
         vec![attempt(1)],
-        vec![attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)],
+        vec![attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)],
         vec![fails(1), attempt(2)],
         vec![fails(1), fails(2)],
-        vec![fails(1), attempt(2).fails_for_good(KV_TEMPORARY_FAILURE)],
+        vec![fails(1), attempt(2).fails_fatally(KV_TEMPORARY_FAILURE)],
         vec![fails(1).transparently(Transparent::Once), attempt(2)],
         vec![
             fails(1).transparently(Transparent::Once),
@@ -97,7 +97,7 @@ async fn a_hedged_call_counts_once_whichever_attempt_wins() {
         ],
         vec![fails(1), fails(2), fails(3)],
         vec![attempt(1).hangs(), attempt(2).hangs(), attempt(3).hangs()],
-        vec![attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)],
+        vec![attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)],
     ];
     for (at, steps) in cases.into_iter().enumerate() {
         assert_eq!(counted(layer(), steps).await, 1, "case {at}");
@@ -112,7 +112,7 @@ async fn a_call_that_no_layer_acts_on_counts_once() {
     for steps in [
         vec![attempt(1)],
         vec![fails(1)],
-        vec![attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)],
+        vec![attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)],
     ] {
         let policy = Arc::clone(&policy);
         let route = RouteLayer::new(move |_: &Call<Payload>| Some(Arc::clone(&policy)));

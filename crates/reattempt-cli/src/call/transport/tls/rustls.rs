@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{
 
 use super::Options;
 use crate::call::transport::Version;
-use crate::call::transport::heard::Socket;
+use crate::call::transport::inbound::Socket;
 
 /// Opens TLS on connections to one server.
 #[derive(Clone)]

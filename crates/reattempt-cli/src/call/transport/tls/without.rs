@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use super::Options;
 use crate::call::transport::Version;
-use crate::call::transport::heard::Socket;
+use crate::call::transport::inbound::Socket;
 
 /// No value of it exists.
 #[derive(Clone, Debug)]

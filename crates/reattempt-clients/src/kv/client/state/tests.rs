@@ -25,7 +25,7 @@ fn nothing_answers_a_request_that_has_not_left() {
 
 /// C19 C20 C39: also if the caller has dropped the request.
 #[test]
-fn a_status_costs_the_connection_whoever_waits() {
+fn a_status_closes_the_connection_even_without_a_caller() {
     let map = r#"{"version": 2, "revision": 1, "errors": {
         "ff0": {"name": "A", "desc": "", "attrs": ["conn-state-invalidated", "retry-now"]},
         "ff1": {"name": "B", "desc": "", "attrs": ["special-handling"]},

@@ -69,7 +69,7 @@ async fn an_error_that_comes_late_counts_as_a_failure() {
 
 /// Reported when it arrives: the caller need not read on.
 #[tokio::test(start_paused = true)]
-async fn a_late_error_is_told_before_the_end() {
+async fn a_late_error_is_reported_before_the_end() {
     let rows = format!(r#"{{"results": ["{}"]"#, "x".repeat(20_000));
     let error = r#", "errors": [{"code": 23000, "msg": "m"}"#;
     let body = Pieces::of([data(&rows), data(error), Piece::Hangs]);

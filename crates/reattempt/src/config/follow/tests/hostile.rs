@@ -31,7 +31,7 @@ fn panics_at_two(target: &Arc<Applied>, text: &str) -> Result<Vec<Fault>, Faults
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_program_is_told_and_followed_on() {
+async fn a_panic_of_the_program_is_reported_and_following_goes_on() {
     let listener = listen();
     let folder = Folder::new();
     let path = folder.write("a.json", "1");
@@ -43,7 +43,7 @@ async fn a_panic_of_the_program_is_told_and_followed_on() {
     tokio::time::sleep(DEFAULT_INTERVAL * 3).await;
     let told = following.error().unwrap().to_string();
     assert!(told.contains("a.json: applying it panicked: ") && told.contains("two is refused"));
-    assert_eq!(listener.heard(), [told], "once");
+    assert_eq!(listener.warnings(), [told], "once");
 
     folder.write("a.json", "3");
     next_read().await;

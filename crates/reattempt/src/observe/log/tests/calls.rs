@@ -214,7 +214,7 @@ async fn a_deadline_that_ends_a_call_alone_is_one_warning() {
 /// C10
 #[tokio::test(start_paused = true)]
 async fn a_servers_final_answer_is_logged_at_debug_only() {
-    let answer = probe([attempt(1).fails_for_good(UNKNOWN).code(404)]);
+    let answer = probe([attempt(1).fails_fatally(UNKNOWN).code(404)]);
     let (call, attempts) = events(retry(), &answer, 1000).await;
     is_one(
         &call,
@@ -227,14 +227,14 @@ async fn a_servers_final_answer_is_logged_at_debug_only() {
         &["stopped=\"fatal\" ", "code=404 "],
     );
 
-    let failed = probe([attempt(1).fails_for_good(KV_TEMPORARY_FAILURE)]);
+    let failed = probe([attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)]);
     let (call, attempts) = events(retry(), &failed, 1000).await;
     is_one(&call, Level::WARN, &["stopped=\"fatal\" "]);
     is_one(&attempts, Level::INFO, &["stopped=\"fatal\" "]);
 
     let saved = probe([
         attempt(1).fails(KV_LOCKED),
-        attempt(2).fails_for_good(UNKNOWN),
+        attempt(2).fails_fatally(UNKNOWN),
     ]);
     let (call, _) = events(retry(), &saved, 1000).await;
     is_one(&call, Level::INFO, &["attempts=2 ", "stopped=\"fatal\" "]);
@@ -245,7 +245,7 @@ async fn a_servers_final_answer_is_logged_at_debug_only() {
 async fn a_final_answer_to_a_hedge_is_logged_at_debug_only() {
     let probe = probe([
         attempt(1).hangs(),
-        attempt(2).fails_for_good(UNKNOWN).code(404),
+        attempt(2).fails_fatally(UNKNOWN).code(404),
     ]);
     let policy = HedgePolicy::new(2, ms(10)).hedge_non_idempotent();
     let hedge = HedgeLayer::new(classify as Verdicts, policy);
@@ -266,7 +266,7 @@ async fn a_call_says_what_its_hedge_did() {
     is_one(&of_call, Level::INFO, &["call was saved by a hedge"]);
     let declines = [
         attempt(1).fails(KV_LOCKED),
-        attempt(2).fails_for_good(UNKNOWN),
+        attempt(2).fails_fatally(UNKNOWN),
     ];
     let (of_call, _) = events(hedge(), &probe(declines), 100).await;
     is_one(
@@ -328,7 +328,7 @@ async fn observers_are_added_to_the_log_and_to_each_other() {
 async fn an_observer_gets_only_ends_that_it_wants() {
     let ends = [Arc::new(Ends::default()), Arc::new(Ends::default())];
     let layer = retry().observer(ends[0].clone()).observer(ends[1].clone());
-    let probe = probe([attempt(1).fails_for_good(KV_LOCKED)]);
+    let probe = probe([attempt(1).fails_fatally(KV_LOCKED)]);
     let (call, _) = events(layer, &probe, 1000).await;
     is_one(&call, Level::WARN, &["stopped=\"fatal\" "]);
     assert_eq!(ends.map(|ends| *ends.0.lock().unwrap()), [0, 0]);
@@ -376,7 +376,7 @@ async fn a_call_has_the_method_that_was_set_in_each_copy() {
     let _guard = tracing::subscriber::set_default(heard.clone());
     let probe = probe([
         attempt(1).fails(KV_LOCKED),
-        attempt(2).fails_for_good(KV_LOCKED),
+        attempt(2).fails_fatally(KV_LOCKED),
     ]);
     let mut request = probe.request();
     let get = crate::MethodName::new("GET").unwrap();

@@ -55,7 +55,7 @@ impl Foreign {
 
 /// What the peer of one connection has said. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard(Arc<Said>);
+pub(super) struct Inbound(Arc<Said>);
 
 #[derive(Debug, Default)]
 struct Said {
@@ -66,7 +66,7 @@ struct Said {
     foreign: OnceLock<Option<Foreign>>,
 }
 
-impl Heard {
+impl Inbound {
     pub(super) fn anything(&self) -> bool {
         self.0.bytes.load(Ordering::Acquire) > 0
     }
@@ -81,7 +81,7 @@ impl Heard {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// From now on the bytes are bounded, until [`Heard::head_came`].
+    /// From now on the bytes are bounded, until [`Inbound::head_came`].
     pub(super) fn expect_head(&self) {
         self.0.bytes.store(0, Ordering::Release);
         self.0.head_is_due.store(true, Ordering::Release);
@@ -107,13 +107,13 @@ impl Heard {
         let read = Bounded {
             socket: read.take(u64::MAX),
             in_this_turn: 0,
-            heard: self.clone(),
+            inbound: self.clone(),
         };
         join(read, write)
     }
 }
 
-/// Made by [`Heard::listen`].
+/// Made by [`Inbound::listen`].
 pub(super) type Listening = Join<Bounded, WriteHalf<Socket>>;
 
 /// The side of a socket that is read.
@@ -122,13 +122,13 @@ pub(super) struct Bounded {
     socket: Take<ReadHalf<Socket>>,
     /// Bytes read since the task paused last, while a head is due.
     in_this_turn: usize,
-    heard: Heard,
+    inbound: Inbound,
 }
 
 impl Bounded {
     /// Bounds the next read. Pending where this turn has had its bytes.
     fn poll_bound(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let said = &self.heard.0;
+        let said = &self.inbound.0;
         if !said.head_is_due.load(Ordering::Acquire) {
             self.in_this_turn = 0;
             self.socket.set_limit(u64::MAX);
@@ -163,7 +163,7 @@ impl AsyncRead for Bounded {
         ready!(read)?;
         let bytes = buf.filled().len() - before;
         self.in_this_turn += bytes;
-        self.heard.read(&buf.filled()[before..]);
+        self.inbound.read(&buf.filled()[before..]);
         Poll::Ready(Ok(()))
     }
 }
