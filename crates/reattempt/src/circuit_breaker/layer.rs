@@ -10,9 +10,9 @@ use crate::health::CircuitBreaker;
 /// Refuses attempts while their backend fails.
 #[derive(Clone, Debug)]
 pub struct CircuitBreakerLayer<C, M = AsError, B = Arc<CircuitBreaker>> {
-    breaker: B,
-    classifier: C,
-    on_open: M,
+    pub(super) breaker: B,
+    pub(super) classifier: C,
+    pub(super) on_open: M,
     /// The first layer of this breaker that has observers.
     is_first: bool,
 }
@@ -72,9 +72,7 @@ impl<S, C: Clone, M: Clone, B: Clone> Layer<S> for CircuitBreakerLayer<C, M, B> 
             inner,
             permit: Permit::Undecided,
             waits: None,
-            breaker: self.breaker.clone(),
-            classifier: self.classifier.clone(),
-            on_open: self.on_open.clone(),
+            layer: self.clone(),
         }
     }
 }

@@ -56,6 +56,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::deadline::AsError;
@@ -130,9 +131,7 @@ pub struct Circuit<S, C, M = AsError, B = Arc<CircuitBreaker>> {
     permit: Permit,
     /// Since the inner service was not ready.
     waits: Option<Waits>,
-    breaker: B,
-    classifier: C,
-    on_open: M,
+    layer: CircuitBreakerLayer<C, M, B>,
 }
 
 /// What was decided before the request is known.
@@ -205,7 +204,7 @@ impl<S, C, M, B> Circuit<S, C, M, B> {
         };
         if let Some(mut trial) = trial {
             let context = CallContext::default();
-            let verdict = self.classifier.classify(Err(error), &context);
+            let verdict = self.layer.classifier.classify(Err(error), &context);
             trial.ended(Outcome::of(&verdict));
         }
     }
@@ -229,7 +228,7 @@ where
     /// waits for the inner service; whether its request is the trial is decided when it is sent. An
     /// error of the inner service is an outcome as that of a request is.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        let Some(breaker) = self.breaker.of_all().map(Arc::clone) else {
+        let Some(breaker) = self.layer.breaker.of_all().map(Arc::clone) else {
             return self.inner.poll_ready(cx);
         };
         self.decide(&breaker);
@@ -257,7 +256,7 @@ where
             // A reservation is given back: what holds now counts, and not what held when the
             // service got ready.
             permit.give_back();
-            match self.breaker.pick(&request) {
+            match self.layer.breaker.pick(&request) {
                 None => Ok(None),
                 Some(breaker) => {
                     let admitted = breaker.admit(clock::now());
@@ -285,12 +284,12 @@ where
             Ok(trial) => {
                 let context = context.map(CallContext::share);
                 let future = self.inner.call(request);
-                CircuitFuture::sent(future, trial, self.classifier.clone(), context)
+                CircuitFuture::sent(future, trial, self.layer.classifier.clone(), context)
             }
             Err(state) => {
                 // The service may hold a permit or a connection for this request, or wait for one.
                 self.inner = self.inner.clone();
-                let outcome = self.on_open.on_open(CircuitOpen { state });
+                let outcome = self.layer.on_open.on_open(CircuitOpen { state });
                 match (&outcome, reporter) {
                     (_, None) => {}
                     (Ok(_), Some(reporter)) => reporter.own_answer(),
@@ -305,13 +304,6 @@ where
 /// Without what the original waits for.
 impl<S: Clone, C: Clone, M: Clone, B: Clone> Clone for Circuit<S, C, M, B> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            permit: Permit::Undecided,
-            waits: None,
-            breaker: self.breaker.clone(),
-            classifier: self.classifier.clone(),
-            on_open: self.on_open.clone(),
-        }
+        self.layer.layer(self.inner.clone())
     }
 }

@@ -20,6 +20,9 @@ where
     pub(super) fn first_succeeded(self: Pin<&mut Self>, committed: bool) {
         let this = self.project();
         let context = this.source.context_mut();
+        // What `Effects::succeeded` does for a call with one attempt. That asks for the number, and
+        // asks the log and the observer again whether they see a success: `COUNTING` of the benches
+        // has no room for it.
         context.settle_success(committed);
         if let Some(observer) = &this.config.settings.own_observer {
             observer.first_succeeded(context, committed);

@@ -25,6 +25,11 @@ struct Windows {
     streams: HashMap<u32, i64>,
 }
 
+fn checked(window: i64) -> Result<i64, ErrorCode> {
+    let fits = window <= MAX_WINDOW;
+    fits.then_some(window).ok_or(ErrorCode::FLOW_CONTROL_ERROR)
+}
+
 impl SendWindows {
     pub(crate) fn new() -> Self {
         let windows = Windows {
@@ -51,18 +56,12 @@ impl SendWindows {
 
     /// SETTINGS_INITIAL_WINDOW_SIZE: adjusts every open stream by the difference.
     pub(crate) fn set_initial(&self, size: u32) -> Result<(), ErrorCode> {
-        let size = i64::from(size);
-        if size > MAX_WINDOW {
-            return Err(ErrorCode::FLOW_CONTROL_ERROR);
-        }
+        let size = checked(i64::from(size))?;
         let mut windows = lock(&self.windows);
         let difference = size - windows.initial;
         windows.initial = size;
         for window in windows.streams.values_mut() {
-            *window += difference;
-            if *window > MAX_WINDOW {
-                return Err(ErrorCode::FLOW_CONTROL_ERROR);
-            }
+            *window = checked(*window + difference)?;
         }
         self.changed.notify_waiters();
         Ok(())
@@ -76,10 +75,7 @@ impl SendWindows {
             stream => windows.streams.get_mut(&stream),
         };
         if let Some(window) = window {
-            *window += i64::from(by);
-            if *window > MAX_WINDOW {
-                return Err(ErrorCode::FLOW_CONTROL_ERROR);
-            }
+            *window = checked(*window + i64::from(by))?;
         }
         self.changed.notify_waiters();
         Ok(())

@@ -80,7 +80,8 @@ impl CallHandle {
 
     /// The response of the current attempt is the layer's own: see
     /// [`AttemptReporter::own_answer`](crate::AttemptReporter::own_answer).
-    pub fn own_answer(&self) {
+    #[cfg(feature = "tokio")]
+    pub(crate) fn own_answer(&self) {
         if let Some(state) = self.0.call() {
             state.own_answer(self.0.marks.key());
         }
