@@ -18,7 +18,7 @@ use reattempt::{
     Failure, PushbackLayer, RetryLayer, RetryReason, RetryStrategy, RetryView, Stage, Verdict,
 };
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
-use reattempt_couchbase::kv::{ErrorMapStrategy, KvTransportError, Opcode, stamp_idempotency};
+use reattempt_couchbase::kv::{ErrorMapStrategy, KvTransportError, Opcode, attach_idempotency};
 use reattempt_couchbase::{
     Address, ClusterConfig, ConfigPoller, ConfigStore, ErrorMap, ErrorMaps, KvAnswer, KvClassifier,
     KvClientLayer, KvPushback, KvRequest, Revision, StaleKvConfig,
@@ -209,7 +209,7 @@ where
     for _ in 0..calls {
         assert!(service.poll_ready(&mut cx).is_ready(), "not ready");
         let mut call = Call::new(Get);
-        stamp_idempotency(&mut call);
+        attach_idempotency(&mut call);
         let mut future = pin!(service.call(call));
         match future.as_mut().poll(&mut cx) {
             Poll::Ready(Ok(answer)) => sum = sum.wrapping_add(u64::from(answer.status) + 1),

@@ -108,9 +108,9 @@ async fn a_callers_throttle_overrides_that_of_the_origin() {
 async fn a_callers_deadline_ends_the_call_before_the_layers() {
     let server = always(Step::hang()).await;
     let soon = tokio::time::Instant::now() + Duration::from_millis(50);
-    let limit = CallDeadline::stamped(soon.into_std());
+    let limit = CallDeadline::attached(soon.into_std());
     let (answer, info) = call(&server, Method::POST, |context| {
-        context.stamp_deadline(limit)
+        context.attach_deadline(limit)
     })
     .await;
     let error = answer.expect_err("no answer");

@@ -11,7 +11,7 @@
 //!
 //! | existing part | what to add |
 //! | --- | --- |
-//! | requests | [`stamp_idempotency`](kv::stamp_idempotency), by tower's `map_request`, outermost: without it nothing is retried after a lost connection |
+//! | requests | [`attach_idempotency`](kv::attach_idempotency), by tower's `map_request`, outermost: without it nothing is retried after a lost connection |
 //! | `DeadlineLayer` | a timeout: `BestEffort` has no maximum of attempts |
 //! | `RetryLayer::new(classifier, strategy)` | [`KvClassifier`] and `BestEffort`, or [`ErrorMapStrategy`] |
 //! | `PushbackLayer::new(reader)` | [`KvPushback`] |

@@ -146,7 +146,7 @@ where
                         "is inside the DeadlineLayer, which does not see the caller's grpc-timeout: put it above",
                     );
                 }
-                context.stamp_deadline(CallDeadline::stamped(at));
+                context.attach_deadline(CallDeadline::attached(at));
             }
         }
         self.inner.call(request)
@@ -191,7 +191,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(GRPC_TIMEOUT, own.clone());
             let at = tokio::time::Instant::now() + Duration::from_micros(left);
-            let deadline = CallDeadline::stamped(at.into_std());
+            let deadline = CallDeadline::attached(at.into_std());
             renew(&mut headers, deadline, parse(&own));
             assert_eq!(headers[GRPC_TIMEOUT], sent);
         }

@@ -43,7 +43,7 @@ impl From<bool> for IdempotencyKeys {
 /// | [`with_idempotency_key`](Self::with_idempotency_key) | [`IdempotencyKeyLayer`](crate::IdempotencyKeyLayer) |
 /// | [`with_body_timeout`](Self::with_body_timeout) | [`DeadlineBodyLayer`](crate::body::DeadlineBodyLayer) |
 ///
-/// Layers can only read it below the `RouteLayer` that stamps the policy.
+/// Layers can only read it below the `RouteLayer` that attaches the policy.
 ///
 /// ```
 /// use reattempt::{HedgePolicy, RoutePolicy};

@@ -1,4 +1,4 @@
-//! Connects eligibility with the layers: the policy that a call is stamped with.
+//! Connects eligibility with the layers: the policy that a call is attached with.
 
 use std::sync::Arc;
 
@@ -63,13 +63,13 @@ impl<T: ReadCall> ReadCall for Call<T> {
 /// The client's `retryReads`: built once per client, decides for each operation whether it may be
 /// retried (MongoClient Configuration).
 ///
-/// Use one of two ways: [`RetryReads::stamp`] where the client builds its calls, or the value
+/// Use one of two ways: [`RetryReads::attach`] where the client builds its calls, or the value
 /// itself as the table of a route layer. The policies are built once, so a call allocates nothing
 /// for them.
 ///
 /// Retries cannot be enabled for one operation: a gated operation keeps its gate even if a caller
 /// sets another strategy or policy on the call, because the classifier then makes every failure
-/// final. A hedge is sent before there is a failure: [`RetryReads::stamp`] takes it out of a policy
+/// final. A hedge is sent before there is a failure: [`RetryReads::attach`] takes it out of a policy
 /// that the caller set, a route layer cannot.
 #[derive(Clone, Debug)]
 pub struct RetryReads {
@@ -241,9 +241,14 @@ impl RetryReads {
     /// idempotent. What the caller or a route layer above has set before is kept. But if this
     /// operation must not be retried, a policy without a [`ReadGate`], or that hedges, is copied,
     /// with the gate's data and, unless it forbids any recovery, the gate's recovery.
-    pub fn stamp(&self, context: &mut CallContext, operation: ReadOperation, in_transaction: bool) {
+    pub fn attach(
+        &self,
+        context: &mut CallContext,
+        operation: ReadOperation,
+        in_transaction: bool,
+    ) {
         let policy = self.policy_of_call(Some(context), operation, in_transaction);
-        context.stamp_policy(Arc::clone(policy));
+        context.attach_policy(Arc::clone(policy));
         let gate_of = |policy: &Arc<RoutePolicy>| policy.data::<ReadGate>().copied();
         if let Some(gate) = gate_of(policy).filter(|gate| *gate != ReadGate::Retry) {
             let ungated = context.route_policy().and_then(gate_of).is_none();

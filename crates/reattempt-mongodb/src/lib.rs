@@ -11,7 +11,7 @@
 //! | question | answered by |
 //! | --- | --- |
 //! | is this failure retryable? | [`MongoClassifier`], by the table in [`codes`] |
-//! | may this operation be retried at all? | [`eligible`], stamped on the call by [`RetryReads`] |
+//! | may this operation be retried at all? | [`eligible`], attached on the call by [`RetryReads`] |
 //! | how often, when, and which error is raised? | [`RetryableReads`] |
 //!
 //! ```
@@ -40,7 +40,7 @@
 //!
 //! // Once per operation:
 //! let mut call = Call::new("find");
-//! gate.stamp(call.context_mut(), ReadOperation::Find, false);
+//! gate.attach(call.context_mut(), ReadOperation::Find, false);
 //! # let _ = (classifier, strategy, DriverError::Io.kind());
 //! # let _ = DriverError::Command { code: 189 }.kind();
 //! ```

@@ -25,10 +25,10 @@ impl NestedRetries {
     /// loop that sets none of these is not detected.
     #[must_use]
     pub fn seen_in(context: &CallContext) -> Option<Self> {
-        let stamped = context.data::<OuterAttempt>().map(|outer| outer.0);
+        let attached = context.data::<OuterAttempt>().map(|outer| outer.0);
         let own = context.attempt();
-        let attempt = stamped.unwrap_or(1).max(own).max(1);
-        (stamped.is_some() || context.is_claimed() || own > 1).then_some(Self { attempt })
+        let attempt = attached.unwrap_or(1).max(own).max(1);
+        (attached.is_some() || context.is_claimed() || own > 1).then_some(Self { attempt })
     }
 }
 

@@ -24,7 +24,7 @@ pub struct CallDeadline {
 impl CallDeadline {
     /// One that is attached but not enforced.
     #[must_use]
-    pub const fn stamped(at: Instant) -> Self {
+    pub const fn attached(at: Instant) -> Self {
         Self {
             at,
             enforced: false,
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_deadline_has_passed_from_its_very_instant_on() {
-        let timeout = CallDeadline::stamped(at(10));
+        let timeout = CallDeadline::attached(at(10));
         let seen = [9, 10, 11].map(|now| (timeout.passed(at(now)), timeout.left(at(now))));
         let left = Duration::from_millis(1);
         assert_eq!(
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn of_two_at_one_instant_the_enforced_one_counts() {
-        let (early, late) = (CallDeadline::stamped(at(1)), CallDeadline::enforced(at(2)));
+        let (early, late) = (CallDeadline::attached(at(1)), CallDeadline::enforced(at(2)));
         assert_eq!(early.earlier(Some(late)), early);
         assert_eq!(late.earlier(Some(early)), early);
         assert_eq!(late.earlier(None), late);
-        let stamped = CallDeadline::stamped(at(2));
-        assert_eq!(stamped.earlier(Some(late)), late);
-        assert_eq!(late.earlier(Some(stamped)), late);
-        assert_eq!(stamped.earlier(Some(stamped)), stamped);
+        let attached = CallDeadline::attached(at(2));
+        assert_eq!(attached.earlier(Some(late)), late);
+        assert_eq!(late.earlier(Some(attached)), late);
+        assert_eq!(attached.earlier(Some(attached)), attached);
     }
 }

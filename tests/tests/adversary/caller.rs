@@ -65,7 +65,7 @@ impl Caller<'_> {
         }
         let mut request = R::make(self.world, self.call);
         let info = plan.watched.then(|| RetryInfo::track(&mut request));
-        self.stamp(request.context_mut());
+        self.attach(request.context_mut());
         let facts = self.facts::<R>(&request);
         self.note(Event::Begins);
         let future = self.scoped(|| stack.call(request));
@@ -84,14 +84,14 @@ impl Caller<'_> {
         self.world.scoped(self.call, run)
     }
 
-    fn stamp(&self, context: &mut CallContext) {
+    fn attach(&self, context: &mut CallContext) {
         let plan = self.plan();
         if plan.idempotency != reattempt::Idempotency::Unknown {
             context.set_idempotency(plan.idempotency);
         }
         if let Some(limit) = plan.limit {
             let at = (Instant::now() + ms(limit)).into_std();
-            context.stamp_deadline(CallDeadline::stamped(at));
+            context.attach_deadline(CallDeadline::attached(at));
         }
         if let Some(strategy) = &plan.strategy {
             context.set_strategy(strategy.make(self.world));

@@ -242,12 +242,12 @@ impl Walk<'_> {
         }
         let own = least(own, policy.and_then(|policy| policy.call_limit));
         let own = own.map(|limit| self.now + limit);
-        let stamped = self.facts.limit.map(|(at, _)| at);
-        if own.is_none_or(|own| stamped.is_some_and(|at| at <= own)) {
-            self.facts.refused |= stamped.is_some_and(|at| at <= self.now)
+        let attached = self.facts.limit.map(|(at, _)| at);
+        if own.is_none_or(|own| attached.is_some_and(|at| at <= own)) {
+            self.facts.refused |= attached.is_some_and(|at| at <= self.now)
                 && !self.facts.limit.is_some_and(|(_, enforced)| enforced);
         }
-        self.facts.limit = least(own, stamped).map(|at| (at, true));
+        self.facts.limit = least(own, attached).map(|at| (at, true));
     }
 
     fn recovery(&mut self, scenario: &Scenario, kind: Kind, layer: &StrategyFacts) {

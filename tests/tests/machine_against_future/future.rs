@@ -102,7 +102,7 @@ pub(crate) async fn drive(script: &Script) -> Trace {
     }
     if let Some((after, false)) = script.limit {
         let at = tokio::time::Instant::now().into_std() + ms(after);
-        context.stamp_deadline(CallDeadline::stamped(at));
+        context.attach_deadline(CallDeadline::attached(at));
     }
 
     let verdict = verdict as Verdicts;

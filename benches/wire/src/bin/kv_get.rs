@@ -15,7 +15,7 @@ use reattempt::{
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
 use reattempt_clients::kv::{self, StageLayer};
 use reattempt_couchbase::cluster_config::ConfigPollerOptions;
-use reattempt_couchbase::kv::stamp_idempotency;
+use reattempt_couchbase::kv::attach_idempotency;
 use reattempt_couchbase::{
     ConfigPoller, ConfigStore, KvClassifier, KvClientLayer, KvPushback, StaleKvConfig,
 };
@@ -84,7 +84,7 @@ fn get() -> KvRequest {
 
 fn call() -> Call<KvRequest> {
     let mut call = Call::new(get());
-    stamp_idempotency(&mut call);
+    attach_idempotency(&mut call);
     call
 }
 

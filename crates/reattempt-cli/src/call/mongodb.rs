@@ -266,7 +266,7 @@ async fn exchange(
                     // not used again.
                     call.context_mut().set_idempotency(Idempotency::Idempotent);
                     if let Some(limit) = limit {
-                        call.context_mut().stamp_deadline(limit);
+                        call.context_mut().attach_deadline(limit);
                     }
                     call
                 })

@@ -25,9 +25,9 @@ impl Story {
         let end = head
             .timeout
             .and_then(|timeout| Instant::now().checked_add(timeout));
-        let limit = end.map(|end| CallDeadline::stamped(end.into_std()));
+        let limit = end.map(|end| CallDeadline::attached(end.into_std()));
         if let Some(limit) = limit {
-            request.context_mut().stamp_deadline(limit);
+            request.context_mut().attach_deadline(limit);
         }
         Self {
             watch,

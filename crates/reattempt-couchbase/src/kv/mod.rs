@@ -20,4 +20,4 @@ pub use opcode::Opcode;
 pub use status::Status;
 pub use strategy::KvStrategy;
 pub use throttle::KvPushback;
-pub use traits::{KvAnswer, KvRequest, KvTransportError, stamp_idempotency};
+pub use traits::{KvAnswer, KvRequest, KvTransportError, attach_idempotency};

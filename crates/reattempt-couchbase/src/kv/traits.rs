@@ -126,7 +126,7 @@ pub trait KvTransportError {
 /// ```
 /// use reattempt::{HasCallContext, Call, Idempotency};
 /// use reattempt_couchbase::KvRequest;
-/// use reattempt_couchbase::kv::{Opcode, stamp_idempotency};
+/// use reattempt_couchbase::kv::{Opcode, attach_idempotency};
 ///
 /// #[derive(Clone)]
 /// struct Get;
@@ -137,14 +137,14 @@ pub trait KvTransportError {
 /// }
 ///
 /// let mut call = Call::new(Get);
-/// stamp_idempotency(&mut call);
+/// attach_idempotency(&mut call);
 /// assert_eq!(
 ///     call.context().unwrap().idempotency(),
 ///     Idempotency::Idempotent
 /// );
 /// assert_eq!(call.context().unwrap().method().unwrap().name(), "GET");
 /// ```
-pub fn stamp_idempotency<R: KvRequest + HasCallContext>(request: &mut R) {
+pub fn attach_idempotency<R: KvRequest + HasCallContext>(request: &mut R) {
     let of_operation = if Opcode(request.opcode()).is_idempotent() {
         Idempotency::Idempotent
     } else {

@@ -29,7 +29,7 @@ pub const KV_DURABLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// | --- | --- | --- |
 /// | strategy | [`BestEffort`]: after 1, 2, 4 … 256, then every 500 ms, until the deadline | RFC 0049, Best Effort |
 /// | which failures | RFC 0049's list; other statuses by the error map of the node that answered | [`KvClassifier`] |
-/// | which requests | those of RFC 0049's list of idempotent operations; any, if it was never sent or did nothing | [`stamp_idempotency`](super::stamp_idempotency) |
+/// | which requests | those of RFC 0049's list of idempotent operations; any, if it was never sent or did nothing | [`attach_idempotency`](super::attach_idempotency) |
 /// | time for all attempts | [2.5 s](KV_TIMEOUT) | RFC 0059, KVTimeout |
 /// | of a [durable](crate::KvRequest::is_durable) write | [10 s](KV_DURABLE_TIMEOUT) | RFC 0059, KVDurableTimeout |
 /// | time of each attempt | unlimited | RFC 0049 has no such limit |

@@ -77,7 +77,7 @@ use reattempt::{ClientError, HasCallContext, Replay, RetryReason, Stage};
 use tower_service::Service;
 
 use crate::kv::{
-    KvAnswer, KvClassifier, KvPushback, KvRequest, KvTransportError, stamp_idempotency,
+    KvAnswer, KvClassifier, KvPushback, KvRequest, KvTransportError, attach_idempotency,
 };
 use crate::{Address, StaleKvConfig};
 pub use layer::{KV_DURABLE_TIMEOUT, KV_TIMEOUT, KvClientLayer};
@@ -122,7 +122,7 @@ where
 
     #[inline]
     fn call(&mut self, mut request: Req) -> Self::Future {
-        stamp_idempotency(&mut request);
+        attach_idempotency(&mut request);
         self.stack.call(request)
     }
 }

@@ -76,7 +76,7 @@ fn an_ambiguous_refusal_is_for_the_policy_alone() {
         settings.refused = options;
         let config = ServiceConfig::parse_with("{}", &settings).unwrap();
         let mut context = CallContext::default();
-        context.stamp_policy(Arc::clone(&config.method("a.B/C").policy));
+        context.attach_policy(Arc::clone(&config.method("a.B/C").policy));
         let classifier = classifier.map_or(GrpcClassifier::new(), |refused| {
             GrpcClassifier::new().refused(refused)
         });

@@ -234,7 +234,7 @@ async fn frames_without_content_are_not_waited_for_beyond_the_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn methods_can_be_named_and_a_limit_that_is_only_stamped_counts() {
+async fn methods_can_be_named_and_a_limit_that_is_only_attached_counts() {
     let hangs = || Frames {
         left: Vec::new(),
         for_ever: true,
@@ -251,8 +251,8 @@ async fn methods_can_be_named_and_a_limit_that_is_only_stamped_counts() {
         let mut request = Request::post(format!("http://h{path}")).body(()).unwrap();
         if let Some(limit) = limit {
             let at = Instant::now() + limit;
-            let limit = CallDeadline::stamped(at.into_std());
-            request.context_mut().stamp_deadline(limit);
+            let limit = CallDeadline::attached(at.into_std());
+            request.context_mut().attach_deadline(limit);
         }
         let call = held(layer.clone(), request, body);
         let polled = tokio_poll(call).await;

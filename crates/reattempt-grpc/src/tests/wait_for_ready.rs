@@ -223,7 +223,7 @@ async fn a_drop_is_not_waited_out() {
 
 /// A limit that no layer enforces: the failure is returned in time.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_is_only_stamped_ends_the_wait_too() {
+async fn a_limit_that_is_only_attached_ends_the_wait_too() {
     let service = ServiceBuilder::new()
         .layer(RetryLayer::new(GrpcClassifier::new(), NeverRetry).transparent(false))
         .layer(WaitForReadyLayer::new().backoff(Backoff::constant(Duration::from_millis(100))))
@@ -234,7 +234,7 @@ async fn a_limit_that_is_only_stamped_ends_the_wait_too() {
     request.extensions_mut().insert(WaitForReady(true));
     let at = Instant::now() + Duration::from_millis(350);
     let context = request.context_mut();
-    context.stamp_deadline(CallDeadline::stamped(at.into_std()));
+    context.attach_deadline(CallDeadline::attached(at.into_std()));
     let began = Instant::now();
     let error = service.oneshot(request).await.unwrap_err();
     assert_eq!(error.0, TransportFault::ConnectFailed);

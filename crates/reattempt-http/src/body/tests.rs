@@ -778,7 +778,7 @@ async fn the_request_of_the_returned_response_is_sent_to_its_end() {
         // No layer ends the call at this deadline: a response is kept until the next attempt.
         let at = tokio::time::Instant::now().into_std() + Duration::from_secs(60);
         let context = request.context_mut();
-        context.stamp_deadline(CallDeadline::stamped(at));
+        context.attach_deadline(CallDeadline::attached(at));
         let mut sent = service.oneshot(request).await.unwrap();
         assert_eq!(sent.status(), status);
         give(&feed, "the rest");

@@ -88,7 +88,7 @@ where
                      put it above DeadlineLayer",
                 );
             }
-            context.stamp_policy(policy);
+            context.attach_policy(policy);
         }
         self.inner.call(call)
     }

@@ -131,7 +131,7 @@ where
     #[inline]
     fn call(&mut self, mut request: Req) -> Self::Future {
         if let Some(throttle) = self.defaults.throttle.of(&mut request) {
-            request.context_mut().stamp_throttle(&throttle);
+            request.context_mut().attach_throttle(&throttle);
         }
         if self.defaults.only_reads && !request.method().is_safe() {
             let context = request.context_mut();

@@ -94,7 +94,7 @@ impl Hop {
         if let Some(at) = self.deadline() {
             extensions
                 .context_mut()
-                .stamp_deadline(CallDeadline::stamped(at));
+                .attach_deadline(CallDeadline::attached(at));
         }
         extensions.insert(self.clone());
     }

@@ -148,7 +148,7 @@ where
             if let Some(at) = deadline {
                 request
                     .context_mut()
-                    .stamp_deadline(CallDeadline::stamped(at));
+                    .attach_deadline(CallDeadline::attached(at));
             }
             request.extensions_mut().insert(hop.clone());
             Some(self.inner.call(request))

@@ -379,8 +379,8 @@ async fn a_server_sees_what_the_hop_before_said() {
             assert_eq!(hop.reason(), reason);
             let deadline = hop.deadline().map(|at| at - began.into_std());
             assert_eq!(deadline, left.map(ms));
-            let stamped = request.context().and_then(CallContext::deadline);
-            assert_eq!(stamped.map(|deadline| deadline.at), hop.deadline());
+            let attached = request.context().and_then(CallContext::deadline);
+            assert_eq!(attached.map(|deadline| deadline.at), hop.deadline());
             ready(status(200))
         })
         .await;

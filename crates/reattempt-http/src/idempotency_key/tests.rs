@@ -29,7 +29,7 @@ async fn sent(
     if let Some(said) = of_route {
         let data = HttpRoute::new().with_idempotency_key(said);
         let policy = RoutePolicy::new("orders").with_data(data);
-        request.context_mut().stamp_policy(Arc::new(policy));
+        request.context_mut().attach_policy(Arc::new(policy));
     }
     service.oneshot(request).await.unwrap()
 }

@@ -215,7 +215,7 @@ fn the_routes_settings_beat_the_layers_but_not_its_clock() {
     let layer = HttpPushback::new().wall_clock(then);
     let read = |data: HttpRoute| {
         let mut context = CallContext::default();
-        context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
+        context.attach_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
         ReadPushback::<_, ()>::read(&layer, Ok(&response), &context).valid()
     };
     let after = |seconds| Some(ServerPushback::After(Duration::from_secs(seconds)));

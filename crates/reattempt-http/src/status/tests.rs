@@ -65,7 +65,7 @@ fn the_routes_settings_beat_the_layers() {
     let data = HttpClassifier::new()
         .retryable(StatusSet::of(&[404]))
         .transport_errors(false);
-    context.stamp_policy(Arc::new(
+    context.attach_policy(Arc::new(
         RoutePolicy::new("r").with_data(HttpRoute::new().with_classifier(data)),
     ));
     let response = http::Response::builder().status(404).body(()).unwrap();
@@ -96,7 +96,7 @@ fn what_a_route_leaves_unset_is_as_the_layer_was_built() {
     let on = |route: HttpClassifier, status: u16| {
         let mut context = CallContext::default();
         let data = HttpRoute::new().with_classifier(route);
-        context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
+        context.attach_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
         let response = http::Response::builder()
             .status(status)
             .header("retry-after", "1");
@@ -128,7 +128,7 @@ fn an_ambiguous_refusal_was_in_flight() {
     let of = |layer: HttpClassifier, route: HttpClassifier| {
         let mut context = CallContext::default();
         let data = HttpRoute::new().with_classifier(route);
-        context.stamp_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
+        context.attach_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
         let verdict = Classify::<http::Response<()>, _>::classify(&layer, Err(&refused), &context);
         let failure = *verdict.failure().unwrap();
         assert_eq!(failure.stage, Stage::InFlight);

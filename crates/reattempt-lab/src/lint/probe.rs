@@ -154,7 +154,7 @@ impl<'a> Probe<'a> {
 
     fn context(&self, at: usize) -> CallContext {
         let mut context = CallContext::default();
-        context.stamp_policy(Arc::clone(&self.policies[at]));
+        context.attach_policy(Arc::clone(&self.policies[at]));
         context
     }
 

@@ -18,7 +18,7 @@ impl Classes {
     pub(crate) fn new(text: &PolicyText, routes: &Routes<'_>, kind: &CallKind) -> Self {
         let mut context = CallContext::default();
         if let Some(policy) = routes.policy(kind) {
-            context.stamp_policy(policy);
+            context.attach_policy(policy);
         }
         Self {
             protocol: text.protocol(),

@@ -134,7 +134,7 @@ impl Table {
         });
         let (timeout, attempt_timeout) = timeouts.unwrap_or_default();
         if let Some(policy) = policy {
-            context.stamp_policy(policy);
+            context.attach_policy(policy);
         }
         let pushbacks = outcomes.iter().map(|outcome| {
             let read = || protocol.pushback(*outcome, &context);

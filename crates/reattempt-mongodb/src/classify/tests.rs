@@ -126,7 +126,7 @@ fn a_failed_selection_is_final() {
 #[test]
 fn a_gated_calls_first_failure_is_fatal() {
     let mut context = CallContext::default();
-    RetryReads::default().stamp(&mut context, ReadOperation::Find, true);
+    RetryReads::default().attach(&mut context, ReadOperation::Find, true);
     for kind in [FailureKind::command(Some(189)), FailureKind::PoolCleared] {
         assert!(matches!(classify(kind, &context), Verdict::Fatal(_)));
     }
@@ -137,7 +137,7 @@ fn a_gated_calls_first_failure_is_fatal() {
 fn a_failure_on_an_old_server_is_fatal() {
     for (version, retried) in [(5, false), (6, true)] {
         let mut context = CallContext::default();
-        RetryReads::default().stamp(&mut context, ReadOperation::Find, false);
+        RetryReads::default().attach(&mut context, ReadOperation::Find, false);
         let context = FailingCall::new(context).context;
         crate::report_wire_version(&context.reporter(), version);
         for kind in [FailureKind::command(Some(189)), FailureKind::PoolCleared] {
@@ -149,7 +149,7 @@ fn a_failure_on_an_old_server_is_fatal() {
 
 /// M10
 #[test]
-fn no_stamp_on_one_call_switches_retries_on() {
+fn no_policy_on_one_call_switches_retries_on() {
     let mut with_strategy = CallContext::default();
     with_strategy.set_strategy(Arc::new(RetryOnce));
     let mut with_policy = CallContext::default();
@@ -157,7 +157,7 @@ fn no_stamp_on_one_call_switches_retries_on() {
         RoutePolicy::new("the caller's own").retry(RetryOnce),
     ));
     for mut context in [with_strategy, with_policy] {
-        RetryReads::new(false).stamp(&mut context, ReadOperation::Find, false);
+        RetryReads::new(false).attach(&mut context, ReadOperation::Find, false);
         let verdict = classify(FailureKind::PoolCleared, &context);
         assert!(matches!(verdict, Verdict::Fatal(_)));
     }

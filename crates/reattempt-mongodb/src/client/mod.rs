@@ -94,7 +94,7 @@ where
     fn call(&mut self, mut request: Req) -> Self::Future {
         let (operation, in_transaction) = (request.operation(), request.in_transaction());
         self.gate
-            .stamp(request.context_mut(), operation, in_transaction);
+            .attach(request.context_mut(), operation, in_transaction);
         self.stack.call(request)
     }
 }

@@ -1,4 +1,4 @@
-//! Which policy an operation is stamped with.
+//! Which policy an operation is attached with.
 
 use std::sync::Mutex;
 
@@ -50,16 +50,16 @@ fn what_is_not_eligible_has_a_policy_that_never_recovers() {
 }
 
 #[test]
-fn a_read_is_stamped_idempotent_and_a_write_is_not() {
+fn a_read_is_attached_idempotent_and_a_write_is_not() {
     let gate = RetryReads::default();
-    let stamped = |operation| {
+    let attached = |operation| {
         let mut call = Call::new(());
-        gate.stamp(call.context_mut(), operation, false);
+        gate.attach(call.context_mut(), operation, false);
         call.context_mut().idempotency()
     };
-    assert_eq!(stamped(ReadOperation::Find), Idempotency::Idempotent);
-    assert_eq!(stamped(ReadOperation::Write), Idempotency::Unknown);
-    assert_eq!(stamped(ReadOperation::GetMore), Idempotency::Unknown);
+    assert_eq!(attached(ReadOperation::Find), Idempotency::Idempotent);
+    assert_eq!(attached(ReadOperation::Write), Idempotency::Unknown);
+    assert_eq!(attached(ReadOperation::GetMore), Idempotency::Unknown);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn what_the_caller_says_of_idempotency_stays() {
     let mut call = Call::new(());
     call.context_mut()
         .set_idempotency(Idempotency::NotIdempotent);
-    RetryReads::default().stamp(call.context_mut(), ReadOperation::Find, false);
+    RetryReads::default().attach(call.context_mut(), ReadOperation::Find, false);
     let said = call.context_mut().idempotency();
     assert_eq!(said, Idempotency::NotIdempotent);
 }
@@ -111,7 +111,7 @@ fn what_the_caller_says_of_idempotency_stays() {
 fn a_call_has_its_commands_name_for_the_log() {
     let named = |operation| {
         let mut call = Call::new(());
-        RetryReads::default().stamp(call.context_mut(), operation, false);
+        RetryReads::default().attach(call.context_mut(), operation, false);
         call.context_mut().method().map(reattempt::MethodName::name)
     };
     assert_eq!(named(ReadOperation::FindOne), Some("find"));
@@ -216,10 +216,10 @@ fn retries_around_this_client_are_seen_and_can_be_left_alone() {
     let gate = RetryReads::default()
         .stand_back_when_nested(true)
         .on_nested(move |nested| ear.lock().unwrap().push(nested.attempt));
-    let gate_after = |stamp: &dyn Fn(&mut CallContext)| {
+    let gate_after = |attach: &dyn Fn(&mut CallContext)| {
         let mut call = Call::new(());
-        stamp(call.context_mut());
-        gate.stamp(call.context_mut(), ReadOperation::Find, false);
+        attach(call.context_mut());
+        gate.attach(call.context_mut(), ReadOperation::Find, false);
         let policy = call.context_mut().policy().cloned().unwrap();
         *gate_of(&policy).unwrap()
     };
@@ -249,7 +249,7 @@ fn retries_around_this_client_are_seen_and_can_be_left_alone() {
     let only_tells = RetryReads::default().on_nested(|_| {});
     let mut call = Call::new(());
     call.context_mut().set_data(OuterAttempt(2));
-    only_tells.stamp(call.context_mut(), ReadOperation::Find, false);
+    only_tells.attach(call.context_mut(), ReadOperation::Find, false);
     let policy = call.context_mut().policy().cloned().unwrap();
     assert_eq!(gate_of(&policy), Some(&ReadGate::Retry));
 }
@@ -267,7 +267,7 @@ fn another_strategy_leaves_the_options_as_they_are() {
     let gate_of_call = |gate: &RetryReads| {
         let mut call = Call::new(());
         call.context_mut().set_data(OuterAttempt(2));
-        gate.stamp(call.context_mut(), ReadOperation::Find, false);
+        gate.attach(call.context_mut(), ReadOperation::Find, false);
         *gate_of(&call.context_mut().policy().cloned().unwrap()).unwrap()
     };
     assert_eq!(gate_of_call(&gate), ReadGate::Once(NotEligible::Nested));

@@ -49,7 +49,7 @@ impl Read {
         )]
         let now = Instant::now();
         let mut context = CallContext::default();
-        RetryReads::default().stamp(&mut context, ReadOperation::Find, false);
+        RetryReads::default().attach(&mut context, ReadOperation::Find, false);
         Self {
             strategy,
             classifier: MongoClassifier::seed_2022(),
@@ -203,7 +203,7 @@ fn it_retries_until_the_deadline_and_raises_the_last_sent() {
     let limit = read.now + Duration::from_secs(1);
     read.call
         .context
-        .stamp_deadline(CallDeadline::stamped(limit));
+        .attach_deadline(CallDeadline::attached(limit));
     for kind in [STEPPED_DOWN, Kind::network_in_flight()] {
         assert!(matches!(
             read.fails(kind),
@@ -262,7 +262,9 @@ impl Read {
 
     fn limited(mut self, to: Duration) -> Self {
         let at = self.now + to;
-        self.call.context.stamp_deadline(CallDeadline::enforced(at));
+        self.call
+            .context
+            .attach_deadline(CallDeadline::enforced(at));
         self
     }
 }

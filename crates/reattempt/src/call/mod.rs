@@ -1,9 +1,9 @@
 //! One call: its context on the way down, and what its attempts report on the way up.
 
+pub(crate) mod attempt_bits;
 mod carrier;
 mod context;
 mod has_call_context;
-pub(crate) mod marks;
 mod method_name;
 mod pool;
 mod replay;

@@ -49,9 +49,9 @@ impl<S, M> Deadline<S, M> {
 #[inline(never)]
 pub(super) fn between(
     own: Option<Instant>,
-    stamped: Option<CallDeadline>,
+    attached: Option<CallDeadline>,
 ) -> Option<(Instant, bool, bool)> {
-    let outer = match (own, stamped) {
+    let outer = match (own, attached) {
         // An outer layer enforces an earlier one: nothing to do here.
         (own, Some(outer)) if outer.enforced && own.is_none_or(|own| own >= outer.at) => {
             return None;

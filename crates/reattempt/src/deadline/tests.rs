@@ -203,8 +203,8 @@ async fn an_attempt_after_its_deadline_was_not_sent() {
     let mut request = probe.request();
     let context = request.context_mut();
     context.set_idempotency(Idempotency::NotIdempotent);
-    let passed = crate::CallDeadline::stamped(clock::now());
-    context.stamp_deadline(passed);
+    let passed = crate::CallDeadline::attached(clock::now());
+    context.attach_deadline(passed);
     let (outcome, info) = send(service, request).await;
     assert!(!elapsed(outcome).ambiguous);
     let failure = info.records().next().unwrap().failure.unwrap();
@@ -454,24 +454,24 @@ async fn of_several_limits_the_earliest_counts() {
                 .with_attempt_timeout(ms(7)),
         )
     };
-    for (layer, stamped, ends) in [(30, None, 30), (90, None, 40), (90, Some(20), 20)] {
+    for (layer, attached, ends) in [(30, None, 30), (90, None, 40), (90, Some(20), 20)] {
         let probe = probe([attempt(1).hangs()]);
         let mut request = probe.request();
         let context = request.context_mut();
         context.set_policy(policy());
-        if let Some(stamped) = stamped {
-            context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(stamped)));
+        if let Some(attached) = attached {
+            context.attach_deadline(CallDeadline::attached(clock::now() + ms(attached)));
         }
         let service = DeadlineLayer::new(ms(layer)).layer(probe.inner());
         let story = elapsed(service.oneshot(request).await);
         assert_eq!(probe.log().now(), ends);
-        assert_eq!(story.timeout, stamped.is_none().then(|| ms(ends)));
+        assert_eq!(story.timeout, attached.is_none().then(|| ms(ends)));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_default_limit_gives_way_to_the_policys() {
-    for (of_policy, stamped, ends) in [
+    for (of_policy, attached, ends) in [
         (Some(40), None, 40),
         (Some(20), None, 20),
         (Some(40), Some(35), 35),
@@ -487,13 +487,13 @@ async fn a_default_limit_gives_way_to_the_policys() {
             Some(limit) => policy.with_timeout(ms(limit)),
             None => policy,
         }));
-        if let Some(stamped) = stamped {
-            context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(stamped)));
+        if let Some(attached) = attached {
+            context.attach_deadline(CallDeadline::attached(clock::now() + ms(attached)));
         }
         let layer = DeadlineLayer::new(ms(30)).unless_policy();
         let story = elapsed(layer.layer(probe.inner()).oneshot(request).await);
         assert_eq!(probe.log().now(), ends);
-        assert_eq!(story.timeout, (stamped != Some(ends)).then(|| ms(ends)));
+        assert_eq!(story.timeout, (attached != Some(ends)).then(|| ms(ends)));
     }
 }
 
@@ -504,7 +504,7 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
     let policy = RoutePolicy::new("p").with_attempt_timeout(ms(7));
     let context = request.context_mut();
     context.set_policy(Arc::new(policy));
-    context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(20)));
+    context.attach_deadline(CallDeadline::attached(clock::now() + ms(20)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::no_timeout())
         .layer(retry(every(10)))
@@ -554,7 +554,7 @@ async fn a_limit_that_has_passed_already_sends_nothing() {
         request
             .context_mut()
             .set_idempotency(Idempotency::NotIdempotent)
-            .stamp_deadline(CallDeadline::stamped(clock::now()));
+            .attach_deadline(CallDeadline::attached(clock::now()));
         let service = ServiceBuilder::new()
             .layer(layer)
             .layer(retry(every(10)))

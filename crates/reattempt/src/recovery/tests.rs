@@ -399,7 +399,7 @@ fn send(case: Case, seen: &Arc<Seen>, calls: &Arc<AtomicU32>) -> (Sent, RetryInf
     let context = request.context_mut();
     context.set_throttle(seen.clone());
     if case.has_deadline() {
-        context.stamp_deadline(CallDeadline::stamped(clock::now() + ms(6)));
+        context.attach_deadline(CallDeadline::attached(clock::now() + ms(6)));
     }
     let hedges = HedgePolicy::with_delay(5, seen.clone()).hedge_non_idempotent();
     if case.passes() {

@@ -35,10 +35,10 @@
 //!     });
 //!
 //! let mut request = Call::new("get");
-//! let watch = RetryInfo::track(&mut request);
+//! let handle = RetryInfo::track(&mut request);
 //! assert_eq!(service.oneshot(request).await?, 0x00);
-//! assert_eq!(watch.info().attempts(), 3);
-//! assert!(watch.info().reasons().eq([reason::KV_TEMPORARY_FAILURE]));
+//! assert_eq!(handle.info().attempts(), 3);
+//! assert!(handle.info().reasons().eq([reason::KV_TEMPORARY_FAILURE]));
 //! # Ok(()) }
 //! ```
 

@@ -38,6 +38,6 @@ async fn the_callers_own_policy_stays() {
     let service = ServiceBuilder::new().layer(routes).service_fn(name);
     let mut call = Call::new(());
     call.context_mut()
-        .stamp_policy(Arc::new(RoutePolicy::new("caller")));
+        .attach_policy(Arc::new(RoutePolicy::new("caller")));
     assert_eq!(service.oneshot(call).await, Ok(Some("caller".to_owned())));
 }

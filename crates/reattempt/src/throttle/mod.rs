@@ -65,7 +65,7 @@ where
         if let Some(throttle) = &self.throttle {
             let context = request.context_mut();
             self.order.outside_recovery("ThrottleLayer", context);
-            context.stamp_throttle(throttle);
+            context.attach_throttle(throttle);
         }
         self.inner.call(request)
     }

@@ -84,19 +84,19 @@ async fn a_bucket_at_half_sends_first_attempts_only() {
 async fn throttles_apply_in_the_order_caller_policy_layer() {
     let (caller, policy, layer) = (full(), full(), full());
     let fills = |buckets: [&TokenBucket; 3]| buckets.map(fill);
-    let send = |stamp: fn(&mut CallContext, [&Arc<TokenBucket>; 2])| {
+    let send = |attach: fn(&mut CallContext, [&Arc<TokenBucket>; 2])| {
         let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
         let mut request = probe.request();
-        stamp(request.context_mut(), [&caller, &policy]);
+        attach(request.context_mut(), [&caller, &policy]);
         stack(&layer, &probe).oneshot(request)
     };
-    let stamp_policy: fn(&mut CallContext, [&Arc<TokenBucket>; 2]) = |context, [_, policy]| {
+    let attach_policy: fn(&mut CallContext, [&Arc<TokenBucket>; 2]) = |context, [_, policy]| {
         let policy = RoutePolicy::new("p").with_throttle(policy.clone());
         context.set_policy(Arc::new(policy));
     };
     let _ = send(|_, _| ()).await;
     assert_eq!(fills([&caller, &policy, &layer]), [10_000, 10_000, 8000]);
-    let _ = send(stamp_policy).await;
+    let _ = send(attach_policy).await;
     assert_eq!(fills([&caller, &policy, &layer]), [10_000, 8000, 8000]);
     let _ = send(|context, [caller, policy]| {
         let of_policy = RoutePolicy::new("p").with_throttle(policy.clone());
@@ -243,7 +243,7 @@ async fn a_throttle_pays_only_for_retries_that_are_sent() {
             let at = tokio::time::Instant::now().into_std() + deadline;
             request
                 .context_mut()
-                .stamp_deadline(CallDeadline::stamped(at));
+                .attach_deadline(CallDeadline::attached(at));
         }
         let outcome = tokio::time::timeout(patience, service.oneshot(request)).await;
         drop(outcome);

@@ -6,7 +6,7 @@ use reattempt::strategy::BestEffort;
 use reattempt::{Call, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryLayer};
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, KvResponse, RoutedClient};
 use reattempt_clients::kv::{self, StageLayer};
-use reattempt_couchbase::kv::stamp_idempotency;
+use reattempt_couchbase::kv::attach_idempotency;
 use reattempt_couchbase::{ConfigStore, KvClassifier, KvPushback};
 use reattempt_testbed::kv::Cluster;
 use tokio::task::JoinSet;
@@ -146,7 +146,7 @@ where
 {
     let (write, began) = (!request.value.is_empty(), Instant::now());
     let mut call = Call::new(request);
-    stamp_idempotency(&mut call);
+    attach_idempotency(&mut call);
     let outcome = service.oneshot(call).await;
     let worked = outcome.is_ok_and(|answer| answer.is_success());
     (write, began, worked.then(Instant::now))

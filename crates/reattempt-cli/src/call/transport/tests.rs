@@ -196,7 +196,7 @@ async fn the_time_that_dialling_takes_counts() {
     let ends = tokio::time::Instant::now().into_std() + Duration::from_secs(60);
     request
         .context_mut()
-        .stamp_deadline(CallDeadline::enforced(ends));
+        .attach_deadline(CallDeadline::enforced(ends));
     reattempt_grpc::renew_timeout(&mut request);
     let mut call = pin!(to(&server.addr(), Version::Grpc).oneshot(request));
     assert!(is_pending(call.as_mut()).await);

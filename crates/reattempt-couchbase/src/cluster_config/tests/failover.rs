@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use crate::cluster_config::*;
-use crate::kv::{KvClassifier, stamp_idempotency};
+use crate::kv::{KvClassifier, attach_idempotency};
 use crate::testing::{Answer, Lost, Request, config, node};
 
 const fn ms(n: u64) -> Duration {
@@ -119,7 +119,7 @@ async fn call(poller: Option<&ConfigPoller>, store: &ConfigStore, at: Instant) -
             }
         });
     let mut call = Call::new(Request::get(b"k"));
-    stamp_idempotency(&mut call);
+    attach_idempotency(&mut call);
     assert_eq!(
         service.oneshot(call).await.map(|answer| answer.status),
         Ok(0)

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::cluster_config::*;
-use crate::kv::{KvClassifier, Opcode, stamp_idempotency};
+use crate::kv::{KvClassifier, Opcode, attach_idempotency};
 use crate::testing::{Answer, Lost, Request, bucket, config, map, node};
 
 /// Three nodes, all keys on `n1`; every node answers with `fetched`, and polls are recorded.
@@ -216,7 +216,7 @@ async fn an_attempt_cut_off_at_another_node_excludes_that_one() {
                 }
             });
         let mut call = Call::new(GET);
-        stamp_idempotency(&mut call);
+        attach_idempotency(&mut call);
         assert_eq!(stack.oneshot(call).await.unwrap().status, 0);
         assert_eq!(setup.asked(), [node(asked)]);
     }
@@ -286,7 +286,7 @@ async fn in_the_stack_only_a_moved_key_is_sent_at_once() {
                 async move { Ok::<_, Lost>(answer) }
             });
         let mut call = Call::new(GET);
-        stamp_idempotency(&mut call);
+        attach_idempotency(&mut call);
         assert!(call.context().is_some());
         assert_eq!(service.oneshot(call).await.unwrap().status, 0);
         assert_eq!(start.elapsed(), Duration::from_millis(expected));

@@ -310,13 +310,13 @@ fn the_callers_word_on_idempotency_beats_the_operations() {
         opcode: Opcode::GET_AND_TOUCH,
         key: None,
     });
-    stamp_idempotency(&mut touch);
+    attach_idempotency(&mut touch);
     let said = |call: &Call<Request>| call.context().unwrap().idempotency();
     assert_eq!(said(&touch), Idempotency::NotIdempotent);
     let mut get = Call::new(Request::get(b"k"));
     get.context_mut()
         .set_idempotency(Idempotency::NotIdempotent);
-    stamp_idempotency(&mut get);
+    attach_idempotency(&mut get);
     assert_eq!(said(&get), Idempotency::NotIdempotent);
 }
 

@@ -210,7 +210,7 @@ async fn the_preset_decides_as_the_single_layers_do() {
                 .layer(ClientErrorLayer)
                 .service(client(steps));
             let mut call = request(opcode);
-            stamp_idempotency(&mut call);
+            attach_idempotency(&mut call);
             let (expected, of_singles, expected_time) = send(singles, call).await;
 
             // A deadline that passed causes a refresh, which another task makes.

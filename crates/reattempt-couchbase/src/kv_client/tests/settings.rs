@@ -89,7 +89,7 @@ async fn a_durable_write_has_ten_seconds_unless_they_are_set() {
     }
 }
 
-/// C12, C32: the layer stamps the idempotency of RFC 0049's list, unless the caller has set it.
+/// C12, C32: the layer attaches the idempotency of RFC 0049's list, unless the caller has set it.
 #[tokio::test(start_paused = true)]
 async fn a_lost_write_is_sent_again_only_if_the_caller_says_so() {
     let layer = KvClientLayer::without_config_poll();

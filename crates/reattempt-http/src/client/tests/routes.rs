@@ -57,7 +57,7 @@ async fn a_limit_of_the_caller_only_shortens_a_routes() {
         let mut limited = request("GET");
         let at = (Instant::now() + secs(own)).into_std();
         let context = limited.context_mut();
-        context.stamp_deadline(CallDeadline::stamped(at));
+        context.attach_deadline(CallDeadline::attached(at));
         let (_, took) = ends(&layer, limited).await;
         assert_eq!(took, secs(expected), "the caller's {own} s");
     }

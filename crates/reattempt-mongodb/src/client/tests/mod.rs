@@ -168,7 +168,7 @@ async fn the_preset_decides_as_the_single_layers_do() {
             let (seen, info, took) = send(preset, Call::new(command)).await;
             let mut call = Call::new(command);
             let (operation, in_transaction) = (command.operation, command.in_transaction);
-            RetryReads::new(true).stamp(call.context_mut(), operation, in_transaction);
+            RetryReads::new(true).attach(call.context_mut(), operation, in_transaction);
             let (expected, of_singles, expected_time) = send(singles, call).await;
             let found = (seen, took, story(&info));
             let expected = (expected, expected_time, story(&of_singles));

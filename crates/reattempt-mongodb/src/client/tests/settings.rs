@@ -135,7 +135,7 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
     let layer = MongoClientLayer::new();
     let by = |policy: RoutePolicy, command, steps: &[Step]| {
         let mut call = Call::new(command);
-        call.context_mut().stamp_policy(Arc::new(policy));
+        call.context_mut().attach_policy(Arc::new(policy));
         send(layer.layer(client(steps)), call)
     };
     let policy = || RoutePolicy::new("own").retry(own.clone());
@@ -155,13 +155,13 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
     let off = Arc::new(RoutePolicy::new("off").no_recovery());
     for command in [FIND, INSERT, IN_TRANSACTION] {
         let mut call = Call::new(command);
-        call.context_mut().stamp_policy(Arc::clone(&off));
+        call.context_mut().attach_policy(Arc::clone(&off));
         let (_, info, _) = send(current.layer(client(&[Step::Busy])), call).await;
         assert_eq!(info.attempts(), 1, "{command:?}: a route without recovery");
     }
     for command in [INSERT, IN_TRANSACTION] {
         let mut call = Call::new(command);
-        call.context_mut().stamp_policy(Arc::clone(&off));
+        call.context_mut().attach_policy(Arc::clone(&off));
         call.context_mut().set_strategy(Arc::new(own.clone()));
         let (_, info, _) = send(layer.layer(client(&[STEPPED_DOWN])), call).await;
         assert_eq!(

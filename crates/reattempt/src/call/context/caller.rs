@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{AttemptReporter, CallContext};
 use crate::attempt::Backend;
-use crate::call::marks::{CALLER, ENFORCED};
+use crate::call::attempt_bits::{CALLER, ENFORCED};
 use crate::call::state::CallState;
 use crate::call::state::CallerOptions;
 use crate::call::{CallSubject, MethodName};
@@ -18,14 +18,14 @@ impl CallContext {
     pub(super) fn change_caller(&mut self, change: impl FnOnce(&mut CallerOptions)) -> &mut Self {
         self.attempt
             .change_options(|options| change(options.caller.get_or_insert_default()));
-        self.attempt.marks.set(CALLER);
+        self.attempt.bits.set(CALLER);
         self
     }
 
     /// Sets whether the request may take effect twice; overrides what its protocol says.
     #[inline]
     pub const fn set_idempotency(&mut self, idempotency: Idempotency) -> &mut Self {
-        self.attempt.marks.set_idempotency(idempotency);
+        self.attempt.bits.set_idempotency(idempotency);
         self
     }
 
@@ -33,24 +33,24 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub const fn criticality(&self) -> Criticality {
-        self.attempt.marks.criticality()
+        self.attempt.bits.criticality()
     }
 
     /// Sets how much it matters that the call is sent. An [`AdmissionLayer`](crate::AdmissionLayer)
     /// refuses the lowest first.
     #[inline]
     pub const fn set_criticality(&mut self, criticality: Criticality) -> &mut Self {
-        self.attempt.marks.set_criticality(criticality);
+        self.attempt.bits.set_criticality(criticality);
         self
     }
 
     /// Attaches a deadline, unless an earlier one is present. To pass on the deadline of another
-    /// call, which no layer enforces for this one: `CallDeadline::stamped(deadline.at)`.
+    /// call, which no layer enforces for this one: `CallDeadline::attached(deadline.at)`.
     #[inline]
-    pub fn stamp_deadline(&mut self, deadline: CallDeadline) -> &mut Self {
+    pub fn attach_deadline(&mut self, deadline: CallDeadline) -> &mut Self {
         let deadline = deadline.earlier(self.deadline());
         self.deadline = Some(deadline.at);
-        self.attempt.marks.put(ENFORCED, deadline.enforced);
+        self.attempt.bits.put(ENFORCED, deadline.enforced);
         self
     }
 
@@ -110,12 +110,12 @@ impl CallContext {
     /// The method that was set for the log.
     #[must_use]
     pub const fn method(&self) -> Option<MethodName> {
-        self.attempt.marks.method()
+        self.attempt.bits.method()
     }
 
     /// Sets the method of the call for the log, where the request does not say it.
     pub const fn set_method(&mut self, method: MethodName) -> &mut Self {
-        self.attempt.marks.set_method(method);
+        self.attempt.bits.set_method(method);
         self
     }
 

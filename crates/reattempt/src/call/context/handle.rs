@@ -3,7 +3,7 @@
 use super::Attempt;
 #[cfg(feature = "tokio")]
 use super::CallContext;
-use crate::call::marks::CLAIMED;
+use crate::call::attempt_bits::CLAIMED;
 #[cfg(feature = "tokio")]
 use crate::call::state::AtEnd;
 use crate::call::state::CallState;
@@ -27,7 +27,7 @@ impl CallHandle {
     /// What the caller says of the request.
     #[cfg(feature = "tokio")]
     pub(crate) const fn idempotency(&self) -> Idempotency {
-        self.0.marks.idempotency()
+        self.0.bits.idempotency()
     }
 
     /// True once a recovery layer acts on the call.
@@ -66,7 +66,7 @@ impl CallHandle {
     /// True if the request was copied between this handle's layer and the recovery layer: the copy
     /// is a call of its own, which this handle does not show.
     pub(crate) fn is_copied(&self) -> bool {
-        !self.0.marks.has(CLAIMED) && self.0.call().is_some_and(CallState::is_copied)
+        !self.0.bits.has(CLAIMED) && self.0.call().is_some_and(CallState::is_copied)
     }
 
     /// A layer, and not an answer of the server, ended the current attempt with an error: the
@@ -74,7 +74,7 @@ impl CallHandle {
     #[cfg(feature = "tokio")]
     pub(crate) fn own_failure(&self) {
         if let Some(state) = self.0.call() {
-            state.own_failure(self.0.marks.key());
+            state.own_failure(self.0.bits.key());
         }
     }
 
@@ -83,7 +83,7 @@ impl CallHandle {
     #[cfg(feature = "tokio")]
     pub(crate) fn own_answer(&self) {
         if let Some(state) = self.0.call() {
-            state.own_answer(self.0.marks.key());
+            state.own_answer(self.0.bits.key());
         }
     }
 
@@ -91,8 +91,8 @@ impl CallHandle {
     /// before, and says so.
     #[cfg(feature = "tokio")]
     pub(crate) fn unsent(&self) {
-        if let Some(state) = self.0.call().filter(|_| self.0.marks.has(CLAIMED)) {
-            let key = self.0.marks.key();
+        if let Some(state) = self.0.call().filter(|_| self.0.bits.has(CLAIMED)) {
+            let key = self.0.bits.key();
             if state.slots.read(key).stage.is_none() {
                 state.slots.stage(key, crate::Stage::Dispatch);
             }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::CallContext;
-use crate::call::marks::BEGUN;
+use crate::call::attempt_bits::BEGUN;
 use crate::call::state::CallState;
 use crate::{HasCallContext, RetryInfo};
 
@@ -15,9 +15,9 @@ pub struct RetryInfoHandle(Arc<Mutex<Option<Arc<CallState>>>>);
 
 /// Where a call shows itself. Weak, because the handle refers to the state that holds this.
 #[derive(Clone, Debug)]
-pub(crate) struct Watch(Weak<Mutex<Option<Arc<CallState>>>>);
+pub(crate) struct WeakInfoHandle(Weak<Mutex<Option<Arc<CallState>>>>);
 
-impl Watch {
+impl WeakInfoHandle {
     pub(super) fn see(&self, state: Arc<CallState>) {
         if let Some(handle) = self.0.upgrade() {
             let mut seen = handle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,26 +46,26 @@ impl RetryInfoHandle {
 }
 
 impl CallContext {
-    /// Shows a call that begins to the caller, if it watches.
+    /// Shows a call that begins to the caller, if it tracks the call.
     #[cold]
     #[inline(never)]
     pub(super) fn show_to_caller(&self) {
         let caller = self.attempt.caller();
-        if let Some(watch) = caller.and_then(|own| own.watch.as_ref()) {
-            self.see(watch);
+        if let Some(weak) = caller.and_then(|own| own.info_handle.as_ref()) {
+            self.see(weak);
         }
     }
 
     /// Shows the call to the caller, if it has begun.
-    fn show(&self, watch: &Watch) {
-        if self.attempt.marks.has(BEGUN) {
-            self.see(watch);
+    fn show(&self, weak: &WeakInfoHandle) {
+        if self.attempt.bits.has(BEGUN) {
+            self.see(weak);
         }
     }
 
-    fn see(&self, watch: &Watch) {
+    fn see(&self, weak: &WeakInfoHandle) {
         if let Some(state) = &self.attempt.state {
-            watch.see(CallState::shared_by(state));
+            weak.see(CallState::shared_by(state));
         }
     }
 }
@@ -78,9 +78,9 @@ impl RetryInfo {
     pub fn track<R: HasCallContext + ?Sized>(request: &mut R) -> RetryInfoHandle {
         let handle = RetryInfoHandle::default();
         let context = request.context_mut();
-        let watch = Watch(Arc::downgrade(&handle.0));
-        context.show(&watch);
-        context.change_caller(|own| own.watch = Some(watch));
+        let weak = WeakInfoHandle(Arc::downgrade(&handle.0));
+        context.show(&weak);
+        context.change_caller(|own| own.info_handle = Some(weak));
         context.attempt.keep_options_apart();
         handle
     }
@@ -89,7 +89,7 @@ impl RetryInfo {
     #[cfg(feature = "tokio")]
     pub(crate) fn tracked<R: HasCallContext>(request: &mut R) -> RetryInfoHandle {
         let caller = request.context_mut().attempt.caller();
-        let known = caller.and_then(|own| own.watch.as_ref()?.0.upgrade());
+        let known = caller.and_then(|own| own.info_handle.as_ref()?.0.upgrade());
         known.map_or_else(|| Self::track(request), RetryInfoHandle)
     }
 }

@@ -11,10 +11,10 @@ use crate::attempt::Backend;
 #[cfg(feature = "tokio")]
 use crate::call::ResponseFailed;
 #[cfg(feature = "tokio")]
-use crate::call::marks::MAY_LOSE;
+use crate::call::attempt_bits::MAY_LOSE;
 #[cfg(test)]
-use crate::call::marks::{BEGUN, CLAIMED};
-use crate::call::marks::{POLICY, THROTTLE};
+use crate::call::attempt_bits::{BEGUN, CLAIMED};
+use crate::call::attempt_bits::{POLICY, THROTTLE};
 #[cfg(feature = "tokio")]
 use crate::call::state::AtEnd;
 use crate::call::state::CallState;
@@ -30,9 +30,9 @@ impl CallContext {
     /// For layers: attaches the route's policy. Of two layers the outer one's applies.
     // The hints of this file: a third of the row `route`, 3 % of six layers.
     #[inline(always)]
-    pub fn stamp_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
-        if !self.attempt.marks.has(POLICY) {
-            self.attempt.marks.set(POLICY);
+    pub fn attach_policy(&mut self, policy: Arc<RoutePolicy>) -> &mut Self {
+        if !self.attempt.bits.has(POLICY) {
+            self.attempt.bits.set(POLICY);
             let kept = self.state().options.policy.as_ref();
             if !kept.is_some_and(|kept| Arc::ptr_eq(kept, &policy)) {
                 self.attempt
@@ -44,9 +44,9 @@ impl CallContext {
 
     /// For layers: attaches the layer's throttle. Of two layers the outer one's applies.
     #[inline(always)]
-    pub fn stamp_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
-        if !self.attempt.marks.has(THROTTLE) {
-            self.attempt.marks.set(THROTTLE);
+    pub fn attach_throttle(&mut self, throttle: &Arc<dyn RetryThrottle>) -> &mut Self {
+        if !self.attempt.bits.has(THROTTLE) {
+            self.attempt.bits.set(THROTTLE);
             let kept = self.state().options.throttle.get();
             if !kept.is_some_and(|kept| Arc::ptr_eq(kept, throttle)) {
                 self.attempt.attach(throttle);
@@ -120,7 +120,7 @@ impl CallContext {
     /// fails the policy has a further one.
     #[cfg(feature = "tokio")]
     pub(crate) fn may_lose(&self) -> bool {
-        self.attempt.marks.has(MAY_LOSE)
+        self.attempt.bits.has(MAY_LOSE)
     }
 
     /// For layers that learn from the end of a response: the attempt is sent. If a layer above has
@@ -130,7 +130,7 @@ impl CallContext {
     #[inline]
     pub(crate) fn sent_on(&self) {
         if let Some(state) = self.shared() {
-            let key = self.attempt.marks.key();
+            let key = self.attempt.bits.key();
             state.slots.forget_pushback(key);
             state.forget_own_answer(key);
             state.sent_on(self.attempt());
@@ -155,20 +155,20 @@ impl CallContext {
     #[cfg(test)]
     pub(crate) fn claim(&mut self) {
         self.begun().claim();
-        self.attempt.marks.set(CLAIMED | BEGUN);
+        self.attempt.bits.set(CLAIMED | BEGUN);
     }
 
     /// For recovery layers that leave the call to another one, which may not exist: what is sent
     /// now is the first attempt.
     pub(crate) fn pass_first(&mut self) {
         self.begun().pass_first();
-        self.attempt.marks.pass_first();
+        self.attempt.bits.pass_first();
     }
 
     /// For recovery layers: if this attempt fails, no caller misses it.
     #[cfg(feature = "tokio")]
     pub(crate) const fn allow_to_lose(&mut self) {
-        self.attempt.marks.set(MAY_LOSE);
+        self.attempt.bits.set(MAY_LOSE);
     }
 
     /// For recovery layers: true if a layer below, and not the server, made the outcome of this
@@ -245,14 +245,14 @@ impl Attempt {
     #[inline]
     pub(super) fn is_own_answer(&self) -> bool {
         self.call()
-            .is_some_and(|state| state.is_own_answer(self.marks.key()))
+            .is_some_and(|state| state.is_own_answer(self.bits.key()))
     }
 
     /// The throttle counts that this attempt succeeded, with the failure for which it last paid.
     pub(super) fn count_success(&self) {
         if let Some(throttle) = self.throttle().filter(|_| !self.is_own_answer()) {
             let paid = self.call().and_then(CallState::last_paid);
-            count_success(&**throttle, self.marks.attempt(), paid.as_ref());
+            count_success(&**throttle, self.bits.attempt(), paid.as_ref());
         }
     }
 }

@@ -12,7 +12,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::call::marks::{BEGUN, CALLER, CLAIMED, ENFORCED, Marks, POLICY};
+use crate::call::attempt_bits::{AttemptBits, BEGUN, CALLER, CLAIMED, ENFORCED, POLICY};
 use crate::call::state::AttemptKey;
 use crate::call::state::CallState;
 use crate::call::states;
@@ -23,7 +23,7 @@ use crate::{
 };
 pub use handle::CallHandle;
 pub use info_handle::RetryInfoHandle;
-pub(crate) use info_handle::Watch;
+pub(crate) use info_handle::WeakInfoHandle;
 pub use reporter::AttemptReporter;
 
 /// The context of a call: its attempt, deadline, idempotency, policy, throttle, and user data.
@@ -60,7 +60,7 @@ impl Clone for CallContext {
 #[derive(Debug, Default)]
 struct Attempt {
     state: Option<Arc<CallState>>,
-    marks: Marks,
+    bits: AttemptBits,
 }
 
 // The state is dropped by value: without an address taken, a context stays in registers, and the
@@ -80,7 +80,7 @@ impl Attempt {
     fn share(&self) -> Self {
         Self {
             state: self.state.clone(),
-            marks: self.marks,
+            bits: self.bits,
         }
     }
 
@@ -97,28 +97,28 @@ impl CallContext {
     #[must_use]
     #[inline]
     pub const fn attempt(&self) -> u32 {
-        self.attempt.marks.attempt()
+        self.attempt.bits.attempt()
     }
 
     /// Why this attempt is sent.
     #[must_use]
     #[inline]
     pub const fn kind(&self) -> AttemptKind {
-        self.attempt.marks.kind()
+        self.attempt.bits.kind()
     }
 
     /// True below the recovery layer that acts on this call.
     #[must_use]
     #[inline]
     pub const fn is_claimed(&self) -> bool {
-        self.attempt.marks.has(CLAIMED)
+        self.attempt.bits.has(CLAIMED)
     }
 
     /// Whether the request may take effect twice.
     #[must_use]
     #[inline]
     pub const fn idempotency(&self) -> Idempotency {
-        self.attempt.marks.idempotency()
+        self.attempt.bits.idempotency()
     }
 
     /// The deadline that applies here.
@@ -128,7 +128,7 @@ impl CallContext {
         match self.deadline {
             Some(at) => Some(CallDeadline {
                 at,
-                enforced: self.attempt.marks.has(ENFORCED),
+                enforced: self.attempt.bits.has(ENFORCED),
             }),
             None => None,
         }
@@ -138,14 +138,14 @@ impl CallContext {
     #[inline]
     pub(crate) const fn enforce_deadline(&mut self, at: Instant) {
         self.deadline = Some(at);
-        self.attempt.marks.set(ENFORCED);
+        self.attempt.bits.set(ENFORCED);
     }
 
     /// False if there is certainly no policy and no strategy other than the layers' own.
     #[must_use]
     #[inline]
     pub const fn has_policy(&self) -> bool {
-        self.attempt.marks.has(CALLER | POLICY)
+        self.attempt.bits.has(CALLER | POLICY)
     }
 
     /// The same attempt of the same call, for a layer that looks at the call's end.
@@ -164,7 +164,7 @@ impl CallContext {
 
     #[inline]
     pub(crate) const fn key(&self) -> AttemptKey {
-        self.attempt.marks.key()
+        self.attempt.bits.key()
     }
 }
 
@@ -174,7 +174,7 @@ impl CallContext {
     #[inline]
     pub fn begin(&mut self) -> CallHandle {
         self.begun();
-        self.attempt.marks.set(BEGUN);
+        self.attempt.bits.set(BEGUN);
         CallHandle(self.attempt.share())
     }
 
@@ -187,7 +187,7 @@ impl CallContext {
     #[inline]
     fn begun(&mut self) -> &CallState {
         self.state();
-        if self.attempt.marks.has(CALLER) && !self.attempt.marks.has(BEGUN) {
+        if self.attempt.bits.has(CALLER) && !self.attempt.bits.has(BEGUN) {
             self.show_to_caller();
         }
         self.state().of_call()
@@ -197,14 +197,14 @@ impl CallContext {
     #[inline]
     pub(crate) fn claim_first(&mut self) {
         self.begun().claim_first();
-        self.attempt.marks.claim_first();
+        self.attempt.bits.claim_first();
     }
 
     /// For recovery layers: makes this the context of an attempt that is about to be sent.
     #[inline]
     pub(crate) fn start_attempt(&mut self, number: u32, kind: AttemptKind) {
         let key = self.begun().sent(number, kind == AttemptKind::Transparent);
-        self.attempt.marks.set_attempt(key, kind);
+        self.attempt.bits.set_attempt(key, kind);
     }
 
     /// For recovery layers: the attempt succeeded, or its response is committed. Updates the
@@ -228,7 +228,7 @@ impl CallContext {
             }
             state.won_plainly(StopReason::Success);
         } else {
-            state.succeeded(self.attempt.marks, throttle);
+            state.succeeded(self.attempt.bits, throttle);
         }
     }
 
@@ -276,7 +276,7 @@ impl CallContext {
     pub(crate) fn follow(&mut self, of: &Self) {
         match (&self.attempt.state, &of.attempt.state) {
             (Some(own), Some(other)) if Arc::ptr_eq(own, other) => {
-                (self.attempt.marks, self.deadline) = (of.attempt.marks, of.deadline);
+                (self.attempt.bits, self.deadline) = (of.attempt.bits, of.deadline);
             }
             _ => *self = of.clone(),
         }

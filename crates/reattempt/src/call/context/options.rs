@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Attempt, CallContext};
-use crate::call::marks::{BEGUN, CALLER, POLICY, THROTTLE};
+use crate::call::attempt_bits::{BEGUN, CALLER, POLICY, THROTTLE};
 use crate::call::state::{CallState, CallerOptions, Options};
 use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 
@@ -14,23 +14,23 @@ impl Attempt {
     #[cold]
     #[inline(never)]
     pub(super) fn copy(&self) -> Self {
-        let mut marks = self.marks;
-        if let Some(call) = self.call().filter(|_| marks.has(BEGUN)) {
+        let mut bits = self.bits;
+        if let Some(call) = self.call().filter(|_| bits.has(BEGUN)) {
             call.copied();
         }
-        marks.leave_call();
+        bits.leave_call();
         let state = self.own_options().map(CallState::with);
         Self {
             state: state.map(Arc::new),
-            marks,
+            bits,
         }
     }
 
-    /// A copy of the options, if any of them is this call's. The marks, which are copied too, say
+    /// A copy of the options, if any of them is this call's. The bits, which are copied too, say
     /// which ones are.
     fn own_options(&self) -> Option<Options> {
         let state = self.state.as_ref()?;
-        (self.marks.has(CALLER | POLICY | THROTTLE)).then(|| state.options.clone())
+        (self.bits.has(CALLER | POLICY | THROTTLE)).then(|| state.options.clone())
     }
 
     /// Changes the options of this call. Other contexts and handles that share its state keep
@@ -69,7 +69,7 @@ impl Attempt {
     /// The caller watches a call that has not begun: its state will hold no options. The caller's
     /// handle may keep it for long, and the options hold user data.
     pub(super) fn keep_options_apart(&mut self) {
-        if self.marks.has(BEGUN) {
+        if self.bits.has(BEGUN) {
             return;
         }
         let call = Arc::default();
@@ -88,7 +88,7 @@ impl Attempt {
     /// The options that the caller set; few calls have any.
     #[inline]
     pub(super) fn caller(&self) -> Option<&CallerOptions> {
-        if self.marks.has(CALLER) {
+        if self.bits.has(CALLER) {
             self.state.as_deref()?.options.caller.as_deref()
         } else {
             None
@@ -98,7 +98,7 @@ impl Attempt {
     /// The route's policy.
     #[inline]
     pub(super) fn route_policy(&self) -> Option<&Arc<RoutePolicy>> {
-        if self.marks.has(POLICY) {
+        if self.bits.has(POLICY) {
             self.state.as_deref()?.options.policy.as_ref()
         } else {
             None
@@ -120,7 +120,7 @@ impl Attempt {
             .and_then(|own| own.throttle.as_ref())
             .or_else(|| self.policy()?.throttle())
             .or_else(|| {
-                if self.marks.has(THROTTLE) {
+                if self.bits.has(THROTTLE) {
                     self.state.as_deref()?.options.throttle.get()
                 } else {
                     None

@@ -26,7 +26,7 @@ impl Clone for AttemptReporter {
 impl AttemptReporter {
     fn with(&self, report: impl FnOnce(&CallState, AttemptKey)) {
         if let Some(state) = self.0.call() {
-            report(state, self.0.marks.key());
+            report(state, self.0.bits.key());
         }
     }
 
@@ -39,7 +39,7 @@ impl AttemptReporter {
     /// The reported attempt.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
-        self.0.marks.attempt()
+        self.0.bits.attempt()
     }
 
     /// The server's pushback; the latest report counts.
@@ -149,9 +149,9 @@ impl AttemptReporter {
         if let Some(state) = self.0.call() {
             #[cfg(feature = "tokio")]
             let step = state.follows(self.attempt());
-            state.slots.follow(self.0.marks.key());
+            state.slots.follow(self.0.bits.key());
             #[cfg(feature = "tokio")]
-            self.0.marks.set_step(step);
+            self.0.bits.set_step(step);
         }
         self
     }
@@ -162,7 +162,7 @@ impl AttemptReporter {
         let Some(state) = self.0.call() else {
             return false;
         };
-        if !state.ended(self.0.marks, verdict) {
+        if !state.ended(self.0.bits, verdict) {
             return false;
         }
         let Some(throttle) = self.0.throttle() else {

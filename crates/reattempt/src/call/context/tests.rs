@@ -15,40 +15,40 @@ fn bucket() -> Arc<dyn RetryThrottle> {
 }
 
 #[test]
-fn the_callers_stamp_beats_the_policy_and_the_policy_the_layer() {
+fn the_callers_option_beats_the_policy_and_the_policy_the_layer() {
     let (caller, policy, layer) = (bucket(), bucket(), bucket());
     let mut context = CallContext::default();
-    context.stamp_throttle(&layer);
+    context.attach_throttle(&layer);
     assert!(Arc::ptr_eq(context.throttle().unwrap(), &layer));
-    context.stamp_policy(Arc::new(
+    context.attach_policy(Arc::new(
         RoutePolicy::new("r").with_throttle(Arc::clone(&policy)),
     ));
     assert!(Arc::ptr_eq(context.throttle().unwrap(), &policy));
     context.set_throttle(Arc::clone(&caller));
-    context.stamp_throttle(&layer);
+    context.attach_throttle(&layer);
     assert!(Arc::ptr_eq(context.throttle().unwrap(), &caller));
 }
 
 #[test]
 fn a_cloned_template_never_shares_its_calls_state() {
     let mut template = Call::new("get");
-    let watch = RetryInfo::track(&mut template);
+    let handle = RetryInfo::track(&mut template);
     let (mut one, mut two) = (template.clone(), template);
     one.context_mut().start_attempt(1, AttemptKind::Initial);
     two.context_mut().start_attempt(1, AttemptKind::Initial);
     two.context_mut().start_attempt(2, AttemptKind::Retry);
     assert_eq!(one.context().unwrap().info().attempts(), 1);
     assert_eq!(
-        watch.info().attempts(),
+        handle.info().attempts(),
         2,
-        "the watch shows the latest call"
+        "the handle shows the latest call"
     );
 }
 
 #[test]
 fn a_request_cloned_between_layers_becomes_its_own_call() {
     let mut one = CallContext::default();
-    one.stamp_throttle(&bucket());
+    one.attach_throttle(&bucket());
     let mut two = one.clone();
     one.claim();
     one.start_attempt(1, AttemptKind::Initial);
@@ -81,9 +81,9 @@ fn a_clone_before_the_recovery_layer_is_another_call() {
     let mut original = CallContext::default();
     original.set_data(7_u8);
     let steps: [&dyn Fn(&mut CallContext); 4] = [
-        &|context| _ = context.stamp_policy(Arc::clone(&policy)),
+        &|context| _ = context.attach_policy(Arc::clone(&policy)),
         &|context| drop(context.begin()),
-        &|context| _ = context.stamp_throttle(&throttle),
+        &|context| _ = context.attach_throttle(&throttle),
         &|context| _ = context.set_data("later"),
     ];
     for step in steps {
@@ -106,7 +106,7 @@ fn options_set_below_a_handle_belong_to_its_call() {
     let mut context = CallContext::default();
     let handle = context.begin();
     let throttle = bucket();
-    context.stamp_throttle(&throttle);
+    context.attach_throttle(&throttle);
     context.set_data(7_u8);
     context.claim_first();
     assert!(handle.is_claimed());
@@ -120,16 +120,16 @@ fn options_set_below_a_handle_belong_to_its_call() {
 }
 
 #[test]
-fn a_watched_call_is_freed_with_its_handle() {
+fn a_tracked_call_is_freed_with_its_handle() {
     let data = Arc::new(());
     let mut request = Call::new(());
-    let watch = RetryInfo::track(&mut request);
+    let handle = RetryInfo::track(&mut request);
     request.context_mut().set_data(Arc::clone(&data));
     drop(request.context_mut().begin());
     request.context_mut().claim_first();
     drop(request);
-    assert_eq!(watch.info().attempts(), 1);
-    drop(watch);
+    assert_eq!(handle.info().attempts(), 1);
+    drop(handle);
     assert_eq!(Arc::strong_count(&data), 1);
 }
 
@@ -138,14 +138,14 @@ fn a_policy_of_an_earlier_call_is_not_the_next_ones() {
     let (policy, throttle) = (Arc::new(RoutePolicy::new("r")), bucket());
     let mut first = CallContext::default();
     first
-        .stamp_policy(Arc::clone(&policy))
-        .stamp_throttle(&throttle);
+        .attach_policy(Arc::clone(&policy))
+        .attach_throttle(&throttle);
     drop(first);
     let mut second = CallContext::default();
     drop(second.begin());
     assert!(second.policy().is_none() && second.throttle().is_none());
     assert!(second.clone().policy().is_none());
-    second.stamp_throttle(&throttle);
+    second.attach_throttle(&throttle);
     assert!(second.policy().is_none() && !second.has_policy());
     assert!(Arc::ptr_eq(second.throttle().unwrap(), &throttle));
 }
@@ -160,10 +160,10 @@ fn of_two_deadlines_the_earlier_counts() {
     let later = now + std::time::Duration::from_secs(1);
     let mut context = CallContext::default();
     context
-        .stamp_deadline(CallDeadline::enforced(later))
-        .stamp_deadline(CallDeadline::stamped(now));
-    assert_eq!(context.deadline(), Some(CallDeadline::stamped(now)));
-    context.stamp_deadline(CallDeadline::enforced(now));
+        .attach_deadline(CallDeadline::enforced(later))
+        .attach_deadline(CallDeadline::attached(now));
+    assert_eq!(context.deadline(), Some(CallDeadline::attached(now)));
+    context.attach_deadline(CallDeadline::enforced(now));
     assert_eq!(context.deadline(), Some(CallDeadline::enforced(now)));
 }
 
@@ -205,7 +205,7 @@ fn a_waiter_that_arrives_after_the_calls_end_is_dropped() {
     ];
     for end in ends {
         let mut request = Call::new(());
-        let watch = RetryInfo::track(&mut request);
+        let handle = RetryInfo::track(&mut request);
         let mut context = request.into_parts().1;
         context.claim_first();
         let late = context.reporter();
@@ -213,7 +213,7 @@ fn a_waiter_that_arrives_after_the_calls_end_is_dropped() {
         let (waiter, alive) = waiter();
         late.config_coming(waiter);
         assert!(alive.upgrade().is_none());
-        assert_eq!(watch.info().attempts(), 1);
+        assert_eq!(handle.info().attempts(), 1);
         assert!(context.take_config_waiter().is_none());
     }
 }
@@ -238,7 +238,7 @@ fn a_waiter_of_an_attempt_that_is_over_is_dropped() {
 #[test]
 fn a_waiter_that_no_one_took_is_dropped_with_the_call() {
     let mut request = Call::new(());
-    let watch = RetryInfo::track(&mut request);
+    let handle = RetryInfo::track(&mut request);
     let mut context = request.into_parts().1;
     context.claim_first();
     let (waiter, alive) = waiter();
@@ -246,7 +246,7 @@ fn a_waiter_that_no_one_took_is_dropped_with_the_call() {
     assert!(alive.upgrade().is_some());
     context.settle_success(false);
     assert!(alive.upgrade().is_none());
-    assert_eq!(watch.info().attempts(), 1);
+    assert_eq!(handle.info().attempts(), 1);
 }
 
 #[test]
@@ -259,40 +259,40 @@ fn a_tracked_call_keeps_neither_options_nor_itself() {
     ];
     for begin in begin {
         let mut request = Call::new(());
-        let watch = RetryInfo::track(&mut request);
+        let handle = RetryInfo::track(&mut request);
         let throttle = bucket();
         let mut context = request.into_parts().1;
         context.set_data(Arc::clone(&held));
         begin(&mut context);
-        context.stamp_throttle(&throttle);
+        context.attach_throttle(&throttle);
         context.claim_first();
         context.settle_success(false);
         assert!(context.data::<Arc<()>>().is_some());
         drop(context);
-        assert_eq!(watch.info().attempts(), 1);
-        assert_eq!(Arc::strong_count(&held), 1, "the watch keeps no user data");
+        assert_eq!(handle.info().attempts(), 1);
+        assert_eq!(Arc::strong_count(&held), 1, "the handle keeps no user data");
         assert_eq!(Arc::strong_count(&throttle), 1, "nor a throttle");
-        let call = watch.weak().expect("the call was seen");
-        drop(watch);
+        let call = handle.weak().expect("the call was seen");
+        drop(handle);
         assert!(call.upgrade().is_none(), "the call is freed");
     }
 }
 
 #[test]
-fn a_watch_shows_the_call_that_began_last() {
+fn a_handle_shows_the_call_that_began_last() {
     let mut request = Call::new(());
-    let watch = RetryInfo::track(&mut request);
+    let handle = RetryInfo::track(&mut request);
     let mut original = request.into_parts().1;
     drop(original.begin());
     let mut copy = original.clone();
     original.claim_first();
     original.start_attempt(2, AttemptKind::Retry);
-    assert_eq!(watch.info().attempts(), 2);
+    assert_eq!(handle.info().attempts(), 2);
     drop(copy.begin());
-    assert_eq!(watch.info().attempts(), 0, "the copy began");
+    assert_eq!(handle.info().attempts(), 0, "the copy began");
     copy.claim_first();
     original.start_attempt(3, AttemptKind::Retry);
-    assert_eq!(watch.info().attempts(), 1);
+    assert_eq!(handle.info().attempts(), 1);
     assert_eq!(original.info().attempts(), 3);
 }
 
@@ -315,13 +315,13 @@ fn a_layer_below_a_handle_watches_the_same_call() {
 fn an_earlier_calls_options_stay_out_of_a_state_beside() {
     let (policy, old, new) = (Arc::new(RoutePolicy::new("r")), bucket(), bucket());
     let mut first = CallContext::default();
-    first.stamp_policy(policy).stamp_throttle(&old);
+    first.attach_policy(policy).attach_throttle(&old);
     drop(first);
     let mut second = CallContext::default();
     let handle = second.begin();
     second.set_data(7_u8);
     assert!(second.policy().is_none() && second.throttle().is_none());
-    second.stamp_throttle(&new);
+    second.attach_throttle(&new);
     assert!(second.policy().is_none());
     assert!(Arc::ptr_eq(second.throttle().unwrap(), &new));
     second.claim_first();
@@ -363,7 +363,7 @@ fn the_end_of_a_layers_own_response_is_not_counted() {
             let throttle = bucket();
             throttle.settled(crate::throttle::Settled::Failure(&failure));
             let mut context = CallContext::default();
-            context.stamp_throttle(&throttle);
+            context.attach_throttle(&throttle);
             context.claim_first();
             let follower = context.reporter().follow();
             if is_own {
@@ -395,7 +395,7 @@ fn a_server_accepts_only_what_it_answered_itself() {
         let throttle = bucket();
         throttle.settled(crate::throttle::Settled::Failure(&failure));
         let mut context = CallContext::default();
-        context.stamp_throttle(&throttle);
+        context.attach_throttle(&throttle);
         let handle = context.begin();
         context.claim_first();
         if own[0] {

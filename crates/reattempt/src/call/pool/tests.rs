@@ -66,7 +66,7 @@ fn the_threads_next_call_reuses_the_state_without_its_data() {
 #[test]
 fn a_state_that_is_still_referenced_is_not_reused() {
     let mut request = crate::Call::new(());
-    let watch = RetryInfo::track(&mut request);
+    let handle = RetryInfo::track(&mut request);
     let mut context = request.into_parts().1;
     context.start_attempt(1, AttemptKind::Initial);
     let (state, late) = (state_of(&context), context.reporter());
@@ -76,7 +76,7 @@ fn a_state_that_is_still_referenced_is_not_reused() {
     assert!(!std::ptr::eq(state_of(&next), state));
     late.forbid();
     assert!(!next.report().forbidden);
-    assert_eq!(watch.info().attempts(), 1);
+    assert_eq!(handle.info().attempts(), 1);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn options_attached_below_a_handle_are_kept_for_the_next_call() {
     let states = [0, 1, 2].map(|_| {
         let mut context = CallContext::default();
         let handle = context.begin();
-        context.stamp_throttle(&throttle);
+        context.attach_throttle(&throttle);
         context.claim_first();
         drop(handle);
         state_of(&context)
@@ -239,7 +239,7 @@ fn call_with(throttle: Dropped, below_a_handle: bool) -> CallContext {
     let mut context = CallContext::default();
     let handle = below_a_handle.then(|| context.begin());
     let throttle: Arc<dyn RetryThrottle> = Arc::new(throttle);
-    context.stamp_throttle(&throttle);
+    context.attach_throttle(&throttle);
     context.claim_first();
     drop(handle);
     context

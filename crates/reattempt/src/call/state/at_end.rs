@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CallLog, CallState, LEARNS, SENT_MASK};
-use crate::call::marks::{Marks, STEPS};
+use crate::call::attempt_bits::{AttemptBits, STEPS};
 use crate::clock;
 use crate::policy::admission::{Admission, Criticality, is_accepted};
 use crate::policy::health::{Open, Outcome};
@@ -148,7 +148,7 @@ impl CallState {
     /// A response that was followed ended. True if it was committed and open until now. Those that
     /// wait for its end learn from it also if it was not: without a recovery layer, or while a
     /// layer in between reads it.
-    pub(crate) fn ended(&self, attempt: Marks, verdict: &Verdict) -> bool {
+    pub(crate) fn ended(&self, attempt: AttemptBits, verdict: &Verdict) -> bool {
         let (number, step) = (attempt.attempt(), attempt.step());
         let (was_open, mut next) = self.in_log(|log| {
             // A response of an earlier step, which no caller got, and which may end late.

@@ -7,7 +7,7 @@ use super::{CallLog, CallState};
 #[cfg(feature = "tokio")]
 use crate::CallContext;
 use crate::attempt::AttemptRecord;
-use crate::call::marks::Marks;
+use crate::call::attempt_bits::AttemptBits;
 use crate::{AttemptOutcome, Failure, StopReason, Verdict};
 
 /// Called if a response fails after it was committed.
@@ -33,7 +33,7 @@ impl CallState {
     pub(super) fn conclude(
         &self,
         log: &mut Option<Box<CallLog>>,
-        attempt: Marks,
+        attempt: AttemptBits,
         verdict: &Verdict,
     ) -> bool {
         let failure = verdict.failure();
@@ -47,7 +47,7 @@ impl CallState {
 
     /// As with the feature `tokio`, without layers that learn from it.
     #[cfg(not(feature = "tokio"))]
-    pub(crate) fn ended(&self, attempt: Marks, verdict: &Verdict) -> bool {
+    pub(crate) fn ended(&self, attempt: AttemptBits, verdict: &Verdict) -> bool {
         self.in_log(|log| self.conclude(log, attempt, verdict))
     }
 }
@@ -55,7 +55,7 @@ impl CallState {
 impl CallLog {
     /// A committed response ended in a failure. The success path left no record of it, unless an
     /// observer wanted one.
-    fn concluded(&mut self, attempt: Marks, failure: &Failure, counts: bool) {
+    fn concluded(&mut self, attempt: AttemptBits, failure: &Failure, counts: bool) {
         if counts {
             self.info.count_reason(failure.reason);
         }

@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::CallState;
-use crate::call::context::Watch;
+use crate::call::context::WeakInfoHandle;
 use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 
-/// The options of a call. [`Marks`](crate::call::marks::Marks) say which of them are the call's: a
+/// The options of a call. [`AttemptBits`](crate::call::attempt_bits::AttemptBits) say which of them are the call's: a
 /// reused state still holds the policy and the throttle of an earlier call, which the next call
 /// most likely attaches again.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub(crate) struct CallerOptions {
     pub(crate) strategy: Option<Arc<dyn RetryStrategy>>,
     pub(crate) throttle: Option<Arc<dyn RetryThrottle>>,
     pub(crate) policy: Option<Arc<RoutePolicy>>,
-    pub(crate) watch: Option<Watch>,
+    pub(crate) info_handle: Option<WeakInfoHandle>,
     /// One value per type.
     pub(crate) data: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -45,13 +45,13 @@ impl fmt::Debug for CallerOptions {
 }
 
 impl CallState {
-    /// The state of a call that has not begun. A call that the caller watches has another one,
+    /// The state of a call that has not begun. A call that the caller tracks has another one,
     /// without options.
     pub(crate) fn with(options: Options) -> Self {
         let caller = options.caller.as_ref();
-        let is_watched = caller.is_some_and(|own| own.watch.is_some());
+        let is_tracked = caller.is_some_and(|own| own.info_handle.is_some());
         Self {
-            of: is_watched.then(Arc::default),
+            of: is_tracked.then(Arc::default),
             options,
             ..Self::default()
         }

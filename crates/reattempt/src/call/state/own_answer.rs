@@ -3,7 +3,7 @@
 use super::{CallState, OWN_ANSWER};
 #[cfg(feature = "tokio")]
 use super::{SENT_MASK, WON};
-use crate::call::marks::Marks;
+use crate::call::attempt_bits::AttemptBits;
 use crate::call::state::{AttemptKey, Flag};
 use crate::policy::throttle::count_success;
 use crate::sync::Ordering;
@@ -15,7 +15,7 @@ impl CallState {
     /// keep it in memory.
     #[cold]
     #[inline(never)]
-    pub(crate) fn succeeded(&self, attempt: Marks, throttle: Option<&dyn RetryThrottle>) {
+    pub(crate) fn succeeded(&self, attempt: AttemptBits, throttle: Option<&dyn RetryThrottle>) {
         if let Some(throttle) = throttle.filter(|_| !self.is_own_answer(attempt.key())) {
             count_success(throttle, 1, None);
         }

@@ -81,7 +81,7 @@ async fn a_hedge_due_after_an_unenforced_limit_is_reported() {
     let at = clock::now() + ms(5);
     request
         .context_mut()
-        .stamp_deadline(CallDeadline::stamped(at));
+        .attach_deadline(CallDeadline::attached(at));
     let (said, info) = held_back(&probe, request).await;
     assert_eq!(said, ["sent 1", "refused: deadline", "ended: success"]);
     assert_eq!(refusals(&info), [(StopReason::Deadline, 1)]);

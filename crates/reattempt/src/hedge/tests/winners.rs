@@ -184,7 +184,7 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
         let mut request = probe.request();
         let at = crate::clock::now() + ms(1000);
         let context = request.context_mut();
-        context.stamp_deadline(crate::CallDeadline::enforced(at));
+        context.attach_deadline(crate::CallDeadline::enforced(at));
         let watch = RetryInfo::track(&mut request);
         let outcome = three().layer(probe.inner()).oneshot(request).await;
         assert_eq!(

@@ -257,7 +257,7 @@ fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
     let within = |deadline: Option<CallDeadline>| {
         let (mut context, mut machine) = (first_attempt(), RetryDriver::default());
         if let Some(deadline) = deadline {
-            context.stamp_deadline(deadline);
+            context.attach_deadline(deadline);
         }
         let env = effects(&context);
         let verdict = Verdict::Retry(failure());
@@ -269,7 +269,7 @@ fn a_response_is_kept_if_no_layer_enforces_the_deadline() {
     assert_eq!(within(None), Keep::Error);
     let at = start() + ms(1000);
     assert_eq!(within(Some(CallDeadline::enforced(at))), Keep::Error);
-    assert_eq!(within(Some(CallDeadline::stamped(at))), Keep::New);
+    assert_eq!(within(Some(CallDeadline::attached(at))), Keep::New);
 }
 
 /// Events between a decision and its planned attempt change the record of the failure.
@@ -324,7 +324,7 @@ fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
     let why = |deadline: Option<CallDeadline>, at| {
         let mut context = first_attempt();
         deadline.into_iter().for_each(|deadline| {
-            context.stamp_deadline(deadline);
+            context.attach_deadline(deadline);
         });
         effects(&context).why_dropped(start() + ms(at))
     };
@@ -339,7 +339,7 @@ fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
         StopReason::Deadline
     );
     assert_eq!(
-        why(Some(CallDeadline::stamped(at)), 10),
+        why(Some(CallDeadline::attached(at)), 10),
         StopReason::Cancelled
     );
 }
@@ -408,10 +408,10 @@ fn a_call_without_a_recovery_layer_is_counted_too() {
 fn a_wait_that_ends_with_the_deadline_sends_nothing() {
     for (deadline, resume) in [
         (CallDeadline::enforced as fn(_) -> _, Resume::Expire),
-        (CallDeadline::stamped, Resume::Return),
+        (CallDeadline::attached, Resume::Return),
     ] {
         let (mut context, mut machine) = (first_attempt(), RetryDriver::default());
-        context.stamp_deadline(deadline(start() + ms(50)));
+        context.attach_deadline(deadline(start() + ms(50)));
         let env = effects(&context);
         let verdict = Verdict::Retry(failure());
         fails(&mut machine, none(), &verdict, &attempts(3), &env);

@@ -8,7 +8,9 @@ use super::simulator::{End, call};
 use crate::AttemptKind::{Hedge, Initial, Retry, Transparent};
 use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::strategy::NeverRetry;
-use crate::{AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, StopReason, Transparent};
+use crate::{
+    AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, StopReason, Transparent as Unseen,
+};
 
 /// Four attempts, 200 ms apart.
 fn four() -> HedgePolicy {
@@ -377,10 +379,7 @@ fn a_configuration_that_moved_the_key_nudges_the_retry() {
 #[test]
 fn a_retry_and_a_hedge_due_together_are_both_sent() {
     let script = [
-        attempt(1)
-            .fails(UNKNOWN)
-            .unseen(Transparent::Once)
-            .after(ms(30)),
+        attempt(1).fails(UNKNOWN).unseen(Unseen::Once).after(ms(30)),
         attempt(2).fails(UNKNOWN).after(ms(20)),
         every_attempt_from(3).never_answers(),
     ];
@@ -390,10 +389,7 @@ fn a_retry_and_a_hedge_due_together_are_both_sent() {
     assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Transparent]);
     let other_order = [
         attempt(1).fails(UNKNOWN).after(ms(30)),
-        attempt(2)
-            .fails(UNKNOWN)
-            .unseen(Transparent::Once)
-            .after(ms(20)),
+        attempt(2).fails(UNKNOWN).unseen(Unseen::Once).after(ms(20)),
         every_attempt_from(3).never_answers(),
     ];
     let story = call()
@@ -408,11 +404,11 @@ fn two_retries_due_together_are_both_sent() {
     let script = [
         attempt(1)
             .fails(UNKNOWN)
-            .unseen(Transparent::Unlimited)
+            .unseen(Unseen::Unlimited)
             .after(ms(20)),
         attempt(2)
             .fails(UNKNOWN)
-            .unseen(Transparent::Unlimited)
+            .unseen(Unseen::Unlimited)
             .after(ms(10)),
         every_attempt_from(3).never_answers(),
     ];
@@ -540,7 +536,7 @@ fn an_attempt_being_prepared_keeps_the_call_alive() {
     assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
     // The hedge is ready before the retry of the first attempt.
     let lines = [
-        attempt(1).fails(UNKNOWN).unseen(Transparent::Once),
+        attempt(1).fails(UNKNOWN).unseen(Unseen::Once),
         attempt(2).fails(UNKNOWN).ready_after(ms(50)),
         attempt(3),
     ];
@@ -570,10 +566,7 @@ fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
             .fails(UNKNOWN)
             .come_back_in(ms(5000))
             .after(ms(110)),
-        attempt(2)
-            .fails(UNKNOWN)
-            .unseen(Transparent::Once)
-            .after(ms(20)),
+        attempt(2).fails(UNKNOWN).unseen(Unseen::Once).after(ms(20)),
     ];
     let policy = HedgePolicy::new(4, ms(100));
     let story = call().within(ms(9000)).hedged(&policy, &script);
@@ -588,7 +581,7 @@ fn attempts_that_never_leave_do_not_starve_the_hedges() {
         attempt(1).never_answers(),
         every_attempt_from(2)
             .fails(UNKNOWN)
-            .unseen(Transparent::Unlimited),
+            .unseen(Unseen::Unlimited),
     ];
     let policy = HedgePolicy::new(3, ms(200));
     let story = call().within(ms(1500)).hedged(&policy, &script);

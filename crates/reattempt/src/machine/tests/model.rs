@@ -92,7 +92,7 @@ pub(super) fn any_script() -> impl Strategy<Value = Vec<Line>> {
     (1..=MOST_LINES).prop_flat_map(|lines| (1..=lines).map(any_line).collect::<Vec<_>>())
 }
 
-/// A limit: none, stamped, or enforced.
+/// A limit: none, attached, or enforced.
 pub(super) fn any_limit() -> impl Strategy<Value = Option<(u64, bool)>> {
     prop::option::weighted(0.7, (1_u64..120, any::<bool>()))
 }

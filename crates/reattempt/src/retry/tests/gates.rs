@@ -37,13 +37,13 @@ async fn an_http_request_goes_by_its_method() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
+async fn an_answer_is_kept_where_a_attached_limit_may_still_return_it() {
     let answer = || attempt(1).fails(KV_LOCKED).as_answer();
-    let deadline = || CallDeadline::stamped(crate::clock::now() + ms(15));
+    let deadline = || CallDeadline::attached(crate::clock::now() + ms(15));
 
     let in_time = probe([answer(), attempt(2)]);
     let mut request = in_time.request();
-    request.context_mut().stamp_deadline(deadline());
+    request.context_mut().attach_deadline(deadline());
     assert_eq!(
         send_request(&retry(three()), &in_time, request).await.0,
         CallResult::Answer(2)
@@ -52,7 +52,7 @@ async fn an_answer_is_kept_where_a_stamped_limit_may_still_return_it() {
 
     let too_late = probe([answer()]).ready([readiness(2).after(ms(5))]);
     let mut request = too_late.request();
-    request.context_mut().stamp_deadline(deadline());
+    request.context_mut().attach_deadline(deadline());
     let (call_result, info) = send_request(&retry(three()), &too_late, request).await;
     assert_eq!(
         (call_result, too_late.log().now()),
@@ -76,8 +76,8 @@ async fn without_recovery_the_layers_strategy_decides_at_the_deadline() {
         let probe = probe((1..=6).map(unsent));
         let mut request = probe.request();
         let context = request.context_mut();
-        context.stamp_policy(Arc::new(RoutePolicy::new("none").no_recovery()));
-        context.stamp_deadline(CallDeadline::enforced(crate::clock::now() + ms(4)));
+        context.attach_policy(Arc::new(RoutePolicy::new("none").no_recovery()));
+        context.attach_deadline(CallDeadline::enforced(crate::clock::now() + ms(4)));
         let call = retry(strategy).layer(probe.inner()).oneshot(request);
         // No layer enforces the limit, so the call ends by itself.
         let outcome = call_result(&call.await);
@@ -109,7 +109,7 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
         let mut request = probe.request();
         let at = crate::clock::now() + ms(limit);
         let context = request.context_mut();
-        context.stamp_deadline(CallDeadline::enforced(at));
+        context.attach_deadline(CallDeadline::enforced(at));
         let strategy = three().on_deadline(OnDeadline::Cap);
         let (call_result, info) = send_request(&retry(strategy), &probe, request).await;
         assert_eq!((call_result, probe.log().now(), info.attempts()), ends);
@@ -131,7 +131,7 @@ async fn a_call_that_ended_holds_no_permit() {
     let mut request = probe.request();
     let at = crate::clock::now() + ms(15);
     let context = request.context_mut();
-    context.stamp_deadline(CallDeadline::stamped(at));
+    context.attach_deadline(CallDeadline::attached(at));
     let mut call = Box::pin(service.oneshot(request));
     let holds_it_for_long = async {
         tokio::time::sleep(ms(5)).await;

@@ -60,7 +60,7 @@ async fn a_service_that_is_ready_after_the_deadline_gets_nothing() {
         let deadline = tokio::time::Instant::now().into_std() + ms(50);
         request
             .context_mut()
-            .stamp_deadline(CallDeadline::stamped(deadline));
+            .attach_deadline(CallDeadline::attached(deadline));
         let at_once = MaxAttempts::new(3, Backoff::constant(ms(0)));
         let (call_result, info) = send_request(&retry(at_once), &probe, request).await;
         assert_eq!(probe.log().times(), sent);

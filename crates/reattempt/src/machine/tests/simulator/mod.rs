@@ -94,11 +94,11 @@ impl Call {
 
     /// A limit that no layer enforces.
     pub(in crate::machine::tests) fn asked_within(self, deadline: Duration) -> Self {
-        self.limited(CallDeadline::stamped(start() + deadline))
+        self.limited(CallDeadline::attached(start() + deadline))
     }
 
     fn limited(mut self, deadline: CallDeadline) -> Self {
-        self.context.stamp_deadline(deadline);
+        self.context.attach_deadline(deadline);
         self.deadline = Some(deadline);
         self
     }

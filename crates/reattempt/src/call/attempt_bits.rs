@@ -8,7 +8,7 @@ use crate::{AttemptKind, Idempotency};
 /// Flags, kind and idempotency are in the low half, where one instruction tests them; the attempt
 /// number is in the high half.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Marks(u64);
+pub(crate) struct AttemptBits(u64);
 
 /// A recovery layer acts on the call.
 pub(crate) const CLAIMED: u64 = 1;
@@ -50,7 +50,7 @@ const METHOD_SHIFT: u32 = 18;
 const METHOD: u64 = 0x3fff << METHOD_SHIFT;
 const NUMBER_SHIFT: u32 = 32;
 
-impl Marks {
+impl AttemptBits {
     #[inline]
     pub(crate) const fn attempt(self) -> u32 {
         (self.0 >> NUMBER_SHIFT) as u32
@@ -179,38 +179,38 @@ mod tests {
 
     #[test]
     fn the_first_attempt_is_number_one_in_its_own_slot() {
-        let mut marks = Marks::default();
-        assert_eq!(marks.criticality(), Criticality::CRITICAL);
-        marks.set(ENFORCED);
-        marks.claim_first();
-        assert!(marks.has(CLAIMED) && marks.has(ENFORCED));
+        let mut bits = AttemptBits::default();
+        assert_eq!(bits.criticality(), Criticality::CRITICAL);
+        bits.set(ENFORCED);
+        bits.claim_first();
+        assert!(bits.has(CLAIMED) && bits.has(ENFORCED));
         assert_eq!(
-            marks.key(),
+            bits.key(),
             AttemptKey {
                 attempt: 1,
                 slot: 1,
             }
         );
-        assert_eq!(marks.kind(), AttemptKind::Initial);
+        assert_eq!(bits.kind(), AttemptKind::Initial);
     }
 
     #[test]
     fn a_passed_call_has_an_attempt_until_it_is_copied() {
-        let mut marks = Marks::default();
-        marks.set(CALLER);
-        marks.pass_first();
-        assert!(marks.has(BEGUN) && !marks.has(CLAIMED));
+        let mut bits = AttemptBits::default();
+        bits.set(CALLER);
+        bits.pass_first();
+        assert!(bits.has(BEGUN) && !bits.has(CLAIMED));
         assert_eq!(
-            marks.key(),
+            bits.key(),
             AttemptKey {
                 attempt: 1,
                 slot: 1,
             }
         );
-        marks.leave_call();
-        assert!(marks.has(CALLER) && !marks.has(BEGUN));
+        bits.leave_call();
+        assert!(bits.has(CALLER) && !bits.has(BEGUN));
         assert_eq!(
-            marks.key(),
+            bits.key(),
             AttemptKey {
                 attempt: 0,
                 slot: 0,
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn no_field_touches_another() {
-        let mut marks = Marks::default();
+        let mut bits = AttemptBits::default();
         for kind in [
             AttemptKind::Transparent,
             AttemptKind::Hedge,
@@ -237,34 +237,34 @@ mod tests {
                     attempt: u32::MAX,
                     slot: 7,
                 };
-                marks.set_attempt(key, kind);
-                assert_eq!(marks.key(), key);
-                assert!(!marks.has(MAY_LOSE));
-                marks.set(MAY_LOSE);
-                assert_eq!(marks.key(), key);
-                marks.set_idempotency(idempotency);
-                assert_eq!(marks.attempt(), u32::MAX);
-                assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
+                bits.set_attempt(key, kind);
+                assert_eq!(bits.key(), key);
+                assert!(!bits.has(MAY_LOSE));
+                bits.set(MAY_LOSE);
+                assert_eq!(bits.key(), key);
+                bits.set_idempotency(idempotency);
+                assert_eq!(bits.attempt(), u32::MAX);
+                assert_eq!((bits.kind(), bits.idempotency()), (kind, idempotency));
                 for number in (0..4).rev() {
                     let criticality = Criticality::new(number);
-                    marks.set_criticality(criticality);
-                    assert_eq!(marks.criticality(), criticality);
-                    assert_eq!((marks.kind(), marks.idempotency()), (kind, idempotency));
-                    assert_eq!(marks.key(), key);
+                    bits.set_criticality(criticality);
+                    assert_eq!(bits.criticality(), criticality);
+                    assert_eq!((bits.kind(), bits.idempotency()), (kind, idempotency));
+                    assert_eq!(bits.key(), key);
                 }
-                assert!(!marks.has(CLAIMED | ENFORCED | CALLER | POLICY | THROTTLE | BEGUN));
+                assert!(!bits.has(CLAIMED | ENFORCED | CALLER | POLICY | THROTTLE | BEGUN));
             }
         }
         let method = MethodName::of_number((1 << 14) - 1).unwrap();
-        assert_eq!(marks.method(), None);
-        marks.set_method(method);
-        assert_eq!(marks.attempt(), u32::MAX);
-        assert!(!marks.has(CLAIMED | ENFORCED | CALLER | POLICY | THROTTLE | BEGUN));
-        marks.set(CLAIMED);
-        marks.put(ENFORCED, true);
-        marks.put(ENFORCED, false);
-        assert_eq!(marks.method(), Some(method));
-        assert!(marks.has(CLAIMED) && !marks.has(ENFORCED | CALLER));
-        assert_eq!(marks.attempt(), u32::MAX);
+        assert_eq!(bits.method(), None);
+        bits.set_method(method);
+        assert_eq!(bits.attempt(), u32::MAX);
+        assert!(!bits.has(CLAIMED | ENFORCED | CALLER | POLICY | THROTTLE | BEGUN));
+        bits.set(CLAIMED);
+        bits.put(ENFORCED, true);
+        bits.put(ENFORCED, false);
+        assert_eq!(bits.method(), Some(method));
+        assert!(bits.has(CLAIMED) && !bits.has(ENFORCED | CALLER));
+        assert_eq!(bits.attempt(), u32::MAX);
     }
 }
