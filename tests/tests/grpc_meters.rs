@@ -198,7 +198,7 @@ impl Handle {
         })
     }
 
-    fn record(&self, times: u64, value: f64) {
+    fn add(&self, times: u64, value: f64) {
         let mut recorded = self.recorded.lock().unwrap();
         let told = recorded.values.entry(self.key.clone()).or_default();
         *told = (told.0 + times, told.1 + value);
@@ -207,7 +207,7 @@ impl Handle {
 
 impl metrics::CounterFn for Handle {
     fn increment(&self, value: u64) {
-        self.record(value, value as f64);
+        self.add(value, value as f64);
     }
 
     fn absolute(&self, _: u64) {
@@ -217,7 +217,7 @@ impl metrics::CounterFn for Handle {
 
 impl metrics::HistogramFn for Handle {
     fn record(&self, value: f64) {
-        self.record(1, value);
+        self.add(1, value);
     }
 }
 

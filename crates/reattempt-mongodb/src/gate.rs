@@ -179,8 +179,8 @@ impl RetryReads {
     /// Calls this function for each call in which another retry layer is
     /// [detected](NestedRetries::seen_in) above this client.
     #[must_use]
-    pub fn on_nested(mut self, told: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
-        self.on_nested = Some(OnNested::new(told));
+    pub fn on_nested(mut self, callback: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
+        self.on_nested = Some(OnNested::new(callback));
         self
     }
 
@@ -226,8 +226,8 @@ impl RetryReads {
     ) -> &Arc<RoutePolicy> {
         if self.stand_back || self.on_nested.is_some() {
             if let Some(nested) = context.and_then(NestedRetries::seen_in) {
-                if let Some(told) = &self.on_nested {
-                    told.tell(nested);
+                if let Some(callback) = &self.on_nested {
+                    callback.tell(nested);
                 }
                 if self.stand_back {
                     return &self.nested;

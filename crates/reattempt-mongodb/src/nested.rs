@@ -37,8 +37,8 @@ impl NestedRetries {
 pub(crate) struct OnNested(Arc<dyn Fn(NestedRetries) + Send + Sync>);
 
 impl OnNested {
-    pub(crate) fn new(told: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(told))
+    pub(crate) fn new(callback: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(callback))
     }
 
     pub(crate) fn tell(&self, nested: NestedRetries) {

@@ -184,7 +184,7 @@ impl Attempt {
 }
 
 impl OpenAttempt {
-    fn ended(&mut self, code: Code) {
+    fn end(&mut self, code: Code) {
         let Some(attempt) = self.0.take() else {
             return;
         };
@@ -209,11 +209,11 @@ impl Follow for OpenAttempt {
     }
 
     fn closed(mut self, code: Code) {
-        self.ended(code);
+        self.end(code);
     }
 
     fn ended(mut self, code: Code) {
-        self.ended(code);
+        self.end(code);
     }
 }
 

@@ -31,7 +31,7 @@ impl http_body::Body for ChannelBody {
     }
 }
 
-fn channel() -> (FrameSender, ChannelBody) {
+fn channel_body() -> (FrameSender, ChannelBody) {
     let (sender, body) = mpsc::unbounded_channel();
     (sender, ChannelBody(body))
 }
@@ -166,8 +166,8 @@ async fn a_request_message_that_is_too_long_ends_the_call_unsent() {
         (retrying(3, "8"), layer(), 101, None),
     ] {
         let (wire, budget) = (Wire::default(), BufferBudget::default());
-        let (sender, body) = channel();
-        let (server, answer) = channel();
+        let (sender, body) = channel_body();
+        let (server, answer) = channel_body();
         finish(server, Code::Ok);
         let answer = limit.is_none().then_some(answer);
         say(&sender, length);
@@ -202,7 +202,7 @@ async fn a_request_message_that_is_too_long_ends_the_call_unsent() {
 #[tokio::test(start_paused = true)]
 async fn of_a_stream_the_messages_before_it_are_sent() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel();
+    let (sender, body) = channel_body();
     let config = limits(100, 100);
     let (request, _watch) = begin(body);
     let call = tokio::spawn(
@@ -222,7 +222,7 @@ async fn of_a_stream_the_messages_before_it_are_sent() {
 #[tokio::test(start_paused = true)]
 async fn all_hedges_end_with_the_call() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel();
+    let (sender, body) = channel_body();
     let config = config(
         r#""maxRequestMessageBytes":100,"hedgingPolicy":{"maxAttempts":3,"nonFatalStatusCodes":[8,14]}"#,
     );
@@ -243,8 +243,8 @@ async fn all_hedges_end_with_the_call() {
 #[tokio::test(start_paused = true)]
 async fn a_request_message_that_is_too_long_ends_an_open_response() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel();
-    let (server, answer) = channel();
+    let (sender, body) = channel_body();
+    let (server, answer) = channel_body();
     let config = limits(100, 100);
     let (request, watch) = begin(body);
     let channel = channel(
@@ -279,8 +279,8 @@ async fn a_request_message_that_is_too_long_ends_an_open_response() {
 #[tokio::test(start_paused = true)]
 async fn a_body_with_a_message_that_is_too_long_is_read_no_further() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel();
-    let (_server, answer) = channel();
+    let (sender, body) = channel_body();
+    let (_server, answer) = channel_body();
     let config = limits(100, 100);
     let (request, _watch) = begin(body);
     let channel = channel(
@@ -304,8 +304,8 @@ async fn a_body_with_a_message_that_is_too_long_is_read_no_further() {
 #[tokio::test(start_paused = true)]
 async fn empty_frames_of_a_response_pass_one_by_one() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (_sender, body) = channel();
-    let (server, answer) = channel();
+    let (_sender, body) = channel_body();
+    let (server, answer) = channel_body();
     let (request, _watch) = begin(body);
     let channel = channel(
         &limits(100, 100),
@@ -332,8 +332,8 @@ async fn empty_frames_of_a_response_pass_one_by_one() {
 async fn a_response_message_that_is_too_long_cancels_the_stream() {
     for whole in [true, false] {
         let (wire, budget) = (Wire::default(), BufferBudget::default());
-        let (_sender, body) = channel();
-        let (server, answer) = channel();
+        let (_sender, body) = channel_body();
+        let (server, answer) = channel_body();
         let config = limits(100, 100);
         let (request, watch) = begin(body);
         let mut bytes = message(100).to_vec();
@@ -380,14 +380,14 @@ async fn no_head_switches_the_limit_off() {
         let service = ServiceBuilder::new()
             .layer(MessageLimitLayer::new().response(5))
             .service_fn(|_: Request<LimitedRequestBody<ChannelBody>>| async {
-                let (server, body) = channel();
+                let (server, body) = channel_body();
                 server.send(Frame::data(sent.clone())).unwrap();
                 finish(server, Code::Ok);
                 let mut response = Response::new(body);
                 response.headers_mut().insert(name, value.parse().unwrap());
                 Ok::<_, Infallible>(response)
             });
-        let (_sender, body) = channel();
+        let (_sender, body) = channel_body();
         let response = service.oneshot(Request::new(body)).await.unwrap();
         let end = response.into_body().collect().await.unwrap();
         let ended = end.trailers().and_then(code_of);
@@ -406,8 +406,8 @@ async fn no_head_switches_the_limit_off() {
 #[tokio::test(start_paused = true)]
 async fn messages_within_the_limits_pass_unchanged() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel();
-    let (server, answer) = channel();
+    let (sender, body) = channel_body();
+    let (server, answer) = channel_body();
     let config = limits(100, 100);
     let bucket = config.throttle().unwrap();
     let failure = Failure::new(reasons::GRPC_UNAVAILABLE, Stage::Response);
@@ -441,8 +441,8 @@ async fn messages_within_the_limits_pass_unchanged() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_dropped_ends_its_request() {
     let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel();
-    let (_server, answer) = channel();
+    let (sender, body) = channel_body();
+    let (_server, answer) = channel_body();
     let (request, _watch) = begin(body);
     let layer = MessageLimitLayer::new();
     let channel = channel(&limits(100, 100), layer, &wire, &budget, Some(answer));
@@ -470,7 +470,7 @@ async fn body_of(
             let answer = answer.take().unwrap();
             async { Ok::<_, Infallible>(Response::new(answer)) }
         });
-    let (sender, body) = channel();
+    let (sender, body) = channel_body();
     let response = service.oneshot(Request::new(body)).await.unwrap();
     (sender, kept.recv().await.unwrap(), response)
 }
@@ -478,7 +478,7 @@ async fn body_of(
 /// hyper resets the stream with the code that it finds among the sources of the error.
 #[tokio::test]
 async fn a_dropped_call_ends_its_request_as_cancelled() {
-    let (_server, answer) = channel();
+    let (_server, answer) = channel_body();
     let (_sender, mut body, response) = body_of(answer).await;
     drop(response);
     let error = body.frame().await.unwrap().unwrap_err();
@@ -488,7 +488,7 @@ async fn a_dropped_call_ends_its_request_as_cancelled() {
 #[tokio::test]
 async fn a_long_message_after_the_response_ends_the_request() {
     for before in [true, false] {
-        let (server, answer) = channel();
+        let (server, answer) = channel_body();
         let (sender, mut body, response) = body_of(answer).await;
         if before {
             say(&sender, 5);
@@ -528,7 +528,7 @@ async fn a_message_too_long_after_a_silence_ejects_no_backend() {
         ))
         .service(backends.clone());
     for (messages, is_ejected) in [([4, 5], false), ([4, 4], true)] {
-        let (sender, body) = channel();
+        let (sender, body) = channel_body();
         let call = client.clone().oneshot(Request::new(body));
         let call = tokio::time::timeout(Duration::from_secs(20), call);
         let speaks = async {

@@ -112,8 +112,8 @@ impl MongoClientLayer {
     /// Calls this function for each call in which another retry layer is detected above:
     /// [`RetryReads::on_nested`].
     #[must_use]
-    pub fn on_nested(mut self, told: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
-        self.gate = self.gate.on_nested(told);
+    pub fn on_nested(mut self, callback: impl Fn(NestedRetries) + Send + Sync + 'static) -> Self {
+        self.gate = self.gate.on_nested(callback);
         self
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::model::{Listed, bucket};
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
-use crate::AttemptKind::{Hedge, Initial, Retry, Transparent};
+use crate::AttemptKind::{self, Hedge, Initial, Retry};
 use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::strategy::NeverRetry;
 use crate::{
@@ -386,7 +386,10 @@ fn a_retry_and_a_hedge_due_together_are_both_sent() {
     let story = call()
         .within(ms(1000))
         .hedged(&HedgePolicy::new(3, ms(10)), &script);
-    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Transparent]);
+    assert_eq!(
+        story.kinds(),
+        [Initial, Hedge, Hedge, AttemptKind::Transparent]
+    );
     let other_order = [
         attempt(1).fails(UNKNOWN).after(ms(30)),
         attempt(2).fails(UNKNOWN).unseen(Unseen::Once).after(ms(20)),
@@ -395,7 +398,10 @@ fn a_retry_and_a_hedge_due_together_are_both_sent() {
     let story = call()
         .within(ms(1000))
         .hedged(&HedgePolicy::new(3, ms(10)), &other_order);
-    assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Transparent]);
+    assert_eq!(
+        story.kinds(),
+        [Initial, Hedge, Hedge, AttemptKind::Transparent]
+    );
 }
 
 /// R61 R63
@@ -415,7 +421,15 @@ fn two_retries_due_together_are_both_sent() {
     let story = call()
         .within(ms(100))
         .hedged(&HedgePolicy::new(2, ms(10)), &script);
-    assert_eq!(story.kinds(), [Initial, Hedge, Transparent, Transparent]);
+    assert_eq!(
+        story.kinds(),
+        [
+            Initial,
+            Hedge,
+            AttemptKind::Transparent,
+            AttemptKind::Transparent
+        ]
+    );
     assert_eq!(story.sent_ms(), [0, 10, 20, 20]);
 }
 
@@ -541,7 +555,7 @@ fn an_attempt_being_prepared_keeps_the_call_alive() {
         attempt(3),
     ];
     let story = call().hedged(&HedgePolicy::new(2, ms(10)), &lines);
-    assert_eq!(story.kinds(), [Initial, Hedge, Transparent]);
+    assert_eq!(story.kinds(), [Initial, Hedge, AttemptKind::Transparent]);
     assert_eq!(
         (story.end, story.sent_ms()),
         (End::Worked(3), vec![0, 10, 50])
@@ -571,7 +585,10 @@ fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
     let policy = HedgePolicy::new(4, ms(100));
     let story = call().within(ms(9000)).hedged(&policy, &script);
     assert_eq!(story.sent_ms(), [0, 100, 120, 5110, 5210]);
-    assert_eq!(story.kinds(), [Initial, Hedge, Transparent, Hedge, Hedge]);
+    assert_eq!(
+        story.kinds(),
+        [Initial, Hedge, AttemptKind::Transparent, Hedge, Hedge]
+    );
 }
 
 /// R40 R60: one backend that is never reached does not delay hedges.
