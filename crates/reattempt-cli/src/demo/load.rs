@@ -139,39 +139,44 @@ pub(crate) async fn drive<T: Target>(
         if phases.iter().any(|phase| phase.from == number) {
             // Calls of one phase end before the next phase starts, so that phases do not mix on a
             // slow machine.
-            while let Some(done) = calls.join_next().await {
-                records.push(done?);
-                progress.inc(1);
-            }
+            records.extend(ended(&mut calls).await?);
             pace = Pace::new(plan.rate);
         }
         pace.next().await;
         scene.before(number).await?;
-        calls.spawn(recorded(target.clone(), number));
-        while let Some(done) = calls.try_join_next() {
-            records.push(done?);
-            progress.inc(1);
-        }
+        calls.spawn(recorded(target.clone(), number, progress.clone()));
     }
+    records.extend(ended(&mut calls).await?);
+    Ok(records)
+}
+
+/// Waits for each of these calls, and puts them in order.
+pub(crate) async fn ended(calls: &mut JoinSet<CallRecord>) -> Result<Vec<CallRecord>, DemoError> {
+    let mut records = Vec::with_capacity(calls.len());
     while let Some(done) = calls.join_next().await {
         records.push(done?);
-        progress.inc(1);
     }
     records.sort_by_key(|record| record.number);
     Ok(records)
 }
 
 /// Makes a call, and times it.
-pub(crate) async fn recorded<T: Target>(target: T, number: usize) -> CallRecord {
+pub(crate) async fn recorded<T: Target>(
+    target: T,
+    number: usize,
+    progress: ProgressBar,
+) -> CallRecord {
     let start = Instant::now();
     let Outcome {
         seen,
         attempts,
         story,
     } = target.call(number).await;
+    let latency = start.elapsed();
+    progress.inc(1);
     CallRecord {
         number,
-        latency: start.elapsed(),
+        latency,
         seen,
         attempts,
         story,

@@ -4,6 +4,8 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 
+use crate::message_limit::with_held;
+
 /// A frame, an error, or the end.
 pub(super) type Polled<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
 
@@ -65,20 +67,11 @@ impl<B: Body + Unpin> Body for HeldBody<B> {
 
     fn size_hint(&self) -> SizeHint {
         use bytes::Buf;
-        let rest = self
-            .inner
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
         let data = |first: &Polled<B>| {
             let frame = first.as_ref()?.as_ref().ok()?;
             Some(frame.data_ref()?.remaining())
         };
         let first = self.first.as_ref().and_then(data).unwrap_or(0) as u64;
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower().saturating_add(first));
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(upper.saturating_add(first));
-        }
-        hint
+        with_held(self.inner.as_ref(), SizeHint::with_exact(0), first)
     }
 }

@@ -66,10 +66,16 @@ impl CallSide {
 
     /// The response has ended: the transport decides about the rest of the request body.
     pub(super) fn done(&mut self) {
+        self.end(|state| {
+            state.done = true;
+            state.over |= state.too_long.is_some();
+        });
+    }
+
+    fn end(&mut self, change: impl FnOnce(&mut State)) {
         if let Some(link) = self.0.take() {
             let waker = link.with(|state| {
-                state.done = true;
-                state.over |= state.too_long.is_some();
+                change(state);
                 state.request.take()
             });
             if let Some(waker) = waker {
@@ -81,15 +87,7 @@ impl CallSide {
 
 impl Drop for CallSide {
     fn drop(&mut self) {
-        if let Some(link) = self.0.take() {
-            let waker = link.with(|state| {
-                state.over = true;
-                state.request.take()
-            });
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
+        self.end(|state| state.over = true);
     }
 }
 

@@ -70,6 +70,7 @@ pub use future::MessageLimitFuture;
 #[cfg(feature = "tonic")]
 pub(crate) use of_calls::{CallMessageLimit, CallMessageLimitLayer};
 pub use request::LimitedRequestBody;
+pub(crate) use request::with_held;
 pub use response::LimitedResponseBody;
 
 use crate::MethodPolicy;

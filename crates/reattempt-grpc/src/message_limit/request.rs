@@ -47,6 +47,10 @@ impl<B> LimitedRequestBody<B> {
             watched: watched.map(Box::new),
         }
     }
+
+    fn sieve(&self) -> Option<&Sieve> {
+        Some(&self.watched.as_ref()?.sieve.as_ref()?.0)
+    }
 }
 
 impl<B> fmt::Debug for LimitedRequestBody<B> {
@@ -136,31 +140,21 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        let nothing_held = match &self.watched {
-            None => true,
-            Some(watched) => {
-                let sieve = watched.sieve.as_ref();
-                !watched.tripped && sieve.is_none_or(|(sieve, _)| sieve.is_empty())
-            }
-        };
-        nothing_held && self.inner.as_ref().is_none_or(Body::is_end_stream)
+        let tripped = self.watched.as_ref().is_some_and(|watched| watched.tripped);
+        !tripped
+            && self.sieve().is_none_or(Sieve::is_empty)
+            && self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let sieve = self
-            .watched
-            .as_ref()
-            .and_then(|watched| watched.sieve.as_ref());
-        let rest = self
-            .inner
-            .as_ref()
-            .map_or_else(SizeHint::new, Body::size_hint);
-        with_held(rest, sieve.map_or(0, |(sieve, _)| sieve.held()))
+        let held = self.sieve().map_or(0, Sieve::held);
+        with_held(self.inner.as_ref(), SizeHint::new(), held)
     }
 }
 
-/// The size hint of the rest, plus the bytes that are buffered.
-pub(super) fn with_held(rest: SizeHint, held: u64) -> SizeHint {
+/// The bytes that are buffered, plus the size hint of the rest, or this one if that was dropped.
+pub(crate) fn with_held<B: Body>(rest: Option<&B>, dropped: SizeHint, held: u64) -> SizeHint {
+    let rest = rest.map_or(dropped, Body::size_hint);
     let mut hint = SizeHint::new();
     hint.set_lower(rest.lower().saturating_add(held));
     if let Some(upper) = rest.upper() {

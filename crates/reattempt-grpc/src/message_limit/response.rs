@@ -42,6 +42,10 @@ impl<B> LimitedResponseBody<B> {
             watched: watched.map(Box::new),
         }
     }
+
+    fn sieve(&self) -> Option<&Sieve> {
+        Some(&self.watched.as_ref()?.sieve.as_ref()?.0)
+    }
 }
 
 impl<B> Default for LimitedResponseBody<B> {
@@ -131,23 +135,12 @@ impl<B: Body> Body for LimitedResponseBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        let sieve = self
-            .watched
-            .as_ref()
-            .and_then(|watched| watched.sieve.as_ref());
-        sieve.is_none_or(|(sieve, _)| sieve.is_empty())
+        self.sieve().is_none_or(Sieve::is_empty)
             && self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let sieve = self
-            .watched
-            .as_ref()
-            .and_then(|watched| watched.sieve.as_ref());
-        let rest = self
-            .inner
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
-        with_held(rest, sieve.map_or(0, |(sieve, _)| sieve.held()))
+        let held = self.sieve().map_or(0, Sieve::held);
+        with_held(self.inner.as_ref(), SizeHint::with_exact(0), held)
     }
 }

@@ -14,7 +14,7 @@ use tower::{Service, ServiceBuilder};
 use super::super::DemoError;
 use super::super::exchange::{Exchange, client};
 use super::super::http::HttpExchange;
-use super::super::load::{CallRecord, Pace, Target, recorded};
+use super::super::load::{CallRecord, Pace, Target, ended, recorded};
 
 /// Makes these calls at this rate, and waits for each of them.
 pub(super) async fn send<T: Target>(
@@ -27,15 +27,9 @@ pub(super) async fn send<T: Target>(
     let mut calls = JoinSet::new();
     for number in numbers {
         pace.next().await;
-        calls.spawn(recorded(target.clone(), number));
+        calls.spawn(recorded(target.clone(), number, progress.clone()));
     }
-    let mut records = Vec::new();
-    while let Some(done) = calls.join_next().await {
-        records.push(done?);
-        progress.inc(1);
-    }
-    records.sort_by_key(|record| record.number);
-    Ok(records)
+    ended(&mut calls).await
 }
 
 pub(super) type Body = ReplayBody<Full<Bytes>>;
