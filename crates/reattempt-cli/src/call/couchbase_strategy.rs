@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use reattempt_couchbase::KvStrategy;
 use serde::Deserialize;
 
-use super::document::{Fault, Fields, Millis, Whole};
+use super::document::{Fields, Millis, Whole};
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -15,31 +15,35 @@ enum Name {
     ErrorMap,
 }
 
-/// Best effort by default.
-pub(super) fn read(fields: &mut Fields) -> Result<KvStrategy, Fault> {
+/// Best effort by default, and also if there is a fault.
+pub(super) fn read(fields: &mut Fields) -> KvStrategy {
     match fields.first_byte("strategy") {
-        None | Some(b'"') => Ok(match fields.or("strategy", Name::BestEffort)? {
+        None | Some(b'"') => match fields.or("strategy", Name::BestEffort) {
             Name::BestEffort => KvStrategy::BestEffort,
             Name::FailFast => KvStrategy::FailFast,
             Name::ErrorMap => KvStrategy::ErrorMap,
-        }),
+        },
         Some(b'{') => {
-            let mut constant = fields.nested("strategy");
-            let Millis(delay) = constant.required("constant_ms")?;
-            let most: Whole = constant.required("max_attempts")?;
-            let strategy = KvStrategy::Constant {
-                delay,
-                max_attempts: match NonZeroU32::new(most.cut(u32::MAX)) {
-                    Some(most) => most,
-                    None => return Err(constant.fault("max_attempts", "must be at least 1")),
-                },
-            };
-            constant.finish();
-            Ok(strategy)
+            let constant = constant(fields.nested("strategy"));
+            constant.unwrap_or(KvStrategy::BestEffort)
         }
-        Some(_) => Err(fields.fault(
-            "strategy",
-            "must be a name, or {\"constant_ms\": n, \"max_attempts\": m}",
-        )),
+        Some(_) => {
+            let what = "must be a name, or {\"constant_ms\": n, \"max_attempts\": m}";
+            fields.wrong("strategy", what);
+            KvStrategy::BestEffort
+        }
     }
+}
+
+fn constant(mut fields: Fields) -> Option<KvStrategy> {
+    let delay = fields.required("constant_ms");
+    let most = fields.required::<Whole>("max_attempts")?;
+    let most = NonZeroU32::new(most.cut(u32::MAX)).ok_or("must be at least 1");
+    let max_attempts = fields.accept("max_attempts", most)?;
+    fields.finish();
+    let Millis(delay) = delay?;
+    Some(KvStrategy::Constant {
+        delay,
+        max_attempts,
+    })
 }

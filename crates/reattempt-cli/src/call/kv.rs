@@ -20,7 +20,7 @@ use tower::{ServiceBuilder, ServiceExt};
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Ending, JournalLayer, JournalObserver};
 use super::couchbase_strategy;
-use super::document::{Base64, Document, Fault, Fields, Head, Millis, OneOrMany, Setup, Whole};
+use super::document::{Base64, Document, Fields, Head, Millis, OneOrMany, Setup, Whole};
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::user_info::{self, UserInfo};
@@ -62,20 +62,23 @@ struct Settings {
 }
 
 impl Settings {
-    fn read(setup: &Setup, fields: &mut Fields) -> Result<Self, Fault> {
-        let bootstrap = fields.or("bootstrap", Bootstrap::default())?;
-        let text = |fields: &mut Fields, name| fields.or(name, String::new());
-        let (bucket, mut username) = (text(fields, "bucket")?, text(fields, "username")?);
+    fn read(setup: &Setup, fields: &mut Fields) -> Option<Self> {
+        let bootstrap = fields.or("bootstrap", Bootstrap::default());
+        let bucket = fields.or("bucket", String::new());
+        let mut username = fields.or("username", String::new());
         // The parser's own error would repeat the value.
         let password = fields.text("password");
         let password = password.map_or(Ok(String::new()), |text| serde_json::from_str(&text));
-        let mut password = password.map_err(|_| fields.fault("password", "must be a text"))?;
-        let (seeds, info) = seeds(&setup.target)?;
-        if info.is_some() && bootstrap == Bootstrap::Memcached {
-            let what =
-                "memcached servers are not logged in to: leave the user and the password out";
-            return Err(Fault::new("$.target", what));
-        }
+        let password = password.map_err(|_| "must be a text");
+        let mut password = fields.accept("password", password).unwrap_or_default();
+        let target = setup.target.as_ref();
+        let nodes = target.and_then(|target| fields.accept("target", nodes(target, bootstrap)));
+        let strategy = couchbase_strategy::read(fields);
+        let current_server_codes = fields.or("current_server_codes", false);
+        let mut time = |name| fields.optional(name).map(|Millis(time)| time);
+        let poll_interval = time("config_poll_interval_ms");
+        let poll_floor = time("config_poll_floor_ms");
+        let (seeds, addresses, info) = nodes?;
         // The document's own fields take precedence.
         if let Some(info) = info.filter(|_| username.is_empty()) {
             (username, password) = (info.user, info.password);
@@ -98,25 +101,15 @@ impl Settings {
                 options
             }
         };
-        let addresses = seeds.iter().map(|seed| {
-            seed.parse::<Address>().map_err(|error| {
-                Fault::new("$.target", format!("{}: {error}", user_info::shown(seed)))
-            })
-        });
-        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
-        if addresses.is_empty() {
-            return Err(Fault::new("$.target", "names no node"));
-        }
-        let millis = |time: Option<Millis>| time.map(|Millis(time)| time);
-        Ok(Self {
+        Some(Self {
             client,
             seeds,
             addresses,
             bootstrap,
-            strategy: couchbase_strategy::read(fields)?,
-            current_server_codes: fields.or("current_server_codes", false)?,
-            poll_interval: millis(fields.optional("config_poll_interval_ms")?),
-            poll_floor: millis(fields.optional("config_poll_floor_ms")?),
+            strategy,
+            current_server_codes,
+            poll_interval,
+            poll_floor,
         })
     }
 
@@ -187,92 +180,95 @@ impl Settings {
     }
 }
 
-/// The nodes, and the user of the target; all nodes with a user must have the same one.
-fn seeds(target: &OneOrMany) -> Result<(Vec<String>, Option<UserInfo>), Fault> {
+/// The nodes as written and parsed, and the user of the target.
+type Nodes = (Vec<String>, Vec<Address>, Option<UserInfo>);
+
+/// Reads the target; all nodes with a user must have the same one.
+fn nodes(target: &OneOrMany, bootstrap: Bootstrap) -> Result<Nodes, String> {
     let (mut seeds, mut named) = (Vec::new(), None);
     for seed in target.clone().into_vec() {
-        let fault = |what| Fault::new("$.target", what);
-        let (info, seed) = user_info::split(&seed).map_err(fault)?;
+        let (info, seed) = user_info::split(&seed)?;
         seeds.push(seed.to_owned());
         match (info, &named) {
             (Some(info), Some(other)) if info != *other => {
-                return Err(fault(
-                    "names two users, and a cluster is logged in to as one",
-                ));
+                return Err("names two users, and a cluster is logged in to as one".to_owned());
             }
             (Some(info), _) => named = Some(info),
             (None, _) => {}
         }
     }
-    Ok((seeds, named))
+    if named.is_some() && bootstrap == Bootstrap::Memcached {
+        let what = "memcached servers are not logged in to: leave the user and the password out";
+        return Err(what.to_owned());
+    }
+    let addresses = seeds.iter().map(|seed| {
+        let address = seed.parse::<Address>();
+        address.map_err(|error| format!("{}: {error}", user_info::shown(seed)))
+    });
+    let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+    if addresses.is_empty() {
+        return Err("names no node".to_owned());
+    }
+    Ok((seeds, addresses, named))
 }
 
-pub(crate) fn plan(mut document: Document) -> Result<Plan<KvCaller>, Fault> {
-    let settings = Settings::read(&document.setup, &mut document.rest)?;
+pub(crate) fn plan(mut document: Document) -> Option<Plan<KvCaller>> {
+    let settings = Settings::read(&document.setup, &mut document.rest);
     let setup = document.setup.clone();
     let caller = || {
         let store = ConfigStore::new();
-        let stack = settings.stack(&setup, &store);
-        KvCaller { stack, store }
+        let stack = settings?.stack(&setup, &store);
+        Some(KvCaller { stack, store })
     };
     Plan::new(document, caller, read)
 }
 
-/// The names of the operations of a call.
-pub(super) const OPERATIONS: [&str; 15] = [
-    "get",
-    "set",
-    "add",
-    "replace",
-    "delete",
-    "append",
-    "increment",
-    "touch",
-    "get_and_touch",
-    "get_and_lock",
-    "unlock",
-    "noop",
-    "lookup_in",
-    "observe",
-    "get_collection_id",
+/// Makes a request of a key, a value and a CAS.
+type Make = fn(String, Bytes, u64) -> KvRequest;
+
+/// The operations of a call by name.
+pub(super) const OPERATIONS: [(&str, Make); 15] = [
+    ("get", |key, _, _| KvRequest::get(key)),
+    ("set", |key, value, _| KvRequest::set(key, value, 0, 0)),
+    ("add", |key, value, _| KvRequest::add(key, value, 0, 0)),
+    ("replace", |key, value, _| {
+        KvRequest::replace(key, value, 0, 0)
+    }),
+    ("delete", |key, _, _| KvRequest::delete(key)),
+    ("append", |key, value, _| KvRequest::append(key, value)),
+    ("increment", |key, _, _| KvRequest::increment(key, 1, 1, 0)),
+    ("touch", |key, _, _| KvRequest::touch(key, 0)),
+    ("get_and_touch", |key, _, _| {
+        KvRequest::get_and_touch(key, 0)
+    }),
+    ("get_and_lock", |key, _, _| KvRequest::get_and_lock(key, 0)),
+    ("unlock", |key, _, cas| KvRequest::unlock(key, cas)),
+    ("noop", |_, _, _| KvRequest::noop()),
+    ("lookup_in", |key, _, _| {
+        KvRequest::lookup_in(key, [LookupSpec::Document])
+    }),
+    ("observe", |key, _, _| KvRequest::observe(key)),
+    ("get_collection_id", |key, _, _| {
+        KvRequest::get_collection_id(key)
+    }),
 ];
 
-fn read(fields: &mut Fields) -> Result<KvCall, Fault> {
-    let op: String = fields.required("op")?;
-    let key: String = fields.or("key", String::new())?;
-    if key.is_empty() && op != "noop" {
-        return Err(fields.fault("key", "is required"));
+fn read(fields: &mut Fields) -> Option<KvCall> {
+    let op = fields.operation(OPERATIONS);
+    let key: String = fields.or("key", String::new());
+    if key.is_empty() && op.is_some_and(|(name, _)| name != "noop") {
+        fields.wrong("key", "is required");
     }
-    let value: Bytes = fields.or("value", Base64::default())?.0;
-    let cas = fields.optional("cas")?.map(|Whole(cas)| cas);
-    let idempotency = match fields.optional("idempotent")? {
+    let value: Bytes = fields.or("value", Base64::default()).0;
+    let cas = fields.optional("cas").map(|Whole(cas)| cas);
+    let idempotency = match fields.optional("idempotent") {
         None => Idempotency::Unknown,
         Some(true) => Idempotency::Idempotent,
         Some(false) => Idempotency::NotIdempotent,
     };
-    let request = match op.as_str() {
-        "get" => KvRequest::get(key),
-        "set" => KvRequest::set(key, value, 0, 0),
-        "add" => KvRequest::add(key, value, 0, 0),
-        "replace" => KvRequest::replace(key, value, 0, 0),
-        "delete" => KvRequest::delete(key),
-        "append" => KvRequest::append(key, value),
-        "increment" => KvRequest::increment(key, 1, 1, 0),
-        "touch" => KvRequest::touch(key, 0),
-        "get_and_touch" => KvRequest::get_and_touch(key, 0),
-        "get_and_lock" => KvRequest::get_and_lock(key, 0),
-        "unlock" => KvRequest::unlock(key, cas.unwrap_or(0)),
-        "noop" => KvRequest::noop(),
-        "lookup_in" => KvRequest::lookup_in(key, [LookupSpec::Document]),
-        "observe" => KvRequest::observe(key),
-        "get_collection_id" => KvRequest::get_collection_id(key),
-        _ => {
-            let known = OPERATIONS.join(", ");
-            let what = format!("unknown operation {op:?}: use one of {known}");
-            return Err(fields.fault("op", what));
-        }
-    };
-    Ok(KvCall {
+    let (_, make) = op?;
+    let request = make(key, value, cas.unwrap_or(0));
+    Some(KvCall {
         request: match cas {
             Some(cas) => request.with_cas(cas),
             None => request,

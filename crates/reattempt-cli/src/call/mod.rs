@@ -88,27 +88,29 @@ fn read(arguments: Arguments) -> Result<Document, Problem> {
     if !arguments.json {
         let fields = arguments.into_fields();
         let fields = fields.map_err(|fault| Faults::new("the command line", vec![fault]))?;
-        return Ok(Document::of(fields)?);
+        return Ok(Document::of(fields));
     }
     let text = input::read(Path::new("-")).map_err(|error| {
         let fault = Fault::new("standard input", error);
         Faults::new("the document", vec![fault])
     })?;
-    Ok(Document::parse(&text)?)
+    Ok(Document::parse(&text))
 }
 
 fn carry_out(document: Document, load: Option<Load>, report: &mut Report) -> Result<(), Problem> {
     block_on(async move {
         let found = document.found();
-        match document.protocol {
-            Protocol::Grpc => run_plan(found.check(grpc::plan(document))?, load, report).await?,
-            Protocol::Http => run_plan(found.check(http::plan(document))?, load, report).await?,
-            Protocol::Kv => run_plan(found.check(kv::plan(document))?, load, report).await?,
+        let Some(protocol) = document.protocol else {
+            return Ok(found.check(None)?);
+        };
+        match protocol {
+            Protocol::Grpc => run_plan(found.check(grpc::plan(document))?, load, report).await,
+            Protocol::Http => run_plan(found.check(http::plan(document))?, load, report).await,
+            Protocol::Kv => run_plan(found.check(kv::plan(document))?, load, report).await,
             Protocol::Mongodb => {
-                run_plan(found.check(mongodb::plan(document).await)?, load, report).await?;
+                run_plan(found.check(mongodb::plan(document).await)?, load, report).await
             }
         }
-        Ok(())
     })?
 }
 

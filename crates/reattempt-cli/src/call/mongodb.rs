@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bson::{Document as Bson, RawDocumentBuf};
+use reattempt::backoff::Randomness;
 use reattempt::{
     Call, ClientError, Elapsed, Failure, HasCallContext, Idempotency, OnDeadline, RetryInfo,
     RetryStrategy, Stage, Surface, UncallLayer,
@@ -23,7 +24,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::{Attempt, Ending, JournalLayer, JournalObserver};
-use super::document::{Document, Fault, Fields, Head};
+use super::document::{Document, Fields, Head};
 use super::later_batches::Later;
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
@@ -73,54 +74,21 @@ impl Rules {
 /// which server answers first.
 const LOOK: Duration = Duration::from_millis(250);
 
-pub(crate) async fn plan(mut document: Document) -> Result<Plan<MongoCaller>, Fault> {
-    let target = document.setup.one_target()?;
-    let mut settings: ConnectionString = target
-        .parse()
-        .map_err(|error| Fault::new("$.target", error))?;
-    for warning in &settings.warnings {
+pub(crate) async fn plan(mut document: Document) -> Option<Plan<MongoCaller>> {
+    let settings = document.one_target(str::parse::<ConnectionString>);
+    for warning in settings.iter().flat_map(|settings| &settings.warnings) {
         document.rest.warn(format_args!("$.target: {warning}"));
     }
-    let rules = document.rest.or("retryable_reads", Rules::default())?;
-    let (mut layer, mut strategy, mut avoid) = (
-        MongoClientLayer::new(),
-        RetryableReads::seed_2022(),
-        Deprioritized::seed_2022(),
-    );
-    if rules == Rules::Current {
-        if document.setup.on_deadline == Some(OnDeadline::Cap) {
-            let warning = "$.on_deadline: the current rules give up if a back-off does not fit";
-            document.rest.warn(warning);
-        }
-        layer = MongoClientLayer::current();
-        let retries = settings.max_adaptive_retries;
-        strategy = strategy
-            .overload_backoff(retries.unwrap_or(MAX_ADAPTIVE_RETRIES))
-            .randomness(document.setup.randomness.clone());
-        // Only `timeoutMS` extends retries until the deadline; a call's own limit only ends the
-        // call.
-        if settings.timeout.is_some() {
-            strategy = strategy.until_deadline();
-        }
-        avoid = Deprioritized::current().overload_retargeting(settings.enable_overload_retargeting);
-        settings.options.overload_labels = true;
+    let rules = document.rest.or("retryable_reads", Rules::default());
+    if rules == Rules::Current && document.setup.on_deadline == Some(OnDeadline::Cap) {
+        let warning = "$.on_deadline: the current rules give up if a back-off does not fit";
+        document.rest.warn(warning);
     }
-    let layer = layer
-        .strategy(strategy.clone())
-        .retry_reads(settings.retry_reads)
-        .retry_writes(settings.retry_writes)
-        .observer(Arc::new(JournalObserver));
-    let caller = || MongoCaller {
-        rules,
-        client: Client::new(settings.options.clone()),
-        settings,
-        layer,
-        strategy,
-        avoid,
-    };
+    let randomness = document.setup.randomness.clone();
+    let caller = || Some(MongoCaller::new(rules, settings?, randomness));
     let plan = Plan::new(document, caller, read)?;
     plan.caller.client.topology().looked_around(LOOK).await;
-    Ok(plan)
+    Some(plan)
 }
 
 /// The operations of a call. Those of a cursor or of the generic command runner are none.
@@ -129,27 +97,23 @@ pub(super) fn operations() -> impl Iterator<Item = Operation> {
     Operation::ALL.iter().copied().filter(of_call)
 }
 
-fn read(fields: &mut Fields) -> Result<MongoCall, Fault> {
-    let name: String = fields.required("op")?;
-    let operation = operations()
-        .find(|operation| operation.name() == name)
-        .ok_or_else(|| {
-            let known: Vec<_> = operations().map(Operation::name).collect();
-            let known = known.join(", ");
-            fields.fault(
-                "op",
-                format!("unknown operation {name:?}: use one of {known}"),
-            )
-        })?;
-    let options: Map<String, Value> = fields.or("options", Map::new())?;
-    let options = Bson::try_from(options).map_err(|error| fields.fault("options", error))?;
-    // What no command can hold.
-    RawDocumentBuf::try_from(&options).map_err(|error| fields.fault("options", error))?;
-    Ok(MongoCall {
-        operation,
-        database: fields.or("database", "db".to_owned())?,
-        collection: fields.or("collection", "c".to_owned())?,
-        options,
+fn read(fields: &mut Fields) -> Option<MongoCall> {
+    let known = operations().map(|operation| (operation.name(), operation));
+    let operation = fields.operation(known);
+    let options: Map<String, Value> = fields.or("options", Map::new());
+    let options = fields.accept("options", Bson::try_from(options));
+    let options = options.filter(|options| {
+        // What no command can hold.
+        let raw = RawDocumentBuf::try_from(options);
+        fields.accept("options", raw).is_some()
+    });
+    let database = fields.or("database", "db".to_owned());
+    let collection = fields.or("collection", "c".to_owned());
+    Some(MongoCall {
+        operation: operation?.1,
+        database,
+        collection,
+        options: options?,
     })
 }
 
@@ -181,6 +145,42 @@ impl Events {
 }
 
 impl MongoCaller {
+    fn new(rules: Rules, mut settings: ConnectionString, randomness: Randomness) -> Self {
+        let (mut layer, mut strategy, mut avoid) = (
+            MongoClientLayer::new(),
+            RetryableReads::seed_2022(),
+            Deprioritized::seed_2022(),
+        );
+        if rules == Rules::Current {
+            layer = MongoClientLayer::current();
+            let retries = settings.max_adaptive_retries;
+            strategy = strategy
+                .overload_backoff(retries.unwrap_or(MAX_ADAPTIVE_RETRIES))
+                .randomness(randomness);
+            // Only `timeoutMS` extends retries until the deadline; a call's own limit only ends the
+            // call.
+            if settings.timeout.is_some() {
+                strategy = strategy.until_deadline();
+            }
+            let retargeting = settings.enable_overload_retargeting;
+            avoid = Deprioritized::current().overload_retargeting(retargeting);
+            settings.options.overload_labels = true;
+        }
+        let layer = layer
+            .strategy(strategy.clone())
+            .retry_reads(settings.retry_reads)
+            .retry_writes(settings.retry_writes)
+            .observer(Arc::new(JournalObserver));
+        Self {
+            rules,
+            client: Client::new(settings.options.clone()),
+            settings,
+            layer,
+            strategy,
+            avoid,
+        }
+    }
+
     /// The layers around the client, which reports its events to `events`.
     fn stack(&self, events: Events) -> Stack {
         let client = self

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{Fault, Fields, MOST_NAMES, OneOrMany};
+use super::document::{Fields, MOST_NAMES, OneOrMany};
 
-pub(super) fn read(fields: &mut Fields, name: &str) -> Result<BTreeMap<String, OneOrMany>, Fault> {
-    let said: BTreeMap<_, _> = fields.optional(name)?.unwrap_or_default();
+pub(super) fn read(fields: &mut Fields, name: &str) -> BTreeMap<String, OneOrMany> {
+    let said: BTreeMap<_, _> = fields.or(name, BTreeMap::new());
     if said.len() > MOST_NAMES {
         let what = format!("has {} names; at most {MOST_NAMES} can be sent", said.len());
-        return Err(fields.fault(name, what));
+        fields.wrong(name, what);
+        return BTreeMap::new();
     }
-    Ok(said)
+    said
 }

@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::answer::Answer;
-use super::document::{Concurrency, Document, Fault, Fields, Head};
+use super::document::{Concurrency, Document, Fields, Head};
 use super::load::{Late, Load};
 
 /// Makes calls of one protocol through one stack of layers.
@@ -34,25 +34,24 @@ pub(crate) struct Plan<C: Caller> {
 
 impl<C: Caller> Plan<C> {
     /// Parses every call with `read` before any call is made, and before the caller is created,
-    /// because a caller may connect at once.
+    /// because a caller may connect at once. `None` if the document has a fault.
     pub(crate) fn new(
         document: Document,
-        caller: impl FnOnce() -> C,
-        read: impl Fn(&mut Fields) -> Result<C::Call, Fault>,
-    ) -> Result<Self, Fault> {
+        caller: impl FnOnce() -> Option<C>,
+        read: impl Fn(&mut Fields) -> Option<C::Call>,
+    ) -> Option<Self> {
         let found = document.found();
         document.rest.finish();
         let mut calls = Vec::with_capacity(document.calls.len());
         for (head, mut fields) in document.calls {
-            match read(&mut fields) {
-                Ok(call) => calls.push((head, call)),
-                Err(fault) => found.add(fault),
-            }
+            calls.extend(read(&mut fields).map(|call| (head, call)));
             fields.finish();
         }
-        found.last()?;
-        Ok(Self {
-            caller: caller(),
+        if !found.is_empty() {
+            return None;
+        }
+        Some(Self {
+            caller: caller()?,
             calls,
             concurrency: document.concurrency,
             linger: document.linger,

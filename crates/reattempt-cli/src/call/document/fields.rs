@@ -56,41 +56,66 @@ impl Fields {
         Fault::new(self.path_of(name), what)
     }
 
+    /// Records a fault of this field.
+    pub(crate) fn wrong(&self, name: &str, what: impl fmt::Display) {
+        self.found.add(self.fault(name, what));
+    }
+
+    /// What was made of this field; an error is recorded as its fault.
+    pub(crate) fn accept<T>(&self, name: &str, made: Result<T, impl fmt::Display>) -> Option<T> {
+        made.map_err(|what| self.wrong(name, what)).ok()
+    }
+
+    /// Whether there is a fault at this field, or above it.
+    pub(crate) fn is_faulty(&self, name: &str) -> bool {
+        self.found.has(&self.path_of(name))
+    }
+
     /// Records the faults of a document that is the value of this field.
     pub(crate) fn add_all(&self, name: &str, faults: &Faults) {
         self.found.add_all(faults, &self.path_of(name));
     }
 
-    /// Always `Ok`: a fault is recorded, and the field counts as absent.
-    pub(crate) fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Fault> {
-        let Some(text) = self.text(name) else {
-            return Ok(None);
-        };
-        match serde_json::from_str::<Value>(&text).and_then(serde_json::from_value) {
-            Ok(value) => {
-                let once = FORM.read(&text, |place, json| {
-                    members_once(place, json);
-                    Some(())
-                });
-                if let Err(faults) = once {
-                    self.add_all(name, &faults);
-                }
-                Ok(Some(value))
-            }
-            Err(error) => {
-                self.found.add(self.fault(name, without_position(&error)));
-                Ok(None)
-            }
+    pub(crate) fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+        let text = self.text(name)?;
+        let value = serde_json::from_str::<Value>(&text).and_then(serde_json::from_value);
+        let value = self.accept(name, value.map_err(|error| without_position(&error)))?;
+        let once = FORM.read(&text, |place, json| {
+            members_once(place, json);
+            Some(())
+        });
+        if let Err(faults) = once {
+            self.add_all(name, &faults);
         }
+        Some(value)
     }
 
-    pub(crate) fn required<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Fault> {
-        self.optional(name)?
-            .ok_or_else(|| self.fault(name, "is required"))
+    /// Its absence is a fault.
+    pub(crate) fn required<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+        let value = self.optional(name);
+        self.accept(name, value.ok_or("is required"))
     }
 
-    pub(crate) fn or<T: DeserializeOwned>(&mut self, name: &str, default: T) -> Result<T, Fault> {
-        Ok(self.optional(name)?.unwrap_or(default))
+    pub(crate) fn or<T: DeserializeOwned>(&mut self, name: &str, default: T) -> T {
+        self.optional(name).unwrap_or(default)
+    }
+
+    /// The operation of a call, one of these by its name.
+    pub(crate) fn operation<T>(
+        &mut self,
+        all: impl IntoIterator<Item = (&'static str, T)>,
+    ) -> Option<(&'static str, T)> {
+        let op = self.required::<String>("op")?;
+        let mut known = Vec::new();
+        for (name, operation) in all {
+            if name == op {
+                return Some((name, operation));
+            }
+            known.push(name);
+        }
+        let known = known.join(", ");
+        let what = format!("unknown operation {op:?}: use one of {known}");
+        self.accept("op", Err(what))
     }
 
     /// An unparsed field, for a parser of its own.
@@ -113,14 +138,12 @@ impl Fields {
     /// The objects of a required list.
     pub(super) fn list(&mut self, name: &str) -> Vec<Self> {
         let Some(text) = self.text(name) else {
-            self.found.add(self.fault(name, "is required"));
+            self.wrong(name, "is required");
             return Vec::new();
         };
-        let items = serde_json::from_str::<Vec<&RawValue>>(&text).unwrap_or_else(|error| {
-            self.found.add(self.fault(name, without_position(&error)));
-            Vec::new()
-        });
-        let items = items.into_iter().enumerate().map(|(at, item)| {
+        let items = serde_json::from_str::<Vec<&RawValue>>(&text);
+        let items = self.accept(name, items.map_err(|error| without_position(&error)));
+        let items = items.into_iter().flatten().enumerate().map(|(at, item)| {
             let path = format!("{}[{at}]", self.path_of(name));
             Self::of(item.get().as_bytes(), path, self.found.clone())
         });

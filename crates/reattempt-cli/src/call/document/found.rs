@@ -42,19 +42,22 @@ impl Found {
     /// Records a fault, unless it follows from an earlier one: at the same path, or below it. One
     /// line has at most a hundred.
     pub(crate) fn add(&self, fault: Fault) {
-        let mut faults = self.faults.borrow_mut();
-        let follows = |earlier: &Fault| {
-            let below = fault.path.strip_prefix(&earlier.path);
-            below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
-        };
-        if faults.len() < MOST_FAULTS && !faults.iter().any(follows) {
-            faults.push(fault);
+        if self.faults.borrow().len() < MOST_FAULTS && !self.has(&fault.path) {
+            self.faults.borrow_mut().push(fault);
         }
     }
 
-    /// The last fault, if there is one, to return it.
-    pub(crate) fn last(&self) -> Result<(), Fault> {
-        self.faults.borrow_mut().pop().map_or(Ok(()), Err)
+    /// Whether there is a fault at this path, or above it.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let is_above = |fault: &Fault| {
+            let below = path.strip_prefix(&fault.path);
+            below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+        };
+        self.faults.borrow().iter().any(is_above)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.faults.borrow().is_empty()
     }
 
     pub(super) fn add_all(&self, faults: &Faults, below: &str) {
@@ -72,10 +75,9 @@ impl Found {
         }
     }
 
-    /// The value, unless there is a fault. A document with faults has one line for them, and no
-    /// warnings.
-    pub(crate) fn check<T>(&self, made: Result<T, Fault>) -> Result<T, Faults> {
-        let made = made.map_err(|fault| self.add(fault)).ok();
+    /// The value, unless there is a fault, as there is if there is no value. A document with faults
+    /// has one line for them, and no warnings.
+    pub(crate) fn check<T>(&self, made: Option<T>) -> Result<T, Faults> {
         let (faults, warnings) = (self.faults.take(), self.warnings.take());
         let Some(made) = made.filter(|_| faults.is_empty()) else {
             return Err(Faults::new(FORM.subject, faults));

@@ -57,7 +57,8 @@ impl From<DeadlineChoice> for OnDeadline {
 /// The settings of the layers, shared by all protocols.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    pub(crate) target: OneOrMany,
+    /// Absent if it has a fault.
+    pub(crate) target: Option<OneOrMany>,
     /// As the document says it, which beats any policy.
     pub(crate) on_deadline: Option<OnDeadline>,
     pub(crate) randomness: Randomness,
@@ -78,15 +79,6 @@ impl Setup {
     pub(crate) fn on_deadline_or_cap(&self) -> OnDeadline {
         self.on_deadline.unwrap_or(OnDeadline::Cap)
     }
-
-    /// The target of a protocol with a single server.
-    pub(crate) fn one_target(&self) -> Result<&str, Fault> {
-        match &self.target {
-            OneOrMany::One(target) => Ok(target),
-            OneOrMany::Many(targets) if targets.len() == 1 => Ok(&targets[0]),
-            OneOrMany::Many(_) => Err(Fault::new("$.target", "must be one target, not a list")),
-        }
-    }
 }
 
 /// The fields common to calls of all protocols.
@@ -103,7 +95,8 @@ pub(crate) struct Head {
 /// A document, with the fields of its protocol still unread.
 #[derive(Debug)]
 pub(crate) struct Document {
-    pub(crate) protocol: Protocol,
+    /// Absent if it has a fault: then the other fields are those of no known protocol.
+    pub(crate) protocol: Option<Protocol>,
     pub(crate) concurrency: Concurrency,
     pub(crate) linger: Duration,
     pub(crate) setup: Setup,
@@ -123,37 +116,47 @@ const LONGEST_LINGER: Duration = Duration::from_secs(3600);
 pub(crate) const MOST_NAMES: usize = 10_000;
 
 impl Document {
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, Faults> {
+    /// A document with the faults of its common fields in [`found`](Self::found).
+    pub(crate) fn parse(text: &[u8]) -> Self {
         Self::of(Fields::of(text, "$", Found::default()))
     }
 
-    /// A document with these fields.
-    pub(crate) fn of(fields: Fields) -> Result<Self, Faults> {
-        let found = fields.found.clone();
-        found.check(Self::read(fields))
-    }
-
-    fn read(mut fields: Fields) -> Result<Self, Fault> {
+    /// The same of these fields.
+    pub(crate) fn of(mut fields: Fields) -> Self {
         let calls = fields.list("calls").into_iter().enumerate();
-        let calls = calls.map(|(place, call)| head(call, place));
-        let calls = calls.collect::<Result<_, _>>()?;
-        let on_deadline = fields.optional::<DeadlineChoice>("on_deadline")?;
-        let randomness = match fields.optional::<Number>("seed")? {
+        let calls = calls.map(|(place, call)| head(call, place)).collect();
+        let on_deadline = fields.optional::<DeadlineChoice>("on_deadline");
+        let randomness = match fields.optional::<Number>("seed") {
             Some(number) => Randomness::seeded(seed(&number)),
             None => Randomness::Thread,
         };
-        Ok(Self {
-            protocol: fields.or("protocol", Protocol::default())?,
-            concurrency: fields.or("concurrency", Concurrency::default())?,
-            linger: linger(&mut fields)?,
+        let protocol = fields.or("protocol", Protocol::default());
+        Self {
+            protocol: (!fields.is_faulty("protocol")).then_some(protocol),
+            concurrency: fields.or("concurrency", Concurrency::default()),
+            linger: linger(&mut fields),
             setup: Setup {
-                target: fields.required("target")?,
+                target: fields.required("target"),
                 on_deadline: on_deadline.map(OnDeadline::from),
                 randomness,
             },
             calls,
             rest: fields,
-        })
+        }
+    }
+
+    /// What is made of the target, for a protocol with a single server.
+    pub(crate) fn one_target<T, E: fmt::Display>(
+        &self,
+        make: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let one = match self.setup.target.as_ref()? {
+            OneOrMany::One(target) => Ok(target),
+            OneOrMany::Many(targets) if targets.len() == 1 => Ok(&targets[0]),
+            OneOrMany::Many(_) => Err("must be one target, not a list"),
+        };
+        let target = self.rest.accept("target", one)?;
+        self.rest.accept("target", make(target))
     }
 
     /// The faults so far.
@@ -162,12 +165,12 @@ impl Document {
     }
 }
 
-fn linger(fields: &mut Fields) -> Result<Duration, Fault> {
-    let Millis(linger) = fields.or("linger_ms", LINGER)?;
+fn linger(fields: &mut Fields) -> Duration {
+    let Millis(linger) = fields.or("linger_ms", LINGER);
     if linger > LONGEST_LINGER {
-        return Err(fields.fault("linger_ms", "must be at most 3600000, an hour"));
+        fields.wrong("linger_ms", "must be at most 3600000, an hour");
     }
-    Ok(linger)
+    linger
 }
 
 /// Converts any number to a seed; equal numbers give equal seeds.
@@ -186,14 +189,14 @@ fn seed(number: &Number) -> u64 {
     }
 }
 
-fn head(mut fields: Fields, place: usize) -> Result<(Head, Fields), Fault> {
+fn head(mut fields: Fields, place: usize) -> (Head, Fields) {
     let after = |millis: Option<Millis>| millis.map(|Millis(time)| time);
     let head = Head {
-        call: fields.or("call", (place + 1).to_string())?,
-        timeout: after(fields.optional("timeout_ms")?),
-        start_delay: fields.or("start_delay_ms", Millis::default())?.0,
-        cancel_after: after(fields.optional("cancel_after_ms")?),
+        call: fields.or("call", (place + 1).to_string()),
+        timeout: after(fields.optional("timeout_ms")),
+        start_delay: fields.or("start_delay_ms", Millis::default()).0,
+        cancel_after: after(fields.optional("cancel_after_ms")),
         interrupt: None,
     };
-    Ok((head, fields))
+    (head, fields)
 }

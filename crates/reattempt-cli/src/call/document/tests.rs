@@ -2,13 +2,18 @@ use super::*;
 use serde_json::{Value, json};
 
 fn of(document: Value) -> Result<Document, Faults> {
-    Document::parse(document.to_string().as_bytes())
+    checked(document.to_string().as_bytes())
+}
+
+fn checked(text: &[u8]) -> Result<Document, Faults> {
+    let document = Document::parse(text);
+    document.found().check(Some(document))
 }
 
 #[test]
 fn a_member_is_kept_as_it_was_written() {
     let text = br#"{"target": "h:1", "calls": [], "policy": {"a": 1.0, "a": 2}}"#;
-    let mut document = Document::parse(text).unwrap();
+    let mut document = checked(text).unwrap();
     let policy = document.rest.text("policy");
     assert_eq!(policy.as_deref(), Some(r#"{"a": 1.0, "a": 2}"#));
     assert_eq!(document.rest.text("other"), None);
@@ -19,10 +24,10 @@ fn what_no_value_can_hold_is_for_a_policys_own_reader() {
     let deep = "[".repeat(200) + &"]".repeat(200);
     for odd in ["1e999", deep.as_str()] {
         let text = format!(r#"{{"target": "h:1", "calls": [], "policy": {odd}}}"#);
-        let mut document = Document::parse(text.as_bytes()).unwrap();
+        let mut document = checked(text.as_bytes()).unwrap();
         assert_eq!(document.rest.text("policy").as_deref(), Some(odd));
         let text = text.replace("policy", "seed");
-        let fault = Document::parse(text.as_bytes()).unwrap_err().listed();
+        let fault = checked(text.as_bytes()).unwrap_err().listed();
         assert!(fault.starts_with("$.seed: "), "{fault}");
         // A position would be that within the member.
         assert!(!fault.contains(" at line "), "{fault}");
@@ -45,7 +50,7 @@ fn fault(document: Value) -> String {
 fn the_defaults_are_the_contracts() {
     let document =
         of(json!({"target": "h:1", "calls": [{"call": "a", "timeout_ms": null}]})).unwrap();
-    assert_eq!(document.protocol, Protocol::Grpc);
+    assert_eq!(document.protocol, Some(Protocol::Grpc));
     assert_eq!(document.concurrency, Concurrency::Sequential);
     assert_eq!(document.linger, Duration::from_millis(30));
     assert_eq!(document.setup.on_deadline, None);
@@ -86,7 +91,7 @@ fn a_fault_names_its_place() {
 fn all_faults_are_reported_at_once() {
     let text = br#"{"protocol": "smtp", "seed": 1, "seed": 2, "linger_ms": "long", "calls": [
         {"timeout_ms": -1, "start_delay_ms": []}, 7, {"call": 1}]}"#;
-    let faults = Document::parse(text).unwrap_err();
+    let faults = checked(text).unwrap_err();
     let paths: Vec<_> = faults.faults().iter().map(|fault| &*fault.path).collect();
     assert_eq!(
         paths,
@@ -106,7 +111,7 @@ fn all_faults_are_reported_at_once() {
 #[test]
 fn a_duplicate_member_is_a_fault_at_any_depth() {
     let text = br#"{"target": "h:1", "calls": [{"options": {"a": [{"b": 1, "b": 2}]}}]}"#;
-    let document = Document::parse(text).unwrap();
+    let document = Document::parse(text);
     let found = document.found();
     let (_, mut call) = document.calls.into_iter().next().unwrap();
     let read = call.optional::<Value>("options");
@@ -116,7 +121,7 @@ fn a_duplicate_member_is_a_fault_at_any_depth() {
 
 #[test]
 fn half_a_document_is_a_fault_with_its_position() {
-    let fault = Document::parse(b"{\"target\": ").unwrap_err().listed();
+    let fault = checked(b"{\"target\": ").unwrap_err().listed();
     assert!(fault.starts_with("$: EOF while parsing"), "{fault}");
     assert!(fault.contains("line 1 column"), "{fault}");
 }

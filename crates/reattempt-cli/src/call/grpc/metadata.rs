@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use crate::call::document::{Fault, Fields};
+use crate::call::document::Fields;
 use crate::call::named_values;
 
 /// Headers that gRPC and HTTP/2 set themselves. Other clients do not let a caller set them either.
@@ -31,26 +31,27 @@ const OWN: [&str; 18] = [
 
 /// The metadata of a call (gRPC over HTTP/2, Custom-Metadata). Values of `-bin` keys are already
 /// base64 and are sent unchanged.
-pub(super) fn read(fields: &mut Fields) -> Result<HeaderMap, Fault> {
-    let said = named_values::read(fields, "metadata")?;
+pub(super) fn read(fields: &mut Fields) -> HeaderMap {
+    let said = named_values::read(fields, "metadata");
     let mut metadata = HeaderMap::new();
     for (key, values) in said {
         let place = format!("metadata.{key}");
         let Some(name) = name(&key) else {
-            let what = "a name has letters, digits, '_', '-' and '.' only";
-            return Err(fields.fault(&place, what));
+            fields.wrong(&place, "a name has letters, digits, '_', '-' and '.' only");
+            continue;
         };
         if OWN.contains(&name.as_str()) {
             fields.warn(fields.fault(&place, "is gRPC's own, ignored"));
             continue;
         }
         for text in values.into_vec() {
-            let value = value(&text)
-                .ok_or_else(|| fields.fault(&place, "a value has printable ASCII only"))?;
-            metadata.append(name.clone(), value);
+            match value(&text) {
+                Some(value) => drop(metadata.append(name.clone(), value)),
+                None => fields.wrong(&place, "a value has printable ASCII only"),
+            }
         }
     }
-    Ok(metadata)
+    metadata
 }
 
 /// Header-Name, in any case.
@@ -113,7 +114,7 @@ mod tests {
         let document = json!({ "metadata": metadata }).to_string();
         let found = Found::default();
         let read = read(&mut Fields::of(document.as_bytes(), "$", found.clone()));
-        found.check(read).map_err(|faults| faults.listed())
+        found.check(Some(read)).map_err(|faults| faults.listed())
     }
 
     #[test]

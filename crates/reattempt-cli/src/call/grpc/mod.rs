@@ -20,7 +20,7 @@ use reattempt_grpc::{Code, WaitForReady};
 use serde_json::Value;
 
 use super::answer::{Answer, Shown};
-use super::document::{Base64, Document, Fault, Fields, Head, Millis};
+use super::document::{Base64, Document, Fields, Head, Millis};
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::transport::{Tls, Transport, Version};
@@ -78,11 +78,11 @@ pub(crate) struct GrpcCall {
     wait_for_ready: Option<bool>,
 }
 
-pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
-    let (is_tls, authority) = address(document.setup.one_target()?)?;
-    let tls = Tls::read(&mut document.rest, is_tls, &authority, Version::Grpc)?;
+pub(crate) fn plan(mut document: Document) -> Option<Plan<GrpcCaller>> {
+    let (is_tls, authority) = document.one_target(address).unwrap_or_default();
+    let tls = Tls::read(&mut document.rest, is_tls, &authority, Version::Grpc);
     let transport = Transport::new(&authority, Version::Grpc, tls);
-    let options = ChannelOptions::read(document.rest.nested("channel_options"))?;
+    let options = ChannelOptions::read(document.rest.nested("channel_options"));
     let setup = &document.setup;
     let config = stack::service_config(&mut document.rest, setup, &options);
     let channel = config.map(|config| Channel {
@@ -94,14 +94,14 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<GrpcCaller>, Fault> {
         scheme: if is_tls { Scheme::HTTPS } else { Scheme::HTTP },
         authority,
     };
-    Plan::new(document, || caller, read)
+    Plan::new(document, || Some(caller), read)
 }
 
 /// Whether a target has TLS, and its host and port.
-fn address(target: &str) -> Result<(bool, String), Fault> {
+fn address(target: &str) -> Result<(bool, String), String> {
     if target.contains('@') {
         let what = "a gRPC target takes no user and password: put an `authorization` in the metadata of the calls";
-        return Err(Fault::new("$.target", what));
+        return Err(what.to_owned());
     }
     let (is_tls, authority) = match target.split_once("://") {
         None => (false, target),
@@ -111,8 +111,9 @@ fn address(target: &str) -> Result<(bool, String), Fault> {
         Some(_) => (false, target),
     };
     if !is_host_and_port(authority) {
-        let what = format!("must be host:port, grpc:// or grpcs://host:port, got {target:?}");
-        return Err(Fault::new("$.target", what));
+        return Err(format!(
+            "must be host:port, grpc:// or grpcs://host:port, got {target:?}"
+        ));
     }
     Ok((is_tls, authority.to_owned()))
 }
@@ -123,8 +124,7 @@ fn is_host_and_port(target: &str) -> bool {
         .is_ok_and(|authority| !authority.host().is_empty() && authority.port_u16().is_some())
 }
 
-fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
-    let method: String = fields.required("method")?;
+fn path(method: &str) -> Result<PathAndQuery, String> {
     let parts: Vec<&str> = method.split('/').collect();
     let path = match parts[..] {
         ["", service, name] if !service.is_empty() && !name.is_empty() => method.parse().ok(),
@@ -132,25 +132,31 @@ fn read(fields: &mut Fields) -> Result<GrpcCall, Fault> {
     };
     // The path parser drops text from a '#' on, which would call another method.
     let path = path.filter(|path: &PathAndQuery| path.as_str() == method);
-    let Some(path) = path else {
-        let what = format!("must be /package.Service/Method, got {method:?}");
-        return Err(fields.fault("method", what));
-    };
-    let kind: Kind = fields.or("kind", Kind::default())?;
-    let payloads: Vec<Base64> = fields.or("payloads", Vec::new())?;
+    path.ok_or_else(|| format!("must be /package.Service/Method, got {method:?}"))
+}
+
+fn read(fields: &mut Fields) -> Option<GrpcCall> {
+    let method = fields.required::<String>("method");
+    let method = method.and_then(|method| fields.accept("method", path(&method)));
+    let kind: Kind = fields.or("kind", Kind::default());
+    let payloads: Vec<Base64> = fields.or("payloads", Vec::new());
     let mut payloads: Vec<_> = payloads.into_iter().map(|Base64(bytes)| bytes).collect();
     if payloads.is_empty() && kind.asks_once() {
         // Such a call always has one message, by default an empty one.
         payloads.push(Bytes::new());
     }
-    Ok(GrpcCall {
-        method: path,
+    let gap = fields.or("payload_gap_ms", Millis::default()).0;
+    let half_close_after = fields.or("half_close_after_ms", Millis::default()).0;
+    let metadata = metadata::read(fields);
+    let wait_for_ready = fields.optional("wait_for_ready");
+    Some(GrpcCall {
+        method: method?,
         kind,
         payloads,
-        gap: fields.or("payload_gap_ms", Millis::default())?.0,
-        half_close_after: fields.or("half_close_after_ms", Millis::default())?.0,
-        metadata: metadata::read(fields)?,
-        wait_for_ready: fields.optional("wait_for_ready")?,
+        gap,
+        half_close_after,
+        metadata,
+        wait_for_ready,
     })
 }
 

@@ -23,7 +23,7 @@ use tower::util::BoxCloneSyncService;
 
 use super::payloads::Payloads;
 use crate::call::attempts::{JournalLayer, JournalObserver};
-use crate::call::document::{Fault, Fields, Setup, Whole};
+use crate::call::document::{Fields, Setup, Whole};
 use crate::call::transport::{AnswerBody, Transport, TransportError};
 
 type ResponseBody = DeadlineBody<LimitedResponseBody<GrpcOutcomeBody<AnswerBody>>, AsGrpcStatus>;
@@ -49,26 +49,26 @@ enum RefusedChoice {
 }
 
 impl ChannelOptions {
-    pub(super) fn read(mut fields: Fields) -> Result<Self, Fault> {
-        let enable_retries = fields.or("enable_retries", true)?;
+    pub(super) fn read(mut fields: Fields) -> Self {
+        let enable_retries = fields.or("enable_retries", true);
         let mut bytes = |name| {
-            let bytes = fields.optional::<Whole>(name)?;
-            Ok::<_, Fault>(bytes.map(|bytes| bytes.cut(usize::MAX)))
+            let bytes = fields.optional::<Whole>(name);
+            bytes.map(|bytes| bytes.cut(usize::MAX))
         };
         let options = Self {
             enable_retries,
-            per_rpc_buffer: bytes("per_rpc_retry_buffer_size")?,
-            buffer: bytes("retry_buffer_size")?,
+            per_rpc_buffer: bytes("per_rpc_retry_buffer_size"),
+            buffer: bytes("retry_buffer_size"),
             max_attempts_limit: fields
-                .optional::<Whole>("max_attempts_limit")?
+                .optional::<Whole>("max_attempts_limit")
                 .map(|limit| limit.cut(u32::MAX)),
-            refused: match fields.or("refused", RefusedChoice::Unprocessed)? {
+            refused: match fields.or("refused", RefusedChoice::Unprocessed) {
                 RefusedChoice::Unprocessed => RefusedStream::Unprocessed,
                 RefusedChoice::Ambiguous => RefusedStream::Ambiguous,
             },
         };
         fields.finish();
-        Ok(options)
+        options
     }
 
     fn replay(&self) -> ReplayBodyLayer {
@@ -179,7 +179,7 @@ mod tests {
             "target": socket.local_addr().unwrap().to_string(),
             "calls": [{"method": "/a.B/C", "wait_for_ready": true, "timeout_ms": 200}],
         });
-        let mut document = Document::parse(document.to_string().as_bytes()).unwrap();
+        let mut document = Document::parse(document.to_string().as_bytes());
         let draws = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&draws);
         document.setup.randomness = Randomness::drawn(move || {

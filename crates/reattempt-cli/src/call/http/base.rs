@@ -4,11 +4,11 @@ use http::header::{HOST, HeaderValue};
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
 
-use crate::call::document::{Fault, to_base64};
+use crate::call::document::to_base64;
 use crate::call::user_info::{self, UserInfo};
 
 /// The scheme and authority of each request URL, and the target's own path.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Base {
     pub(super) is_tls: bool,
     pub(super) authority: String,
@@ -33,9 +33,16 @@ fn basic(info: &UserInfo) -> Result<HeaderValue, &'static str> {
 }
 
 impl Base {
-    pub(super) fn of(target: &str) -> Result<Self, Fault> {
-        let got = || user_info::shown(target);
-        let fault = |what: &str| Fault::new("$.target", format!("{what}, got {}", got()));
+    /// Replaces a target with a fault, so that the paths of the calls are read.
+    pub(super) fn unknown() -> Self {
+        Self {
+            authority: "target".to_owned(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of(target: &str) -> Result<Self, String> {
+        let fault = |what: &str| format!("{what}, got {}", user_info::shown(target));
         let (is_tls, rest) = match target.split_once("://") {
             Some(("http", rest)) => (false, rest),
             Some(("https", rest)) => (true, rest),
@@ -148,7 +155,7 @@ mod tests {
             "ftp://u:hunter2@h",
             "u:hunter2@h h",
         ] {
-            let fault = Base::of(wrong).unwrap_err().to_string();
+            let fault = Base::of(wrong).unwrap_err();
             assert!(!fault.contains("hunter2"), "{fault}");
         }
     }

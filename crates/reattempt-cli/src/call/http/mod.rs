@@ -20,7 +20,7 @@ use tower::ServiceExt;
 
 use super::answer::{Answer, Shown, Timeout};
 use super::attempts::Ending;
-use super::document::{Base64, Document, Fault, Fields, Head, Whole};
+use super::document::{Base64, Document, Fields, Head, Whole};
 use super::named_values;
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
@@ -55,22 +55,25 @@ pub(crate) struct HttpCall {
     read_only: bool,
 }
 
-pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
-    let target = document.setup.one_target()?;
-    let base = Base::of(target)?;
-    if target.contains('#') {
-        document.rest.warn(format_args!("$.target: {FRAGMENT}"));
-    }
-    let version = match document.rest.or("version", Whole(1))? {
+pub(crate) fn plan(mut document: Document) -> Option<Plan<HttpCaller>> {
+    let base = document.one_target(|target| {
+        if target.contains('#') {
+            document.rest.warn(format_args!("$.target: {FRAGMENT}"));
+        }
+        Base::of(target)
+    });
+    let base = base.unwrap_or_else(Base::unknown);
+    let version = match document.rest.or("version", Whole(1)) {
         Whole(1) => Version::Http1,
         Whole(2) => Version::Http2,
         Whole(other) => {
             let what = format!("must be 1 or 2, got {other}");
-            return Err(document.rest.fault("version", what));
+            document.rest.wrong("version", what);
+            Version::Http1
         }
     };
-    let service = Settings::read(&mut document.rest)?;
-    let tls = Tls::read(&mut document.rest, base.is_tls, &base.authority, version)?;
+    let service = Settings::read(&mut document.rest);
+    let tls = Tls::read(&mut document.rest, base.is_tls, &base.authority, version);
     let transport = Transport::new(&base.authority, version, tls);
     let stack = match &service {
         None => {
@@ -88,58 +91,59 @@ pub(crate) fn plan(mut document: Document) -> Result<Plan<HttpCaller>, Fault> {
     };
     Plan::new(
         document,
-        || caller,
+        || Some(caller),
         |fields| read(fields, &base, version, to_service),
     )
 }
 
-fn read(
-    fields: &mut Fields,
-    base: &Base,
-    version: Version,
-    to_service: bool,
-) -> Result<HttpCall, Fault> {
-    let method: String = fields.or("method", "GET".to_owned())?;
-    let method = Method::from_bytes(method.as_bytes())
-        .map_err(|_| fields.fault("method", format!("is no HTTP method: {method:?}")))?;
-    let path: Option<String> = fields.optional("path")?;
+fn read(fields: &mut Fields, base: &Base, version: Version, to_service: bool) -> Option<HttpCall> {
+    let name: String = fields.or("method", "GET".to_owned());
+    let method = Method::from_bytes(name.as_bytes());
+    let method = method.map_err(|_| format!("is no HTTP method: {name:?}"));
+    let method = fields.accept("method", method);
+    let path: Option<String> = fields.optional("path");
     let uri = base.uri(path.as_deref()).map_err(|error| {
         let path = path.as_deref().unwrap_or_default();
-        fields.fault("path", format!("{error}: {path:?}"))
-    })?;
+        format!("{error}: {path:?}")
+    });
+    let uri = fields.accept("path", uri);
     if path.is_some_and(|path| path.contains('#')) {
         fields.warn(fields.fault("path", FRAGMENT));
     }
-    let idempotency = match fields.optional("idempotent")? {
+    let idempotency = match fields.optional("idempotent") {
         None => Idempotency::Unknown,
         Some(true) => Idempotency::Idempotent,
         Some(false) => Idempotency::NotIdempotent,
     };
-    let mut headers = headers(fields, version)?;
-    let uri = base::at_host(uri, &headers);
+    let headers = headers(fields, version);
+    let mut headers = fields.accept("headers", headers).unwrap_or_default();
+    let body = fields.or("body", Base64::default()).0;
+    let read_only = to_service && fields.or("readonly", false);
+    let uri = base::at_host(uri?, &headers);
     if let Some(authorization) = base.authorization(&uri) {
         // A header of the call takes precedence.
         headers.entry(AUTHORIZATION).or_insert(authorization);
     }
-    Ok(HttpCall {
-        method,
+    Some(HttpCall {
+        method: method?,
         uri,
         headers,
-        body: fields.or("body", Base64::default())?.0,
+        body,
         idempotency,
-        read_only: to_service && fields.or("readonly", false)?,
+        read_only,
     })
 }
 
-fn headers(fields: &mut Fields, version: Version) -> Result<HeaderMap, Fault> {
-    let said = named_values::read(fields, "headers")?;
+fn headers(fields: &mut Fields, version: Version) -> Result<HeaderMap, String> {
+    let said = named_values::read(fields, "headers");
     let mut headers = HeaderMap::new();
     for (key, values) in said {
-        let fault = |what| fields.fault("headers", format!("{key}: {what}"));
+        let fault = |what| format!("{key}: {what}");
         let header: HeaderName = key.parse().map_err(|_| fault("is no header name"))?;
         let values = values.into_vec();
         if is_of_connection(&header, &values, version) {
-            fields.warn(fault("is the connection's own, ignored"));
+            let warning = fault("is the connection's own, ignored");
+            fields.warn(fields.fault("headers", warning));
             continue;
         }
         for value in values {

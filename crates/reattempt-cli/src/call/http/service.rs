@@ -21,7 +21,7 @@ use super::stack::{Stack, boxed, replay};
 use crate::call::answer::{Answer, Shown};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::couchbase_strategy;
-use crate::call::document::{Fault, Fields, Setup};
+use crate::call::document::{Fields, Setup};
 use crate::call::transport::Transport;
 use crate::printable::OneLine;
 
@@ -47,10 +47,10 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Returns `None` for plain HTTP.
-    pub(super) fn read(fields: &mut Fields) -> Result<Option<Self>, Fault> {
-        let Some(name) = fields.optional::<Name>("service")? else {
-            return Ok(None);
-        };
+    pub(super) fn read(fields: &mut Fields) -> Option<Self> {
+        let name = fields.optional::<Name>("service");
+        // With a faulty name, the other fields are those of a service.
+        let name = name.or(fields.is_faulty("service").then_some(Name::Query))?;
         let service = match name {
             Name::Query => HttpService::query(),
             Name::Analytics => HttpService::analytics(),
@@ -61,16 +61,16 @@ impl Settings {
         if fields.text("policy").is_some() {
             fields.warn("$.policy: not used with a service, whose `strategy` takes its place");
         }
-        let current = fields.or("current_server_codes", false)?;
-        Ok(Some(Self {
+        let current = fields.or("current_server_codes", false);
+        Some(Self {
             service: if current {
                 service.with_current_server_codes()
             } else {
                 service
             },
             has_codes: matches!(name, Name::Query | Name::Analytics),
-            strategy: couchbase_strategy::read(fields)?,
-        }))
+            strategy: couchbase_strategy::read(fields),
+        })
     }
 
     /// The layers in their documented order.

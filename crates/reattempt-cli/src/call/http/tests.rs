@@ -10,7 +10,7 @@ async fn read_at_most(most: usize, service: Option<&str>, step: Step) -> Value {
         "protocol": "http", "target": server.uri(), "service": service,
         "calls": [{"method": "POST", "timeout_ms": 30000}],
     });
-    let document = Document::parse(document.to_string().as_bytes()).unwrap();
+    let document = Document::parse(document.to_string().as_bytes());
     let mut plan = plan(document).unwrap();
     plan.caller.longest_body = most;
     let (head, call) = plan.calls.remove(0);

@@ -6,7 +6,7 @@ mod rustls;
 mod without;
 
 use super::Version;
-use crate::call::document::{Fault, Fields};
+use crate::call::document::Fields;
 
 #[cfg(feature = "tls")]
 pub(crate) use rustls::Tls;
@@ -27,29 +27,31 @@ struct Options {
 }
 
 impl Tls {
-    /// Reads the document's field `tls`. `None` for a target without TLS.
+    /// Reads the document's field `tls`. `None` for a target without TLS or with a fault.
     pub(crate) fn read(
         fields: &mut Fields,
         is_tls: bool,
         authority: &str,
         version: Version,
-    ) -> Result<Option<Self>, Fault> {
+    ) -> Option<Self> {
         let is_said = fields.first_byte("tls").is_some();
         let mut nested = fields.nested("tls");
         let options = Options {
-            ca: nested.optional("ca")?,
-            insecure: nested.or("insecure", false)?,
+            ca: nested.optional("ca"),
+            insecure: nested.or("insecure", false),
         };
+        let is_faulty = nested.is_faulty("ca") || nested.is_faulty("insecure");
         nested.finish();
-        if !is_tls {
-            let refused = is_said.then(|| fields.fault("tls", "the target has no TLS"));
-            return refused.map_or(Ok(None), Err);
+        if !is_tls && is_said && !fields.is_faulty("target") {
+            fields.wrong("tls", "the target has no TLS");
+        }
+        if !is_tls || is_faulty {
+            return None;
         }
         let host = authority
             .rsplit_once(':')
             .map_or(authority, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let made = Self::new(host, version, &options);
-        made.map(Some).map_err(|what| fields.fault("tls", what))
+        fields.accept("tls", Self::new(host, version, &options))
     }
 }
