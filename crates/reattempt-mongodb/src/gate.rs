@@ -69,8 +69,8 @@ impl<T: ReadCall> ReadCall for Call<T> {
 ///
 /// Retries cannot be enabled for one operation: a gated operation keeps its gate even if a caller
 /// sets another strategy or policy on the call, because the classifier then makes every failure
-/// final. A hedge is sent before there is a failure: [`RetryReads::attach`] takes it out of a policy
-/// that the caller set, a route layer cannot.
+/// final. A hedge is sent before there is a failure: [`RetryReads::attach`] takes it out of a
+/// policy that the caller set, a route layer cannot.
 #[derive(Clone, Debug)]
 pub struct RetryReads {
     retry_reads: bool,

@@ -234,7 +234,7 @@ async fn frames_without_content_are_not_waited_for_beyond_the_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn methods_can_be_named_and_a_limit_that_is_only_attached_counts() {
+async fn methods_can_be_named_and_an_attached_deadline_counts() {
     let hangs = || Frames {
         left: Vec::new(),
         for_ever: true,

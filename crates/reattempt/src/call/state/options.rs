@@ -8,9 +8,9 @@ use super::CallState;
 use crate::call::context::WeakInfoHandle;
 use crate::{RetryStrategy, RetryThrottle, RoutePolicy};
 
-/// The options of a call. [`AttemptBits`](crate::call::attempt_bits::AttemptBits) say which of them are the call's: a
-/// reused state still holds the policy and the throttle of an earlier call, which the next call
-/// most likely attaches again.
+/// The options of a call. [`AttemptBits`](crate::call::attempt_bits::AttemptBits) say which of them
+/// are the call's: a reused state still holds the policy and the throttle of an earlier call, which
+/// the next call most likely attaches again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     /// The route's policy.
