@@ -55,7 +55,6 @@ where
                     }
                 }
             },
-            StateProj::Expired { failing, .. } => failing.driver.unsent(effects.throttle()),
             StateProj::Done => {}
         });
         dropping.run(|| effects.ended(stopped));
@@ -77,9 +76,8 @@ impl<F, O> State<F, O> {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",
-                Next::Late => "Expired",
+                Next::Late | Next::Expire => "Expired",
             },
-            Self::Expired { .. } => "Expired",
             Self::Done => "Done",
         }
     }

@@ -42,6 +42,9 @@ pub(super) enum Next {
     /// The deadline has passed, and no failure was kept: if no layer above ends the call when the
     /// timers of the deadline fire, the attempt is sent.
     Late,
+    /// Nothing more is sent, and the end of the call is recorded: if no layer above ends it, it
+    /// ends by itself.
+    Expire,
 }
 
 /// Allocated with the first failure, and reused by a later call.
@@ -158,10 +161,7 @@ where
                 let held = held.filter(|_| surface == Surface::Held);
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
-            Action::Expire(surface) => {
-                let held = held.filter(|_| surface == Surface::Held);
-                self.expire(held.unwrap_or(outcome));
-            }
+            Action::Expire(surface) => self.expire(surface, outcome, held),
             Action::Ask(asked) => self.ask(asked, outcome, held),
             Action::Wait(wait) => {
                 let settings = &this.config.settings;

@@ -68,15 +68,12 @@ pin_project! {
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
         /// An attempt failed, and the strategy finishes its decision.
         Deciding { deciding: Box<Deciding<O>> },
-        /// An attempt failed: it is settled, and another one follows.
+        /// An attempt failed: it is settled, and another one follows, or the deadline.
         Between {
             failing: Box<Failing>,
             // The failure that a gate still ahead may return.
             kept: Option<O>,
         },
-        /// Nothing more is sent: the `Deadline` layer above ends the call. If it polls no more, the
-        /// call ends by itself, with this failure.
-        Expired { failing: Box<Failing>, kept: O },
         /// The outcome was returned.
         Done,
     }
@@ -226,9 +223,7 @@ where
     fn over(self: Pin<&mut Self>, outcome: Outcome<S, Req>) -> Outcome<S, Req> {
         let this = self.project();
         match this.state.project_replace(State::Done) {
-            StateOwned::Between { failing, .. } | StateOwned::Expired { failing, .. } => {
-                Failing::give_back(failing);
-            }
+            StateOwned::Between { failing, .. } => Failing::give_back(failing),
             StateOwned::InFlight { sent, .. } => {
                 if let (Some(failing), _held) = sent.failures() {
                     Failing::give_back(failing);
@@ -294,13 +289,7 @@ where
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Next::Late => {
-                        ready!(failing.poll_wait(owner, cx));
-                        // The layer above has its tick of the clock; then the attempt is sent.
-                        failing.next = Next::AtOnce;
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
+                    Next::Late | Next::Expire => ready!(self.as_mut().poll_late(owner, cx)),
                     // User code panicked.
                     Next::Settle | Next::Send => polled_after_completion("RetryFuture"),
                     Next::Ready | Next::AtOnce => {
@@ -319,10 +308,6 @@ where
                         }
                     }
                 },
-                StateProj::Expired { failing, .. } => {
-                    ready!(failing.poll_wait(owner, cx));
-                    return Poll::Ready(self.expired());
-                }
                 StateProj::Done => polled_after_completion("RetryFuture"),
             };
             if let ControlFlow::Break(outcome) = step {

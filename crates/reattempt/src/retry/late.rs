@@ -3,13 +3,14 @@
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use crate::{Classify, HasCallContext, Replay, StopReason};
+use crate::{Classify, HasCallContext, Replay, StopReason, Surface};
 use tower_service::Service;
 
 use super::attempt::{Failing, Next};
-use super::future::{Outcome, RetryFuture, State, StateOwned, StateProj};
+use super::future::{Outcome, RetryFuture, StateProj};
 use crate::poll::polled_after_completion;
 use crate::recovery::past;
 
@@ -19,63 +20,77 @@ where
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// Nothing more is sent: the deadline ends the call. `kept` is its failure if no layer above
-    /// does.
-    pub(super) fn expire(self: Pin<&mut Self>, kept: Outcome<S, Req>) {
-        let mut this = self.project();
-        let StateOwned::Between { mut failing, .. } =
-            this.state.as_mut().project_replace(State::Done)
-        else {
+    /// Nothing more is sent: the deadline ends the call.
+    pub(super) fn expire(
+        self: Pin<&mut Self>,
+        surface: Surface,
+        outcome: Outcome<S, Req>,
+        held: Option<Outcome<S, Req>>,
+    ) {
+        let this = self.project();
+        let StateProj::Between { failing, kept } = this.state.project() else {
             polled_after_completion("RetryFuture")
         };
         let deadline = this.source.context_mut().deadline();
-        failing.leave(deadline.map(past));
+        failing.leave(Next::Expire, deadline.map(past));
         this.source.shed();
-        this.state.set(State::Expired { failing, kept });
-    }
-
-    /// The deadline has passed, and no layer above ended the call.
-    pub(super) fn expired(self: Pin<&mut Self>) -> Outcome<S, Req> {
-        match self.project().state.project_replace(State::Done) {
-            StateOwned::Expired { failing, kept } => {
-                Failing::give_back(failing);
-                kept
-            }
-            _ => polled_after_completion("RetryFuture"),
-        }
+        let held = held.filter(|_| surface == Surface::Held);
+        *kept = Some(held.unwrap_or(outcome));
     }
 
     /// The deadline has passed before the next attempt could be sent. `is_enforced`: a layer above
     /// ends the call.
-    pub(super) fn late(
-        mut self: Pin<&mut Self>,
-        is_enforced: bool,
-    ) -> ControlFlow<Outcome<S, Req>> {
-        let this = self.as_mut().project();
+    pub(super) fn late(self: Pin<&mut Self>, is_enforced: bool) -> ControlFlow<Outcome<S, Req>> {
+        let this = self.project();
         let StateProj::Between { failing, kept } = this.state.project() else {
             polled_after_completion("RetryFuture")
         };
         let context = &*this.source.context_mut();
         let effects = || this.config.settings.effects(context);
-        match (is_enforced, kept.take()) {
-            (true, None) => {
+        match (is_enforced, kept.is_some()) {
+            (true, false) => {
                 // Its timers fire at the next tick of the clock.
-                failing.next = Next::Late;
-                failing.leave(context.deadline().map(|deadline| deadline.at));
+                let tick = context.deadline().map(|deadline| deadline.at);
+                failing.leave(Next::Late, tick);
                 ControlFlow::Continue(())
             }
-            (true, Some(kept)) => {
+            (true, true) => {
                 effects().unsent(&mut failing.driver, StopReason::Deadline);
-                self.expire(kept);
+                let expired = context.deadline().map(past);
+                failing.leave(Next::Expire, expired);
+                this.source.shed();
                 ControlFlow::Continue(())
             }
-            (false, kept) => {
+            (false, _) => {
                 effects().unsent(&mut failing.driver, StopReason::Deadline);
                 // The service may hold a permit for the attempt that is not sent.
                 this.source.shed();
-                kept.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+                kept.take()
+                    .map_or(ControlFlow::Continue(()), ControlFlow::Break)
             }
         }
+    }
+
+    /// The deadline has passed: the call waits for the layer above to end it.
+    pub(super) fn poll_late(
+        self: Pin<&mut Self>,
+        owner: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<ControlFlow<Outcome<S, Req>>> {
+        let this = self.project();
+        let StateProj::Between { failing, kept } = this.state.project() else {
+            polled_after_completion("RetryFuture")
+        };
+        ready!(failing.poll_wait(owner, cx));
+        if failing.next == Next::Late {
+            failing.next = Next::AtOnce;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let Some(kept) = kept.take() else {
+            polled_after_completion("RetryFuture")
+        };
+        Poll::Ready(ControlFlow::Break(kept))
     }
 
     /// The service failed before it was ready again. The server's own failure is returned first.
@@ -92,8 +107,8 @@ where
 
 impl Failing {
     /// The `Deadline` layer above is to end the call: until when it has time for that.
-    pub(super) fn leave(&mut self, until: Option<Instant>) {
-        self.waiter = None;
+    pub(super) fn leave(&mut self, next: Next, until: Option<Instant>) {
+        (self.waiter, self.next) = (None, next);
         if let Some(until) = until {
             self.timer.set_to(until);
         }
