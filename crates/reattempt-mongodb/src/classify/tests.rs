@@ -5,6 +5,7 @@ use reattempt::strategy::RetryOnce;
 use reattempt::test_util::FailingCall;
 
 use super::*;
+use crate::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use crate::{ReadOperation, RetryReads};
 
 struct Broken(FailureKind);
@@ -113,6 +114,44 @@ fn an_internal_error_is_no_answer() {
         verdict.failure().unwrap().is_answer()
     };
     assert!(is_answer(26) && !is_answer(1) && !is_answer(8));
+}
+
+/// An overload error with its own back-off.
+struct Overloaded;
+
+impl MongoFailure for Overloaded {
+    fn kind(&self) -> FailureKind {
+        FailureKind::command(Some(462))
+    }
+
+    fn labels(&self) -> ErrorLabels {
+        ErrorLabels::read([SYSTEM_OVERLOADED_ERROR, RETRYABLE_ERROR])
+    }
+
+    fn base_backoff(&self) -> Option<Duration> {
+        Some(Duration::from_millis(30))
+    }
+}
+
+#[test]
+fn a_boxed_or_shared_error_is_judged_as_the_error_itself() {
+    // The option for overload errors alone.
+    let classifier = MongoClassifier::seed_2022().with_overload_errors();
+    let verdict = classifier.verdict_on(&Overloaded, None);
+    let Verdict::Retry(failure) = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(failure.reason, MONGODB_SYSTEM_OVERLOADED);
+    let detail = FailureDetail::of(&failure);
+    assert_eq!(detail.base_backoff, Some(Duration::from_millis(30)));
+    assert_eq!(classifier.verdict_on(&Box::new(Overloaded), None), verdict);
+    assert_eq!(classifier.verdict_on(&Arc::new(Overloaded), None), verdict);
+}
+
+#[test]
+fn no_failure_of_a_read_is_retried_by_force() {
+    let classifier = MongoClassifier::current();
+    assert!(!Classify::<(), Broken>::may_force(&classifier));
 }
 
 /// M13

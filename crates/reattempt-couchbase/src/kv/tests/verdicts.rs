@@ -264,11 +264,17 @@ fn a_client_cannot_call_a_lost_answer_safe() {
             self.0
         }
     }
-    for reason in [NODE_NOT_AVAILABLE, KV_NOT_MY_VBUCKET, UNKNOWN] {
+    for (reason, counts_as) in [
+        (NODE_NOT_AVAILABLE, SOCKET_CLOSED_WHILE_IN_FLIGHT),
+        (KV_NOT_MY_VBUCKET, SOCKET_CLOSED_WHILE_IN_FLIGHT),
+        (KV_LOCKED, SOCKET_CLOSED_WHILE_IN_FLIGHT),
+        (UNKNOWN, UNKNOWN),
+    ] {
         let outcome: Result<&Answer, _> = Err(&Careless(reason));
         let verdict = DEFAULT.classify(outcome, &CallContext::default());
         let failure = verdict.failure().unwrap();
         assert!(!failure.safe && !failure.reason.always_retry(), "{reason}");
+        assert_eq!(failure.reason, counts_as);
     }
 }
 

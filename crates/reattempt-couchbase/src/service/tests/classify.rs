@@ -46,6 +46,23 @@ fn how_far_a_lost_attempt_came_decides_on_it() {
     assert_eq!(lost(fatal), fatal);
 }
 
+/// The HTTP client's classifier says which of its errors it does not know.
+#[test]
+fn the_transports_classifier_names_an_unknown_error() {
+    struct Names;
+    impl Classify<Response<()>, BoxError> for Names {
+        fn classify(&self, _: Result<&Response<()>, &BoxError>, _: &CallContext) -> Verdict {
+            Verdict::Retry(failure(UNKNOWN, Stage::InFlight))
+        }
+        fn unknown_error(&self, error: &BoxError, _: &Failure) -> Option<String> {
+            Some(format!("of type {error}"))
+        }
+    }
+    let classifier = ServiceClassifier::new(HttpService::query(), Names);
+    let named = classifier.unknown_error(&"X".into(), &failure(UNKNOWN, Stage::InFlight));
+    assert_eq!(named.as_deref(), Some("of type X"));
+}
+
 /// Without the layer only the status is known.
 #[test]
 fn an_answer_that_was_not_inspected_is_judged_by_its_status() {
