@@ -121,6 +121,12 @@ fn transport_faults_become_codes_with_their_stage() {
             Transparent::Once,
         ),
         (
+            DispatchGone,
+            Code::Unavailable,
+            Stage::InFlight,
+            Transparent::IfUnread,
+        ),
+        (
             ConnectionReset,
             Code::Unavailable,
             Stage::InFlight,
@@ -191,6 +197,19 @@ fn transport_faults_become_codes_with_their_stage() {
             "{fault:?}"
         );
     }
+}
+
+#[test]
+fn only_an_error_that_cannot_be_read_is_named() {
+    let named = |fault, code| {
+        let failure = failure_of(code, Stage::InFlight);
+        let classifier = GrpcClassifier::new();
+        Classify::<Response<()>, _>::unknown_error(&classifier, &Broken(fault), &failure)
+    };
+    let name = named(TransportFault::Unknown, Code::Unknown).unwrap();
+    assert!(name.contains("Broken"), "{name}");
+    assert_eq!(named(TransportFault::Unknown, Code::Unavailable), None);
+    assert_eq!(named(TransportFault::Protocol, Code::Unknown), None);
 }
 
 /// All calls of a connection end so at once: they are one failure in a row of its backend.
