@@ -77,5 +77,7 @@ mod tests {
         let set = StatusSet::of(&[408, 503, 599, 64000]).without(408);
         assert!(set.iter().eq([503, 599]));
         assert!(!set.contains(u16::MAX));
+        assert_eq!(StatusSet::EMPTY.with(1000), StatusSet::EMPTY);
+        assert_eq!(size_of::<StatusSet>(), 128);
     }
 }
