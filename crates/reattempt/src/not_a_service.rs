@@ -8,7 +8,7 @@
 //! and fails with the message of the layer's own trait. A stack that is a service is not
 //! dereferenced: its own methods are found first.
 //!
-//! `crates/reattempt-http/tests/compile_errors.rs` holds the messages.
+//! `tests/compile_errors` holds the messages.
 
 use std::future::Future;
 use std::marker::PhantomData;
