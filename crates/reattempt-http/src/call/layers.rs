@@ -11,12 +11,12 @@ use tower_service::Service;
 use super::HttpCall;
 
 /// Attaches the policy of the request's route, as a `RouteLayer` does, and carries the context
-/// inline from here on: the layers below get an [`HttpCall`].
+/// inline from here on: the layers below get an [`HttpCall`]. Above the `DeadlineLayer` that is to
+/// enforce the policy's timeout.
 #[derive(Clone, Debug)]
 pub struct InlineContextLayer<R> {
     routes: R,
     order: StackCheck,
-    below_deadline: StackCheck,
 }
 
 impl<R> InlineContextLayer<R> {
@@ -26,7 +26,6 @@ impl<R> InlineContextLayer<R> {
         Self {
             routes,
             order: StackCheck::default(),
-            below_deadline: StackCheck::default(),
         }
     }
 }
@@ -39,7 +38,6 @@ impl<S, R: Clone> Layer<S> for InlineContextLayer<R> {
             inner,
             routes: self.routes.clone(),
             order: self.order.clone(),
-            below_deadline: self.below_deadline.clone(),
         }
     }
 }
@@ -50,7 +48,6 @@ pub struct InlineContext<S, R> {
     inner: S,
     routes: R,
     order: StackCheck,
-    below_deadline: StackCheck,
 }
 
 impl<S, R> fmt::Debug for InlineContext<S, R> {
@@ -80,14 +77,6 @@ where
         if let Some(policy) = policy {
             let context = call.context_mut();
             self.order.outside_recovery("InlineContextLayer", context);
-            if policy.timeout().is_some() && context.deadline().is_some_and(|limit| limit.enforced)
-            {
-                self.below_deadline.warn(
-                    "InlineContextLayer",
-                    "is below the DeadlineLayer, which cannot see the policy's timeout: \
-                     put it above DeadlineLayer",
-                );
-            }
             context.attach_policy(policy);
         }
         self.inner.call(call)

@@ -48,7 +48,11 @@ impl Entry {
             Some(name)
         });
         let mut matching = members.optional(place, "match", Matching::read);
-        if members.get("match").is_none() {
+        let null = |(name, json): (&str, Json<'_>)| name == "match" && json.is_null();
+        if members.iter().any(null) {
+            let all = "is null, which counts as absent: every request matches";
+            place.field("match").warn(all);
+        } else if members.get("match").is_none() {
             // A route with `Match`, for example, would match everything.
             if let Some(like) = members.like("match") {
                 place.warn(format!("has {like:?} and no match: no request matches"));

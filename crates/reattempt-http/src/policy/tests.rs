@@ -196,6 +196,27 @@ fn a_null_that_switches_retries_off_is_said() {
     assert_eq!(warnings(text), none);
 }
 
+/// In YAML the lines below such a name were all removed.
+#[test]
+fn a_null_that_changes_what_is_sent_is_said() {
+    let absent = "is null, which counts as absent";
+    let text = r#"{"routes": [{"match": null, "retry": {}}], "default": null}"#;
+    assert_eq!(
+        warnings(text),
+        [
+            format!(
+                "$.default: {absent}: a request without a route is retried as the layer is set; \
+                 write {{}} to send it once"
+            ),
+            format!("$.routes[0].match: {absent}: every request matches"),
+        ]
+    );
+    assert_eq!(
+        warnings(r#"{"routes": null, "default": {}}"#),
+        [format!("$.routes: {absent}: no request has a route")]
+    );
+}
+
 /// Without `retry` or `hedge` a route is sent once: its throttle holds nothing back.
 #[test]
 fn a_throttle_of_routes_that_never_send_again_is_said() {

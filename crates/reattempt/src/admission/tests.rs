@@ -123,6 +123,24 @@ async fn a_call_that_ends_with_an_ignored_reason_does_not_count() {
     assert_eq!(hangs, (1, 0), "the deadline cut an attempt off");
 }
 
+/// It keeps a copy for its own use.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_a_layer_between_copies_counts() {
+    let admission = strict();
+    let probe = probe([attempt(1)]);
+    let service = ServiceBuilder::new()
+        .layer(AdmissionLayer::new(admission.clone()))
+        .map_request(|call: Call<Payload>| {
+            drop(call.clone());
+            call
+        })
+        .layer(retry())
+        .layer(ClientErrorLayer)
+        .service(probe.inner());
+    assert!(service.oneshot(probe.request()).await.is_ok());
+    assert_eq!(admission.seen(), (1, 1));
+}
+
 /// A layer between is not done with the response.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_worked_is_accepted_at_its_deadline_too() {

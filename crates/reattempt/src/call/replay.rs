@@ -40,7 +40,9 @@ impl<'a> NextAttempt<'a> {
 )]
 pub trait Replay: Sized {
     /// Called after an attempt failed, and mostly again before the next one is sent: whether `next`
-    /// could be sent. The answer may change.
+    /// could be sent. The answer may change. After a failure it is not decided yet what follows:
+    /// then `next` has the number after that of the failed attempt, and the kind of the layer that
+    /// asks, a retry or a hedge.
     fn can_replay(&self, next: &NextAttempt<'_>) -> bool {
         let _ = next;
         true

@@ -104,7 +104,7 @@ pub struct HedgeMachine {
     /// The attempt that failed last.
     last_failed: u32,
     next: Option<Next>,
-    /// When the first attempt was sent, once it was pending.
+    /// When the first attempt was first pending, or failed, if that was at its first poll.
     began: Option<Instant>,
     /// One for each failure that does not count, so that two at one instant are two attempts.
     replacements: Vec<Replacement>,

@@ -18,7 +18,8 @@ pub enum Recovery {
     /// As configured on the recovery layer.
     #[default]
     Default,
-    /// No recovery. Transparent failures and always-retry reasons are still retried.
+    /// No recovery. A `RetryLayer` still retries transparent failures and always-retry reasons; a
+    /// `HedgeLayer` alone sends nothing again.
     None,
     /// Retries after a failure.
     Retry(Arc<dyn RetryStrategy>),

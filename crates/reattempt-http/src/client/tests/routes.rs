@@ -61,11 +61,13 @@ async fn a_limit_of_the_caller_only_shortens_a_routes() {
         let (_, took) = ends(&layer, limited).await;
         assert_eq!(took, secs(expected), "the caller's {own} s");
     }
+    let listener = reattempt::test_util::listen();
     let below = layer.layer(transport(&[Step::Hangs]));
     let began = Instant::now();
     let outcome = DeadlineLayer::new(secs(40)).layer(below);
     assert!(outcome.oneshot(request("GET")).await.is_err());
     assert_eq!(began.elapsed(), secs(40), "the limit of a layer above");
+    assert!(listener.warnings().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

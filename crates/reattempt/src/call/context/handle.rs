@@ -121,7 +121,11 @@ impl CallHandle {
         admission: &Admission,
         learns: impl FnOnce() -> AtEnd,
     ) -> Option<bool> {
-        let state = self.0.call().filter(|_| !self.is_copied())?;
+        // Of a request that was copied the copy may be the call that is sent.
+        let state = self.0.call()?;
+        if self.is_copied() && !state.is_claimed() {
+            return None;
+        }
         let counts = |failure: &Failure| !admission.is_ignored(failure);
         match state.stopped()? {
             StopReason::Success | StopReason::Committed if state.is_answered_by_layer() => None,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use crate::backends::BackendLayer;
 use crate::policy::AttemptEnd::{self, Dropped, Failed, Lost, Succeeded};
 use crate::policy::{EndedAttempt, HedgeView};
-use crate::{Failure, Stage};
+use crate::{AttemptDeadlineLayer, Failure, Stage};
 
 use super::*;
 
@@ -128,6 +128,20 @@ async fn attempts_that_fail_are_fed_once_each_if_they_were_sent() {
     let last = probe([attempt(1).hangs(), attempt(2).fails_fatally(KV_LOCKED)]);
     let ends = [(1, 10, Lost), (2, 0, Failed)];
     assert_eq!(fed(last.request(), &last).await, ends);
+}
+
+/// The server would have taken longer.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_its_deadline_ends_is_fed_as_cancelled() {
+    let feed = Arc::new(Feed::default());
+    let policy = HedgePolicy::with_delay(2, feed.clone()).hedge_non_idempotent();
+    let silent = probe([attempt(1).hangs(), attempt(2).hangs()]);
+    let each = AttemptDeadlineLayer::new(ms(20)).layer(silent.inner());
+    let layer = HedgeLayer::new(verdict as Verdicts, policy);
+    let outcome = layer.layer(each).oneshot(silent.request()).await;
+    assert_eq!(call_result(&outcome), CallResult::Elapsed);
+    let ends = [(1, 20, Dropped), (2, 20, Dropped)];
+    assert_eq!(feed.0.lock().unwrap()[..], ends);
 }
 
 #[tokio::test(start_paused = true)]

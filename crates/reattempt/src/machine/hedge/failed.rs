@@ -19,6 +19,7 @@ impl HedgeMachine {
     /// [`HedgeMachine::decide`].
     pub fn failed(&mut self, failed: &mut FailedAttempt) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.began.get_or_insert(failed.facts.now);
         if !failed.facts.cut_off {
             self.last_failed = failed.facts.attempt;
             failed.use_transparent(&mut self.transparent);
@@ -136,6 +137,9 @@ impl FailedAttempt {
         match self.failure.stage {
             _ if self.facts.cut_off => Some(AttemptEnd::Dropped),
             Stage::Dispatch => None,
+            // A deadline of the attempt, or another layer, ended it: the server would have taken
+            // longer.
+            _ if self.facts.report.own_answer => Some(AttemptEnd::Dropped),
             Stage::InFlight | Stage::Response => Some(AttemptEnd::Failed),
         }
     }

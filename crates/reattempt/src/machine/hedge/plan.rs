@@ -59,7 +59,7 @@ impl HedgeMachine {
         self.next = first.map(|at| Next { at, by });
     }
 
-    /// When the first attempt was first pending, unless it ended at once.
+    /// When the first attempt was first pending, or failed, if that was at its first poll.
     #[cfg(feature = "tokio")]
     pub(crate) const fn began(&self) -> Option<Instant> {
         self.began

@@ -81,6 +81,27 @@ fn a_delay_sees_the_attempts_and_the_time_since_the_first() {
     assert_eq!(reported, 0);
 }
 
+/// An open circuit, or a shed request.
+#[test]
+fn time_runs_from_a_first_attempt_that_fails_at_once() {
+    let script = Arc::new(Script::default());
+    let policy = HedgePolicy::with_delay(3, script.clone());
+    let mut machine = HedgeMachine::for_call(&policy, Idempotency::Idempotent);
+    let facts = Facts::new(start(), 1, AttemptKind::Initial);
+    let verdict = Verdict::Retry(Failure::new(KV_TEMPORARY_FAILURE, Stage::Response));
+    let mut failed = FailedAttempt::new(&facts, &verdict).unwrap();
+    machine.failed(&mut failed);
+    machine.decide(&mut failed, &policy);
+    for at in [0, 10] {
+        let due = machine.due(start() + ms(at), &policy);
+        let Due::Plan(planned) = due else {
+            panic!("{due:?}")
+        };
+        machine.sent(planned);
+    }
+    assert_eq!(script.due.lock().unwrap()[..], [(2, 1, 10)]);
+}
+
 /// So that no caller waits for a probe of an ejected backend.
 #[test]
 fn the_last_attempt_and_one_beside_no_other_may_not_lose() {

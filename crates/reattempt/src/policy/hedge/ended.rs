@@ -13,7 +13,7 @@ pub enum AttemptEnd {
     Failed,
     /// It was cancelled, because another attempt of the call ended the call.
     Lost,
-    /// It was cancelled with its call: by the caller or a deadline.
+    /// It was cancelled: with its call by the caller or a deadline, or alone by its own deadline.
     Dropped,
 }
 
