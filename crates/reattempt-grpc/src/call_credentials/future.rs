@@ -29,10 +29,16 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
-        /// Waiting for the credentials.
+        /// Waiting for the credentials. The service is ready until the first wait: from then on it is
+        /// a clone, so that no place in a channel's buffer is held meanwhile.
         Asking {
             #[pin]
             metadata: M,
+            call: Option<(S, Request<B>)>,
+            ready: bool,
+        },
+        /// Waiting for the service.
+        Readying {
             call: Option<(S, Request<B>)>,
         },
         Sent {
@@ -51,6 +57,7 @@ where
             state: State::Asking {
                 metadata,
                 call: Some((service, request)),
+                ready: true,
             },
         }
     }
@@ -71,7 +78,7 @@ where
 impl<M, S, B, R> Future for CallCredentialsFuture<M, S, B>
 where
     M: Future<Output = Result<HeaderMap, ControlPlaneFailure>>,
-    S: Service<Request<B>, Response = Response<R>>,
+    S: Service<Request<B>, Response = Response<R>> + Clone,
     R: Default,
 {
     type Output = Result<Response<R>, S::Error>;
@@ -81,27 +88,58 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         loop {
-            let (metadata, call) = match state.as_mut().project() {
+            match state.as_mut().project() {
                 Now::Sent { flight } => return flight.poll(cx),
-                Now::Asking { metadata, call } => (ready!(metadata.poll(cx)), call),
-            };
-            let (mut service, mut request) = call.take().expect("polled after completion");
-            match metadata {
-                Ok(mut metadata) => {
+                Now::Asking {
+                    metadata,
+                    call,
+                    ready,
+                } => {
+                    let Poll::Ready(metadata) = metadata.poll(cx) else {
+                        if let Some((service, _)) = call.as_mut().filter(|_| *ready) {
+                            *service = service.clone();
+                            *ready = false;
+                        }
+                        return Poll::Pending;
+                    };
+                    let (service, mut request) = call.take().expect("polled after completion");
+                    let mut metadata = match metadata {
+                        Ok(metadata) => metadata,
+                        Err(failure) => return Poll::Ready(Ok(failure.into_response())),
+                    };
                     // As of the caller's own, no value of these passes (R70).
                     metadata.remove(PREVIOUS_ATTEMPTS);
                     metadata.remove(GRPC_TIMEOUT);
                     append(request.headers_mut(), metadata);
-                    // The request was delayed since its time left was written.
-                    crate::renew_timeout(&mut request);
-                    if let Some(context) = request.context() {
-                        context.reporter().sent_again();
+                    if *ready {
+                        let flight = sent(service, request);
+                        state.set(State::Sent { flight });
+                    } else {
+                        let call = Some((service, request));
+                        state.set(State::Readying { call });
                     }
-                    let flight = service.call(request);
+                }
+                Now::Readying { call } => {
+                    let (service, _) = call.as_mut().expect("polled after completion");
+                    let readied = ready!(service.poll_ready(cx));
+                    let (service, request) = call.take().expect("polled after completion");
+                    readied?;
+                    let flight = sent(service, request);
                     state.set(State::Sent { flight });
                 }
-                Err(failure) => return Poll::Ready(Ok(failure.into_response())),
             }
         }
     }
+}
+
+/// The service is ready, and the request was delayed since its time left was written.
+fn sent<S, B>(mut service: S, mut request: Request<B>) -> S::Future
+where
+    S: Service<Request<B>>,
+{
+    crate::renew_timeout(&mut request);
+    if let Some(context) = request.context() {
+        context.reporter().sent_again();
+    }
+    service.call(request)
 }

@@ -32,6 +32,9 @@ use crate::{Code, CodeSet, ControlPlaneFailure, MethodPolicy};
 /// | refused stream | UNAVAILABLE, transparent once; see [`GrpcClassifier::refused`] |
 /// | the connection lost while the call waited for a free stream | UNAVAILABLE; never sent, and transparent until the deadline, if its body was not read |
 /// | no answer within the attempt's time | DEADLINE_EXCEEDED |
+/// | a request that the transport cannot send | INTERNAL, fatal |
+/// | a request whose own body was cancelled | CANCELLED, fatal |
+/// | an error of a type that no reader knows | UNKNOWN |
 /// | another transport error | UNAVAILABLE; for a reset stream the code of its HTTP/2 error |
 ///
 /// A committed call counts in the throttle only if a [`GrpcOutcomeLayer`](crate::GrpcOutcomeLayer)

@@ -21,8 +21,8 @@
 //! | `grpc.client.call.retry_delay`, opt-in | histogram | `s` | |
 //!
 //! - Calls and attempts end with their status: in the head, in the trailers, or in an error that
-//!   [`ErrorCodes`](crate::ErrorCodes) maps. One dropped before that ends as CANCELLED, or as
-//!   DEADLINE_EXCEEDED if its deadline has passed.
+//!   [`ErrorCodes`](crate::ErrorCodes) maps. One dropped before that ends as CANCELLED; an attempt
+//!   whose deadline has passed by then as DEADLINE_EXCEEDED.
 //! - Sizes are those of the messages as sent, compressed if they are, without the five-byte prefix
 //!   of each. A request counts as far as the transport has read it, whether it arrived or not.
 //! - A call that waits for a connection ([`WaitForReadyLayer`](crate::WaitForReadyLayer)) starts

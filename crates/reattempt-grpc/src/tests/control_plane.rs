@@ -196,6 +196,38 @@ async fn metadata_is_added_behind_the_callers_own() {
     assert_eq!(service.oneshot(request).await.unwrap().body(), "a,b,c");
 }
 
+/// A channel has room for a number of calls: those that are sent.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_metadata_holds_no_place_below() {
+    let of_call = |call: &Parts| {
+        let wait = call.headers.contains_key("slow");
+        async move {
+            if wait {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+            Ok::<_, ControlPlaneFailure>(HeaderMap::new())
+        }
+    };
+    let mut service = ServiceBuilder::new()
+        .layer(CallCredentialsLayer::new(of_call))
+        .concurrency_limit(1)
+        .service_fn(|_: Request<()>| async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, Infallible>(Response::new(()))
+        });
+    let began = tokio::time::Instant::now();
+    let slow = Request::builder().header("slow", 1).body(()).unwrap();
+    let slow = tokio::spawn(service.ready().await.unwrap().call(slow));
+    tokio::task::yield_now().await;
+    for _ in 0..2 {
+        let quick = service.ready().await.unwrap().call(Request::new(()));
+        quick.await.unwrap();
+    }
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    slow.await.unwrap().unwrap();
+    assert_eq!(began.elapsed(), Duration::from_secs(61));
+}
+
 /// R70
 #[tokio::test(start_paused = true)]
 async fn credentials_cannot_set_the_headers_of_grpc() {
