@@ -231,7 +231,7 @@ impl Timer {
 }
 
 impl Drop for Timer {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if let Some(timer) = self.0.take() {
             give_back(timer);

@@ -176,6 +176,8 @@ impl World<'_> {
         facts.report.pushback = table.pushback(outcome);
         facts.report.untried_backend = untried;
         facts.report.forbidden = call.marked;
+        // A layer of the client ends it.
+        facts.report.own_answer = outcome == OUTCOME_TIMEOUT;
         if let (Some(_), Some(failure)) = (self.past, verdict.failure()) {
             // A replay has no backends, but the record knows what the transport found.
             let is_open = failure.reason == reason::CIRCUIT_BREAKER_OPEN;

@@ -7,6 +7,7 @@ use crate::{CallContext, CallDeadline, DeadlineScope, clock};
 
 impl<S, M> Deadline<S, M> {
     /// The scope, and the timeout that applies in it.
+    // 2 % of the row `kv-preset`.
     #[inline(always)]
     pub(super) fn bounds(&mut self, context: &CallContext) -> (DeadlineScope, Option<Duration>) {
         let scope = if context.is_claimed() {

@@ -88,7 +88,7 @@ where
     type Output = Outcome<S, Req>;
 
     /// A first attempt that works before a hedge is due takes this function alone.
-    #[inline(always)]
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let alone = matches!(
             self.state,

@@ -69,7 +69,7 @@ impl Warnings {
 
     /// An attempt is over whose policy may have an attempt timeout: the layer cannot see the layers
     /// below, but one that enforces it sets a flag.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn if_attempt_timeout_ignored(&self, context: &CallContext) {
         if context.has_policy() {
             self.attempt_timeout_ignored(context);
@@ -90,7 +90,7 @@ impl Warnings {
     }
 
     /// A response is committed: the throttle counts it only if a layer below reports how it ends.
-    #[inline(always)]
+    #[inline]
     pub(super) fn if_unfollowed(&self, verdict: &Verdict, context: &CallContext) {
         let counts_later = *verdict == Verdict::Committed && context.throttle().is_some();
         if counts_later && !context.is_followed() {

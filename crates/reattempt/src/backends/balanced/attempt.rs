@@ -52,7 +52,7 @@ impl Flight {
 }
 
 impl Drop for Flight {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if self.sent.is_some() {
             self.dropped();
@@ -77,6 +77,7 @@ where
     Req: HasCallContext,
 {
     /// Sends the request to the backend that was chosen for it.
+    // 5 % of the row `backends`.
     #[inline(always)]
     pub(super) fn send(list: &List<S>, sent: Sent, request: Req) -> Self {
         let (at, untried) = (sent.at(), sent.untried());

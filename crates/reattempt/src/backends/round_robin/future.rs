@@ -38,7 +38,7 @@ pin_project! {
 }
 
 impl<S: Service<Req>, Req> RoundRobinFuture<S, Req> {
-    #[inline(always)]
+    #[inline]
     pub(in crate::backends) const fn new(service: S, request: Req) -> Self {
         let state = State::Waiting { service, request };
         Self { state }
