@@ -41,6 +41,6 @@ pub mod tune;
 mod world;
 
 pub use policy::{KvStrategy, PolicyText};
-pub use report::{Kinds, Latencies, Outcome, Report, Second, TierOutcome};
+pub use report::{Kinds, Latencies, Outcome, Quantiles, Report, Second, TierOutcome};
 pub use run::Limits;
 pub use scenario::{Latency, Scenario};

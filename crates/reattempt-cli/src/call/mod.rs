@@ -151,12 +151,11 @@ async fn run_plan<C: Caller>(
                 biased;
                 caller = schedule::under_load(plan, load, load.most_in_flight(), &mut in_flight, add) => caller?,
                 Ok(()) = tokio::signal::ctrl_c() => {
-                    let late = in_flight.late;
                     for answer in in_flight.cut_short().await {
                         report.cut_short(&answer)?;
                     }
                     report.end(began.elapsed())?;
-                    late.complain();
+                    in_flight.late.complain();
                     return Err(Problem::Interrupted);
                 }
             }

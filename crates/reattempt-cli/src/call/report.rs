@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use reattempt::StopReason;
+use reattempt_lab::Quantiles;
 
 use super::answer::Answer;
 use super::in_millis::InMillis;
@@ -90,8 +91,8 @@ pub(crate) struct People {
     /// The calls that were in flight at Ctrl-C.
     cut_short: u64,
     attempts: u64,
-    /// The times of the calls that ended well.
-    times: Vec<Duration>,
+    /// The times of the calls that ended well, in nanoseconds.
+    times: Quantiles,
     /// In how many calls each reason was seen.
     reasons: BTreeMap<&'static str, u64>,
     /// The calls by why they stopped.
@@ -104,7 +105,8 @@ impl People {
         self.attempts += answer.attempts.len() as u64;
         let well = answer.ended_well();
         if well {
-            self.times.push(answer.elapsed_ms.0);
+            let nanos = answer.elapsed_ms.0.as_nanos();
+            self.times.add(u64::try_from(nanos).unwrap_or(u64::MAX));
         } else {
             self.failed += 1;
         }
@@ -119,28 +121,22 @@ impl People {
     }
 
     fn summary(&mut self, took: Duration) -> String {
-        let calls = self.times.len() as u64 + self.failed;
+        let calls = self.times.count() + self.failed;
         let share = |part: u64| part as f64 / calls.max(1) as f64;
         let mut out = format!("{calls} calls in {:.1} s\n", took.as_secs_f64());
-        let success = share(self.times.len() as u64) * 100.0;
+        let success = share(self.times.count()) * 100.0;
         let _ = writeln!(out, "  success            {success:.2} %");
         let _ = writeln!(out, "  attempts per call  {:.3}", share(self.attempts));
-        self.times.sort_unstable();
         for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
-            let time = nearest_rank(&self.times, quantile).map(|time| InMillis(time).value());
-            let time = time.map_or("-".to_owned(), |time| format!("{time:.1} ms"));
+            let time = self.times.quantile(quantile).map(Duration::from_nanos);
+            let time = time.map(|time| format!("{:.1} ms", InMillis(time).value()));
+            let time = time.unwrap_or_else(|| "-".to_owned());
             let _ = writeln!(out, "  {name}                {time}");
         }
         let _ = writeln!(out, "  reasons            {}", listed(&self.reasons));
         let _ = writeln!(out, "  stopped            {}", listed(&self.stopped));
         out
     }
-}
-
-/// The smallest of the sorted times that this share of them does not exceed.
-pub(crate) fn nearest_rank(times: &[Duration], quantile: f64) -> Option<Duration> {
-    let rank = (times.len() as f64 * quantile).ceil() as usize;
-    times.get(rank.max(1) - 1).copied()
 }
 
 /// The counts, the largest first.
@@ -197,12 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn few_calls_are_all_shown_and_no_call_has_a_time() {
+    fn few_calls_are_all_shown() {
         let mut people = People::default();
         assert!(people.count(&answer(1, "success")));
         assert!(people.count(&answer(1, "fatal")));
-        assert_eq!(nearest_rank(&[], 0.5), None);
-        let one = [Duration::from_millis(7)];
-        assert_eq!(nearest_rank(&one, 0.99), Some(one[0]));
     }
 }

@@ -92,8 +92,8 @@ pub(crate) async fn at_once<C: Caller>(
     Ok(caller)
 }
 
-fn ended(answer: Result<Answer, JoinError>) -> io::Result<Answer> {
-    answer.map_err(io::Error::other)
+fn ended<T>(call: Result<T, JoinError>) -> io::Result<T> {
+    call.map_err(io::Error::other)
 }
 
 /// How long calls that were cut short may take to end.
@@ -102,24 +102,39 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The calls in flight, which end early if their user does not want to wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    calls: JoinSet<Answer>,
+    /// Each with how late it began.
+    calls: JoinSet<(Answer, Duration)>,
     interrupt: watch::Sender<()>,
     pub(crate) late: Late,
 }
 
 impl InFlight {
-    fn begin<C: Caller>(&mut self, caller: Arc<C>, mut head: Head, call: C::Call) {
+    /// Begins a call that should begin at `due`, if it is given.
+    fn begin<C: Caller>(
+        &mut self,
+        caller: Arc<C>,
+        mut head: Head,
+        call: C::Call,
+        due: Option<Instant>,
+    ) {
         head.interrupt = Some(self.interrupt.subscribe());
-        self.calls
-            .spawn(async move { one(&*caller, head, call).await });
+        self.calls.spawn(async move {
+            // Not before: a task waits for a thread where the machine is too slow.
+            let late = due.map_or(Duration::ZERO, |due| due.elapsed());
+            (one(&*caller, head, call).await, late)
+        });
     }
 
     async fn next(&mut self) -> Option<io::Result<Answer>> {
-        self.calls.join_next().await.map(ended)
+        let call = ended(self.calls.join_next().await?);
+        Some(call.map(|(answer, late)| {
+            self.late.add(late);
+            answer
+        }))
     }
 
     /// Cancels the calls. Their answers have the attempts so far.
-    pub(crate) async fn cut_short(mut self) -> Vec<Answer> {
+    pub(crate) async fn cut_short(&mut self) -> Vec<Answer> {
         self.interrupt.send_replace(());
         let mut answers = Vec::new();
         let all = async {
@@ -153,15 +168,11 @@ pub(crate) async fn under_load<C: Caller>(
             break;
         }
         let begins = began.checked_add(begins).unwrap_or(began);
-        let mut has_place = begins;
         loop {
             let count = in_flight.calls.len();
             tokio::select! {
                 biased;
                 Some(answer) = in_flight.next(), if count > 0 => {
-                    if count >= most {
-                        has_place = Instant::now();
-                    }
                     write(&answer?)?;
                 }
                 () = sleep_until(begins), if count < most => break,
@@ -170,17 +181,12 @@ pub(crate) async fn under_load<C: Caller>(
         if load.is_over(number, began.elapsed()) {
             break;
         }
-        if load.rate.is_some() {
-            in_flight
-                .late
-                .add(has_place.saturating_duration_since(begins));
-        }
         let (caller, call) = (Arc::clone(&caller), call.clone());
         let head = Head {
             call: (number + 1).to_string(),
             ..head.clone()
         };
-        in_flight.begin(caller, head, call);
+        in_flight.begin(caller, head, call, load.rate.map(|_| begins));
     }
     while let Some(answer) = in_flight.next().await {
         write(&answer?)?;
@@ -240,36 +246,57 @@ mod tests {
         }
     }
 
+    /// Keeps the only thread busy for 300 ms.
+    struct Busy;
+
+    impl Caller for Busy {
+        type Call = ();
+
+        async fn call(&self, head: Head, (): ()) -> Answer {
+            tokio::time::advance(Duration::from_millis(300)).await;
+            Answer::unsent(head.call)
+        }
+    }
+
+    /// The late ones of five calls, four per second.
+    async fn late_of(caller: impl Caller<Call = ()>, most: usize) -> Late {
+        let head = Head {
+            call: String::new(),
+            timeout: None,
+            start_delay: Duration::ZERO,
+            cancel_after: None,
+            interrupt: None,
+        };
+        let plan = Plan {
+            caller,
+            calls: vec![(head, ())],
+            concurrency: Concurrency::Sequential,
+            linger: Duration::ZERO,
+        };
+        let load = Load {
+            calls: Some(5),
+            duration: None,
+            rate: Some(4.0),
+            at_once: false,
+        };
+        let mut in_flight = InFlight::default();
+        let ended = under_load(plan, load, most, &mut in_flight, |_| Ok(())).await;
+        ended.unwrap();
+        in_flight.late
+    }
+
     #[tokio::test(start_paused = true)]
     async fn calls_that_wait_for_a_place_are_counted_as_late() {
-        let late = async |most| {
-            let head = Head {
-                call: String::new(),
-                timeout: None,
-                start_delay: Duration::ZERO,
-                cancel_after: None,
-                interrupt: None,
-            };
-            let plan = Plan {
-                caller: Slow,
-                calls: vec![(head, ())],
-                concurrency: Concurrency::Sequential,
-                linger: Duration::ZERO,
-            };
-            let load = Load {
-                calls: Some(5),
-                duration: None,
-                rate: Some(4.0),
-                at_once: false,
-            };
-            let mut in_flight = InFlight::default();
-            let ended = under_load(plan, load, most, &mut in_flight, |_| Ok(())).await;
-            ended.unwrap();
-            in_flight.late
-        };
-        assert_eq!(late(5).await, Late::default());
+        assert_eq!(late_of(Slow, 5).await, Late::default());
         // Two places: the third to fifth calls are due before both of those before them have ended.
         let longest = Duration::from_secs(1);
-        assert_eq!(late(2).await, Late { calls: 3, longest });
+        assert_eq!(late_of(Slow, 2).await, Late { calls: 3, longest });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_a_busy_client_begins_late_are_counted() {
+        // Each begins when the one before it has ended, 50 ms later than it should.
+        let longest = Duration::from_millis(200);
+        assert_eq!(late_of(Busy, 5).await, Late { calls: 4, longest });
     }
 }

@@ -48,8 +48,16 @@ pub(crate) fn split(text: &str) -> Result<(Option<UserInfo>, &str), &'static str
 /// A target for display, without the part before an `@`, which may be a password.
 pub(crate) fn shown(target: &str) -> String {
     match target.rsplit_once('@') {
-        Some((_, rest)) => format!("{:?}", format!("\u{2026}@{rest}")),
-        None => format!("{target:?}"),
+        Some((_, rest)) => without_query(&format!("\u{2026}@{rest}")),
+        None => without_query(target),
+    }
+}
+
+/// A URL or a path for display, without its query, which may be a key.
+pub(crate) fn without_query(url: &str) -> String {
+    match url.split_once('?') {
+        Some((url, _)) => format!("{:?}", format!("{url}?\u{2026}")),
+        None => format!("{url:?}"),
     }
 }
 
@@ -91,6 +99,7 @@ mod tests {
             assert_eq!(shown(target), "\"\u{2026}@h\"");
         }
         assert_eq!(shown("a b"), "\"a b\"");
+        assert_eq!(shown("h/a b?key=hunter2"), "\"h/a b?\u{2026}\"");
         let info = split("user:hunter2@h").unwrap().0;
         assert_eq!(format!("{info:?}"), "Some(UserInfo { .. })");
     }

@@ -38,7 +38,9 @@ fn why(stopped: &str) -> &'static str {
             "the request is not idempotent, and the failed attempt may have been carried out"
         }
         "pushback" => "the server asked for no further attempt",
-        "throttled" => "too many recent failures: the token bucket allows no further attempt",
+        "throttled" => {
+            "the throttle, or the budget of retries or hedges, allows no further attempt"
+        }
         "deadline" => "no further attempt fits before the deadline",
         "committed" => "the answer had begun, and then failed",
         "not_replayable" => "the request's body could not be kept for a further attempt",
@@ -203,6 +205,13 @@ mod tests {
             lines.insert(why.expect(last).to_owned());
         }
         assert_eq!(lines.len(), 11, "each has a line of its own: {lines:?}");
+    }
+
+    #[test]
+    fn a_throttled_call_need_not_have_had_recent_failures() {
+        // A budget of hedges refuses, too.
+        assert!(why("throttled").contains("budget"));
+        assert!(!why("throttled").contains("failures"));
     }
 
     #[test]

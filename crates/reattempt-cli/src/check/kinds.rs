@@ -40,13 +40,14 @@ impl Kind {
         }
     }
 
-    /// What the lab finds in a policy that can be used.
-    pub(super) fn lint(self, bytes: &[u8]) -> Vec<Finding> {
+    /// What the lab finds in a policy that can be used; `None` if the kind has no policy.
+    pub(super) fn lint(self, bytes: &[u8]) -> Option<Vec<Finding>> {
         let text = String::from_utf8_lossy(bytes).into_owned();
         match self {
-            Self::ServiceConfig => lint(&PolicyText::ServiceConfig(text)),
-            Self::HttpPolicy => lint(&PolicyText::HttpPolicy(text)),
-            _ => Vec::new(),
+            Self::ServiceConfig => Some(lint(&PolicyText::ServiceConfig(text))),
+            Self::ServiceConfigChoices => Some(lint_choices(&text)),
+            Self::HttpPolicy => Some(lint(&PolicyText::HttpPolicy(text))),
+            Self::ErrorMap | Self::ClusterConfig => None,
         }
     }
 
@@ -84,12 +85,30 @@ fn service_config_choices(bytes: &[u8]) -> Findings {
     let mut all = Findings::default();
     for (at, choice) in choices.iter().enumerate() {
         let found = service_config(choice.service_config().as_bytes());
-        let below = format!("$[{at}].serviceConfig");
+        let below = path_of_choice(at);
         let placed = |fault: Fault| fault.below(&below);
         all.faults.extend(found.faults.into_iter().map(placed));
         all.warnings.extend(found.warnings.into_iter().map(placed));
     }
     all
+}
+
+fn path_of_choice(at: usize) -> String {
+    format!("$[{at}].serviceConfig")
+}
+
+fn lint_choices(list: &str) -> Vec<Finding> {
+    let choices = Choices::parse(list);
+    let choices = choices.iter().flat_map(Choices::iter).enumerate();
+    let found = choices.flat_map(|(at, choice)| {
+        let config = choice.service_config().to_owned();
+        let mut found = lint(&PolicyText::ServiceConfig(config));
+        for finding in &mut found {
+            finding.path = finding.path.replacen('$', &path_of_choice(at), 1);
+        }
+        found
+    });
+    found.collect()
 }
 
 fn http_policy(bytes: &[u8]) -> Findings {
@@ -107,4 +126,31 @@ fn cluster_config(bytes: &[u8]) -> Findings {
     // Any host can replace `$HOST`: in a file the node is unknown.
     let read = ClusterConfig::parse_with_warnings(bytes, "localhost");
     Findings::of(read.map(|(_, warnings)| warnings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lint_looks_at_each_choice_of_a_service_config() {
+        let config = r#"{"methodConfig": [{"name": [{}], "retryPolicy": {
+            "maxAttempts": 3, "initialBackoff": "0.1s", "maxBackoff": "1s",
+            "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}"#;
+        let list = format!(r#"[{{"serviceConfig": {{}}}}, {{"serviceConfig": {config}}}]"#);
+        let found = Kind::ServiceConfigChoices.lint(list.as_bytes()).unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|found| (found.rule, &*found.path))
+            .collect();
+        let path = "$[1].serviceConfig.methodConfig[0].retryPolicy";
+        assert_eq!(found, [("no-throttle", path)]);
+    }
+
+    #[test]
+    fn a_kind_without_policies_is_not_linted() {
+        for kind in [Kind::ErrorMap, Kind::ClusterConfig] {
+            assert_eq!(kind.lint(b"{}"), None);
+        }
+    }
 }

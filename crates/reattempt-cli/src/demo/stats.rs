@@ -6,7 +6,6 @@ use std::time::Duration;
 use reattempt::StopReason;
 
 use super::load::CallRecord;
-use crate::call::report::nearest_rank;
 
 /// One side of a comparison.
 #[derive(Debug)]
@@ -105,6 +104,12 @@ fn share(part: usize, whole: usize) -> f64 {
     }
 }
 
+/// The smallest of the sorted times that this share of them does not exceed.
+fn nearest_rank(times: &[Duration], quantile: f64) -> Option<Duration> {
+    let rank = (times.len() as f64 * quantile).ceil() as usize;
+    times.get(rank.max(1) - 1).copied()
+}
+
 fn by_count<K: Ord>(counts: BTreeMap<K, u32>) -> Vec<(K, u32)> {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -136,6 +141,8 @@ mod tests {
             [Some(50), Some(99), Some(100)]
         );
         assert_eq!(Side::new(Vec::new()).percentile(0.5), None);
+        let one = [Duration::from_millis(7)];
+        assert_eq!(nearest_rank(&one, 0.99), Some(one[0]));
     }
 
     #[test]

@@ -226,6 +226,5 @@ pub(super) fn recorded(recording: &Recording, traffic: &Traffic) -> Outcome {
             None => counts.never(call.arrived),
         }
     }
-    counts.finish();
     counts.outcome(&scenario)
 }

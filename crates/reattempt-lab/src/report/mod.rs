@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::scenario::Scenario;
 pub use finding::Finding;
 pub use json::Report;
-use quantiles::Quantiles;
+pub use quantiles::Quantiles;
 use recovered::Recovered;
 pub use seconds::Second;
 use seconds::Seconds;
@@ -202,18 +202,14 @@ impl Counts {
         self.seconds.ended(arrived, None);
     }
 
-    pub(crate) fn finish(&mut self) {
-        self.latencies.finish();
-    }
-
     /// The result, without findings.
-    pub(crate) fn outcome(self, scenario: &Scenario) -> Outcome {
+    pub(crate) fn outcome(mut self, scenario: &Scenario) -> Outcome {
         let ratio = |of: u64| match self.calls {
             0 => 0.0,
             calls => of as f64 / calls as f64,
         };
-        let millis = |share| self.latencies.quantile(share).map(|ns| ns as f64 / 1e6);
-        let mean = self.latencies.mean();
+        let (mean, max) = (self.latencies.mean(), self.latencies.max());
+        let mut millis = |share| self.latencies.quantile(share).map(|ns| ns as f64 / 1e6);
         let names = REASONS.iter().map(|reason| reason.name()).chain(["never"]);
         let ended = names
             .zip(self.ended)
@@ -236,7 +232,7 @@ impl Counts {
                 p90: millis(0.9),
                 p99: millis(0.99),
                 p999: millis(0.999),
-                max: mean.map(|_| self.latencies.max() as f64 / 1e6),
+                max: mean.map(|_| max as f64 / 1e6),
                 mean: mean.map(|mean| mean / 1e6),
             },
             ended: ended.collect(),

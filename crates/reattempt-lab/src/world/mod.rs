@@ -194,7 +194,6 @@ impl<'a> World<'a> {
                 self.counts.never(call.arrived);
             }
         }
-        self.counts.finish();
         Ok(self.counts)
     }
 

@@ -79,7 +79,7 @@ impl Fields {
     pub(crate) fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let text = self.text(name)?;
         let value = serde_json::from_str::<Value>(&text).and_then(serde_json::from_value);
-        let value = self.accept(name, value.map_err(|error| without_position(&error)))?;
+        let value = self.accept(name, value.map_err(|error| problem(&error)))?;
         let once = FORM.read(&text, |place, json| {
             members_once(place, json);
             Some(())
@@ -142,7 +142,7 @@ impl Fields {
             return Vec::new();
         };
         let items = serde_json::from_str::<Vec<&RawValue>>(&text);
-        let items = self.accept(name, items.map_err(|error| without_position(&error)));
+        let items = self.accept(name, items.map_err(|error| problem(&error)));
         let items = items.into_iter().flatten().enumerate().map(|(at, item)| {
             let path = format!("{}[{at}]", self.path_of(name));
             Self::of(item.get().as_bytes(), path, self.found.clone())
@@ -180,11 +180,17 @@ fn members_once(place: &mut Place<'_>, json: Json<'_>) {
 }
 
 /// What is wrong with a member's text. Its path says where: a line and a column would be those
-/// within the member, and not of the document.
-fn without_position(error: &serde_json::Error) -> String {
+/// within the member, and not of the document. A text of the wrong type is not repeated: it may be
+/// a credential.
+fn problem(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
-    said.strip_suffix(&position).unwrap_or(&said).to_owned()
+    let said = said.strip_suffix(&position).unwrap_or(&said);
+    let quoted = said.strip_prefix("invalid type: string \"");
+    match quoted.and_then(|quoted| quoted.rsplit_once("\", expected ")) {
+        Some((_, expected)) => format!("invalid type: string, expected {expected}"),
+        None => said.to_owned(),
+    }
 }
 
 fn kind_of(json: Json<'_>) -> &'static str {

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 use serde_json::{Value, json};
 
@@ -85,6 +87,24 @@ fn a_fault_names_its_place() {
         fault(json!({"target": "h:1", "calls": [], "protocol": "smtp"}))
             .starts_with("$.protocol: unknown variant `smtp`")
     );
+}
+
+#[test]
+fn a_text_of_the_wrong_type_is_not_repeated() {
+    let secret = json!("hunter2\", expected hunter2");
+    let document = json!({
+        "target": "h:1", "calls": secret, "linger_ms": secret, "headers": secret,
+    });
+    let mut document = Document::parse(document.to_string().as_bytes());
+    let headers = document
+        .rest
+        .optional::<BTreeMap<String, OneOrMany>>("headers");
+    assert_eq!(headers, None);
+    let faults = document.found().check(None::<()>).unwrap_err();
+    let expected = "$.calls: invalid type: string, expected a sequence; \
+        $.linger_ms: invalid type: string, expected f64; \
+        $.headers: invalid type: string, expected a map";
+    assert_eq!(faults.listed(), expected);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = MANY, conflicts_with_all = ["rate", "duration"])]
     parallel: bool,
     /// Begins this many calls per second, whether or not earlier ones have ended; at most 10,000
-    /// are in flight
+    /// are in flight. The number of those that begin 10 ms late or more is reported
     #[arg(long, help_heading = MANY, value_parser = values::rate, value_name = "PER_SECOND")]
     rate: Option<f64>,
     /// Begins calls for this long, such as 10s

@@ -24,6 +24,7 @@ use super::document::{Base64, Document, Fields, Head, Millis};
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::transport::{Tls, Transport, Version};
+use super::user_info::without_query;
 use exchange::{end, exchange};
 use kind::Kind;
 use payloads::Payloads;
@@ -112,7 +113,8 @@ fn address(target: &str) -> Result<(bool, String), String> {
     };
     if !is_host_and_port(authority) {
         return Err(format!(
-            "must be host:port, grpc:// or grpcs://host:port, got {target:?}"
+            "must be host:port, grpc:// or grpcs://host:port, got {}",
+            without_query(target)
         ));
     }
     Ok((is_tls, authority.to_owned()))

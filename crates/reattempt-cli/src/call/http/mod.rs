@@ -25,6 +25,7 @@ use super::named_values;
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::transport::{Tls, Transport, Version};
+use super::user_info::without_query;
 use base::Base;
 use received::{Broken, LONGEST_BODY, Received, too_slow};
 use service::Settings;
@@ -103,8 +104,8 @@ fn read(fields: &mut Fields, base: &Base, version: Version, to_service: bool) ->
     let method = fields.accept("method", method);
     let path: Option<String> = fields.optional("path");
     let uri = base.uri(path.as_deref()).map_err(|error| {
-        let path = path.as_deref().unwrap_or_default();
-        format!("{error}: {path:?}")
+        let path = without_query(path.as_deref().unwrap_or_default());
+        format!("{error}: {path}")
     });
     let uri = fields.accept("path", uri);
     if path.is_some_and(|path| path.contains('#')) {

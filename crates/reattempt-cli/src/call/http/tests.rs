@@ -70,3 +70,16 @@ async fn a_services_answer_is_judged_by_what_was_read_of_it() {
     assert_eq!(good["attempts"][0]["verdict"], "success");
     assert!(good["error"].as_str().unwrap().contains(" bytes"), "{good}");
 }
+
+#[tokio::test]
+async fn a_faulty_path_is_repeated_without_its_query() {
+    let document = json!({
+        "protocol": "http", "target": "h:1", "calls": [{"path": "/a b?key=hunter2"}],
+    });
+    let document = Document::parse(document.to_string().as_bytes());
+    let found = document.found();
+    let plan = plan(document);
+    let fault = found.check(plan).unwrap_err().listed();
+    let expected = "$.calls[0].path: invalid uri character: \"/a b?\u{2026}\"";
+    assert_eq!(fault, expected);
+}
