@@ -86,6 +86,10 @@ fn the_stack_carries_more_calls_through_the_same_trouble() {
     for alien in ["<script", "<link", "<img", "@import", "url(", "src="] {
         assert!(!html.contains(alien), "the page holds {alien}");
     }
+    for name in PROTOCOLS.into_iter().chain(CAPABILITIES) {
+        let heading = format!("\">{name}<small>");
+        assert!(html.contains(&heading), "the page lacks {name}");
+    }
 }
 
 #[test]
@@ -161,6 +165,23 @@ fn each_capability_shows_what_it_gains() {
     let asked = row(sections[2], "requests sent to it");
     assert!(asked[0] > 50.0 && asked[1] < asked[0] / 4.0, "{text}");
     assert_eq!(row(sections[2], "success"), [100.0; 2], "none is lost");
+}
+
+#[test]
+fn capabilities_without_a_protocol_have_a_page() {
+    let file = page("capability.html");
+    let path = file.display().to_string();
+    let output = demo(&["--quick", "--capability", "backends", "--html", &path]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let html = std::fs::read_to_string(&file).expect("the page");
+    let (_, figures) = html.split_once("<pre>").expect("a table");
+    let (figures, _) = figures.split_once("</pre>").expect("its end");
+    assert!(figures.contains("requests sent to it"), "{html}");
+    assert!(text.contains(figures), "not what was printed: {figures}");
+    for of_protocols in ["each protocol", "the overload", "without the stack"] {
+        assert!(!html.contains(of_protocols), "{html}");
+    }
 }
 
 #[test]

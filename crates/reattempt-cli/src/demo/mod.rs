@@ -53,7 +53,7 @@ pub(crate) struct DemoArgs {
     /// Only these capabilities; may be given several times
     #[arg(long, value_enum, value_name = "NAME")]
     capability: Vec<Capability>,
-    /// Also writes the results, with plots, as one self-contained page
+    /// Also writes the results, with plots for the protocols, as one self-contained page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// A tenth of the load, as a quick check
@@ -136,19 +136,21 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
         progress.suspend(|| print(&table::draw(&comparison, style)))?;
         comparisons.push(comparison);
     }
+    let mut sheets = Vec::new();
     for capability in capabilities {
-        let shown = capability.show(scale, style, &progress).await?;
-        progress.suspend(|| print(&shown))?;
+        let sheet = capability.show(scale, &progress).await?;
+        progress.suspend(|| print(&sheet.draw(style)))?;
+        sheets.push(sheet);
     }
     progress.finish_and_clear();
     if let Some(path) = args.html {
-        let page = html::page(&plan, &comparisons);
+        let page = html::page(&plan, &comparisons, &sheets);
         std::fs::write(&path, page).map_err(|error| DemoError::Html {
             path: path.display().to_string(),
             error,
         })?;
         print(&format!(
-            "The page with the plots is in {}\n",
+            "The page with the results is in {}\n",
             path.display()
         ))?;
     }

@@ -26,11 +26,16 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// At most this many characters of a name.
+/// At most this many characters of a name. More of its end is kept than of its start: names that
+/// begin alike, as paths do, mostly differ at their end.
 fn short(name: &str, most: usize) -> String {
-    if name.chars().count() <= most {
+    let length = name.chars().count();
+    if length <= most {
         return name.to_owned();
     }
-    let kept: String = name.chars().take(most.saturating_sub(1)).collect();
-    format!("{kept}…")
+    let kept = most.saturating_sub(1);
+    let first = kept / 3;
+    let start: String = name.chars().take(first).collect();
+    let end: String = name.chars().skip(length - (kept - first)).collect();
+    format!("{start}…{end}")
 }

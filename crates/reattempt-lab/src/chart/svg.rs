@@ -15,6 +15,9 @@ const TOP: f64 = 46.0;
 const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555",
 ];
+/// Policies of one colour differ in these: seven solid lines come first, then seven of each pattern.
+/// From the 29th policy on the looks repeat.
+const DASHES: [&str; 3] = ["6 2", "2 2", "6 2 2 2"];
 /// More points than this are drawn as their means.
 const MOST_POINTS: usize = 240;
 
@@ -23,7 +26,7 @@ type Value = fn(&Second) -> Option<f64>;
 /// The picture as a document of its own.
 #[must_use]
 pub fn svg(title: &str, report: &Report) -> String {
-    let policies = report.policies.len().min(COLOURS.len());
+    let policies = report.policies.len();
     let height = TOP + 3.0 * (PLOT + GAP) + 18.0 * policies as f64 + 8.0;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -49,13 +52,12 @@ pub fn svg(title: &str, report: &Report) -> String {
         let y = TOP + at as f64 * (PLOT + GAP);
         plot(&mut out, report, y, name, value, top);
     }
-    for (at, (name, outcome)) in report.policies.iter().take(COLOURS.len()).enumerate() {
+    for (at, (name, outcome)) in report.policies.iter().enumerate() {
         let y = TOP + 3.0 * (PLOT + GAP) + 18.0 * at as f64;
         let _ = writeln!(
             out,
-            "<rect x=\"{LEFT}\" y=\"{y}\" width=\"14\" height=\"4\" fill=\"{}\"/>\
-             <text x=\"{}\" y=\"{}\">{}: {:.2} % success, {:.2} attempts per call</text>",
-            COLOURS[at],
+            "{}<text x=\"{}\" y=\"{}\">{}: {:.2} % success, {:.2} attempts per call</text>",
+            key(at, y),
             LEFT + 20.0,
             y + 6.0,
             escape(&short(name, 60)),
@@ -65,6 +67,30 @@ pub fn svg(title: &str, report: &Report) -> String {
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// The attributes of the line of the policy at this place.
+fn stroke(at: usize) -> String {
+    let colour = COLOURS[at % COLOURS.len()];
+    match at / COLOURS.len() % (DASHES.len() + 1) {
+        0 => format!("stroke=\"{colour}\""),
+        nth => {
+            let dashes = DASHES[nth - 1];
+            format!("stroke=\"{colour}\" stroke-dasharray=\"{dashes}\"")
+        }
+    }
+}
+
+/// What shows the line of the policy at this place beside its name.
+fn key(at: usize, y: f64) -> String {
+    if at < COLOURS.len() {
+        let colour = COLOURS[at];
+        return format!(
+            "<rect x=\"{LEFT}\" y=\"{y}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>"
+        );
+    }
+    let (middle, stroke) = (y + 2.0, stroke(at));
+    format!("<path d=\"M{LEFT} {middle}h14\" {stroke} stroke-width=\"4\"/>")
 }
 
 /// At most [`MOST_POINTS`] points, each the mean of some seconds; none where no second has a value.
@@ -79,7 +105,7 @@ fn points(rows: &[&Second], value: Value) -> Vec<Option<(f64, f64)>> {
 }
 
 fn plot(out: &mut String, report: &Report, y: f64, name: &str, value: Value, top: Option<f64>) {
-    let policies = report.policies.iter().take(COLOURS.len());
+    let policies = report.policies.iter();
     let lines: Vec<Vec<Option<(f64, f64)>>> = policies
         .map(|(_, outcome)| {
             let rows = outcome.by_second.iter().filter(|second| second.calls > 0);
@@ -116,7 +142,7 @@ fn plot(out: &mut String, report: &Report, y: f64, name: &str, value: Value, top
         bottom + 13.0,
     );
     let width = (last - first).max(1.0);
-    for (line, colour) in lines.iter().zip(COLOURS) {
+    for (at, line) in lines.iter().enumerate() {
         let mut path = String::new();
         // Seconds without a value are a gap, not a line across it.
         let mut go = "M";
@@ -131,9 +157,10 @@ fn plot(out: &mut String, report: &Report, y: f64, name: &str, value: Value, top
             go = "L";
         }
         if !path.is_empty() {
+            let stroke = stroke(at);
             let _ = writeln!(
                 out,
-                "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
+                "<path d=\"{path}\" fill=\"none\" {stroke} stroke-width=\"1.6\"/>"
             );
         }
     }

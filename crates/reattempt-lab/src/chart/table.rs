@@ -1,17 +1,22 @@
 //! The policies side by side.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::short;
 use crate::report::{Outcome, Report};
 
+/// The width of the first column, unless that makes two names equal.
 const NAME: usize = 32;
 
 /// A table of the policies, and below it how calls ended and the findings.
 #[must_use]
 pub fn table(report: &Report) -> String {
+    let names = names(report, NAME);
+    let lengths = names.iter().map(|name| name.chars().count());
+    let width = lengths.max().unwrap_or(0).max(NAME);
     let mut out = format!(
-        "{:NAME$} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>9} {:>9}\n",
+        "{:width$} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>9} {:>9}\n",
         "policy",
         "calls",
         "success",
@@ -22,11 +27,11 @@ pub fn table(report: &Report) -> String {
         "held back",
         "recovered"
     );
-    for (name, outcome) in &report.policies {
-        row(&mut out, name, outcome);
+    for (name, (_, outcome)) in names.iter().zip(&report.policies) {
+        row(&mut out, &format!("{name:width$}"), outcome);
     }
-    for (name, outcome) in &report.policies {
-        let _ = write!(out, "\n{}:", short(&printable(name), 80));
+    for (name, (_, outcome)) in self::names(report, 80).iter().zip(&report.policies) {
+        let _ = write!(out, "\n{name}:");
         for (how, count) in &outcome.ended {
             let _ = write!(out, " {how} {count}");
         }
@@ -49,6 +54,17 @@ pub fn table(report: &Report) -> String {
     out
 }
 
+/// The names of the policies, each in at most this many characters, or in up to four times as many
+/// where fewer make two of them equal.
+fn names(report: &Report, most: usize) -> Vec<String> {
+    let names = report.policies.iter().map(|(name, _)| printable(name));
+    let names: Vec<String> = names.collect();
+    let cut = |most| -> Vec<String> { names.iter().map(|name| short(name, most)).collect() };
+    let differ = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    let mut fewer = [most, 2 * most].into_iter().map(cut);
+    fewer.find(differ).unwrap_or_else(|| cut(4 * most))
+}
+
 fn row(out: &mut String, name: &str, outcome: &Outcome) {
     let millis = |time: Option<f64>| time.map_or("-".to_owned(), |ms| format!("{ms:.1}"));
     let held: u64 = outcome.held_back.values().sum();
@@ -59,8 +75,7 @@ fn row(out: &mut String, name: &str, outcome: &Outcome) {
     };
     let _ = writeln!(
         out,
-        "{:NAME$} {:>8} {:>6.2} % {:>7.3} {:>8} {:>8} {:>8} {held:>9} {recovered:>9}",
-        short(&printable(name), NAME),
+        "{name} {:>8} {:>6.2} % {:>7.3} {:>8} {:>8} {:>8} {held:>9} {recovered:>9}",
         outcome.calls,
         outcome.success * 100.0,
         outcome.amplification,

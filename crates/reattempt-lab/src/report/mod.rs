@@ -51,7 +51,8 @@ pub struct Outcome {
     /// Seconds from the end of the trouble until success was back for ten seconds; `None` if never.
     pub recovered_s: Option<f64>,
     /// The trouble ended in time, and success was not back for ten seconds until the end; false if
-    /// there was no trouble, nothing before it or too little time after it. Not in the document.
+    /// there was no trouble, no call before or after it, or too little time after it. Not in the
+    /// document.
     #[serde(skip)]
     pub never_recovered: bool,
     /// With tiers: each one's attempts.

@@ -14,13 +14,14 @@ const OF_BEFORE: f64 = 0.99;
 pub(super) enum Recovered {
     /// This many seconds after the trouble.
     After(f64),
-    /// Not within the scenario, which went on for long enough.
+    /// Not within the scenario, which went on for long enough with calls.
     Never,
 }
 
 /// Seconds from the end of the last fault, or of the last higher rate, to the first of ten seconds
-/// in a row in which success is at least 99 % of that before the first of them. `None` if there is
-/// no trouble, no success before it, or no time for ten seconds after it.
+/// in a row in which success is at least 99 % of that before the first of them. A second without a
+/// call says nothing of success: the ten begin with one that has calls. `None` if there is no
+/// trouble, no success before it, or after it no ten seconds that begin with calls.
 pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<Recovered> {
     let faults = || {
         scenario
@@ -51,10 +52,11 @@ pub(super) fn recovered(scenario: &Scenario, rows: &[Second]) -> Option<Recovere
     let after = |row: &&Second| row.second as f64 * SECOND >= ends as f64 && row.second < last;
     let after: Vec<&Second> = rows.iter().filter(after).collect();
     let is_good = |row: &&Second| row.success.is_none_or(|share| share >= enough);
-    if after.len() < IN_A_ROW {
-        return None;
-    }
-    let first = after.windows(IN_A_ROW).find(|ten| ten.iter().all(is_good));
+    let begins_with_calls = |ten: &&[&Second]| ten[0].calls > 0;
+    let tens = after.windows(IN_A_ROW).filter(begins_with_calls);
+    let mut tens = tens.peekable();
+    tens.peek()?;
+    let first = tens.find(|ten| ten.iter().all(is_good));
     Some(first.map_or(Recovered::Never, |ten| {
         Recovered::After(ten[0].second as f64 - ends as f64 / SECOND)
     }))

@@ -1,6 +1,7 @@
 //! The lab against known results, its contract, and hostile documents.
 
 mod amplification;
+mod charts;
 mod contract;
 mod findings;
 mod health;

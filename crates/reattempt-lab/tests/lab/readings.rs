@@ -317,6 +317,24 @@ fn recovery_is_ten_good_seconds_after_the_trouble() {
 }
 
 #[test]
+fn seconds_without_a_call_are_no_recovery() {
+    let seen = |rates: Value| {
+        let error = json!([{"from_s": 20, "to_s": 30, "kind": "error"}]);
+        let mut scenario = world(60.0, 100.0, 100, fixed(5.0), error);
+        scenario["arrivals"] = rates;
+        let seen = outcome(scenario, once());
+        assert!(!seen.never_recovered);
+        seen.recovered_s
+    };
+    let until_30 = json!([{"per_s": 100}, {"from_s": 30, "per_s": 0}]);
+    assert_eq!(seen(until_30), None, "no call says that it is back");
+    let again = json!([{"per_s": 100}, {"from_s": 30, "per_s": 0}, {"from_s": 45, "per_s": 100}]);
+    assert_eq!(seen(again), Some(15.0), "no call arrives before");
+    let pauses = json!([{"per_s": 100}, {"from_s": 31, "per_s": 0}, {"from_s": 33, "per_s": 100}]);
+    assert_eq!(seen(pauses), Some(0.0), "a pause does not end the ten");
+}
+
+#[test]
 fn only_success_that_never_came_back_is_never() {
     let seen = |faults: Value| {
         let mut scenario = world(40.0, 200.0, 100, fixed(5.0), faults);

@@ -10,8 +10,7 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 
 use super::DemoError;
-use super::style::Style;
-use sheet::Sheet;
+pub(crate) use sheet::Sheet;
 
 /// A capability of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,14 +47,12 @@ impl Capability {
     pub(crate) async fn show(
         self,
         scale: Scale,
-        style: Style,
         progress: &ProgressBar,
-    ) -> Result<String, DemoError> {
-        let sheet: Sheet = match self {
-            Self::Hedging => hedging::run(scale, progress).await?,
-            Self::Overload => overload::run(scale, progress).await?,
-            Self::Backends => backends::run(scale, progress).await?,
-        };
-        Ok(sheet.draw(style))
+    ) -> Result<Sheet, DemoError> {
+        match self {
+            Self::Hedging => hedging::run(scale, progress).await,
+            Self::Overload => overload::run(scale, progress).await,
+            Self::Backends => backends::run(scale, progress).await,
+        }
     }
 }

@@ -50,17 +50,25 @@ pub(super) fn latency(label: &'static str, sides: &[Seen], share: f64, tells: &'
 
 /// A column for each side, and a row for each figure.
 #[derive(Debug)]
-pub(super) struct Sheet {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
+pub(crate) struct Sheet {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
     pub(super) sides: Vec<&'static str>,
     pub(super) rows: Vec<Row>,
 }
 
 impl Sheet {
-    pub(super) fn draw(&self, style: Style) -> String {
+    pub(crate) fn draw(&self, style: Style) -> String {
         let mut out = String::new();
         table::title(&mut out, self.name, self.about, style);
+        out.push_str(&self.figures(style));
+        out.push('\n');
+        out
+    }
+
+    /// Without the title.
+    pub(crate) fn figures(&self, style: Style) -> String {
+        let mut out = String::new();
         let mut head = format!("{:LABEL$}", "");
         for name in &self.sides {
             let _ = write!(head, "{name:>10}");
@@ -76,7 +84,6 @@ impl Sheet {
             }
             let _ = writeln!(out, "   {}", style.dim(tells));
         }
-        out.push('\n');
         out
     }
 }

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use reattempt::StopReason;
 
+use super::capability::Sheet;
 use super::comparison::Comparison;
 use super::load::Plan;
 use super::stats::Side;
@@ -17,45 +18,79 @@ use super::waterfall::{call_by_attempt, interesting};
 const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
-pub(crate) fn page(plan: &Plan, comparisons: &[Comparison]) -> String {
+pub(crate) fn page(plan: &Plan, comparisons: &[Comparison], sheets: &[Sheet]) -> String {
     let mut out = String::new();
-    let _ = write!(
+    let seed = plan.seed;
+    let _ = writeln!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>reattempt demo, seed {seed}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>reattempt demo</h1>\n\
-         <p class=\"lead\">The same {calls} calls at {rate} a second for each protocol, once with the bare client \
-         and a plain timeout of {limit} ms, once with the layers around the same client. Embedded servers, real sockets \
-         on loopback, and one script of trouble (seed {seed}) for both sides.</p>\n\
-         <p><span class=\"key without\"></span>without the stack<span class=\"key with\"></span>with the stack</p>\n<nav>",
-        seed = plan.seed,
-        calls = grouped(plan.calls as u64),
-        rate = plan.rate,
-        limit = plan.limit.as_millis(),
+         <h1>reattempt demo</h1>",
     );
-    for comparison in comparisons {
-        let name = comparison.protocol.name();
-        let _ = write!(out, "<a href=\"#{name}\">{name}</a>");
+    if !comparisons.is_empty() {
+        let _ = writeln!(
+            out,
+            "<p class=\"lead\">The same {calls} calls at {rate} a second for each protocol, once with the bare client \
+             and a plain timeout of {limit} ms, once with the layers around the same client. Embedded servers, real sockets \
+             on loopback, and one script of trouble (seed {seed}) for both sides.</p>\n\
+             <p><span class=\"key without\"></span>without the stack<span class=\"key with\"></span>with the stack</p>",
+            calls = grouped(plan.calls as u64),
+            rate = plan.rate,
+            limit = plan.limit.as_millis(),
+        );
+    }
+    if !sheets.is_empty() {
+        let _ = writeln!(
+            out,
+            "<p class=\"lead\">What the stack can do beside retries (seed {seed}): each on embedded HTTP servers of its \
+             own, over real sockets on loopback, with a column for each client.</p>",
+        );
+    }
+    out.push_str("<nav>");
+    let protocols = comparisons.iter().map(|made| made.protocol.name());
+    for name in protocols.chain(sheets.iter().map(|sheet| sheet.name)) {
+        let _ = write!(out, "<a href=\"#{}\">{}</a>", id(name), escape(name));
     }
     out.push_str("</nav>\n");
     for comparison in comparisons {
         section(&mut out, comparison);
     }
-    out.push_str(
-        "<footer>Latencies are those of one machine under this load, and no benchmark. During the overload every attempt \
-         fails on both sides: there no retry succeeds, and the throttle stops the retries.</footer>\n</body>\n</html>\n",
-    );
+    for sheet in sheets {
+        heading(&mut out, sheet.name, sheet.about);
+        let figures = sheet.figures(Style { colour: false });
+        let _ = writeln!(out, "<pre>{}</pre>\n</section>", escape(&figures));
+    }
+    out.push_str("<footer>Latencies are those of one machine under this load, and no benchmark.");
+    if !comparisons.is_empty() {
+        out.push_str(
+            " During the overload every attempt fails on both sides: there no retry succeeds, and the throttle \
+             stops the retries.",
+        );
+    }
+    out.push_str("</footer>\n</body>\n</html>\n");
     out
 }
 
-fn section(out: &mut String, comparison: &Comparison) {
-    let name = comparison.protocol.name();
+/// The target of the link to a section.
+fn id(name: &str) -> String {
+    name.replace(' ', "-")
+}
+
+/// Begins a section.
+fn heading(out: &mut String, name: &str, about: &str) {
     let _ = writeln!(
         out,
-        "<section>\n<h2 id=\"{name}\">{name}<small>{}</small></h2>",
-        escape(comparison.protocol.about()),
+        "<section>\n<h2 id=\"{}\">{}<small>{}</small></h2>",
+        id(name),
+        escape(name),
+        escape(about),
     );
+}
+
+fn section(out: &mut String, comparison: &Comparison) {
+    let protocol = comparison.protocol;
+    heading(out, protocol.name(), protocol.about());
     tiles(out, comparison);
     out.push_str("<div class=\"plots\">\n");
     for (title, tells, svg) in [
