@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let check = |kind: Kind, bytes: &[u8]| {
         let mut found = kind.check(bytes);
         if arguments.lint && found.faults.is_empty() {
-            found.lint = kind.lint(bytes);
+            found.lint = Some(kind.lint(bytes));
         }
         found
     };

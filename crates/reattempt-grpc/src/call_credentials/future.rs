@@ -29,8 +29,8 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
-        /// Waiting for the credentials. The service is ready until the first wait: from then on it is
-        /// a clone, so that no place in a channel's buffer is held meanwhile.
+        /// Waiting for the credentials. The service is ready until the first wait: from then on it
+        /// is a clone, so that no place in a channel's buffer is held meanwhile.
         Asking {
             #[pin]
             metadata: M,

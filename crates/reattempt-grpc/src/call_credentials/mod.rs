@@ -5,7 +5,8 @@
 //! the caller's own. The request is not sent until the metadata is ready; the call's deadline keeps
 //! running. A call that waits for its metadata holds no place in the channel below.
 //!
-//! With `waitForReady` each try to connect asks, too: let the source keep a token while it is valid.
+//! With `waitForReady` each try to connect asks, too: let the source keep a token while it is
+//! valid.
 //!
 //! If the metadata cannot be made, the attempt fails with a [`ControlPlaneFailure`]. Its code is
 //! restricted to what A54 allows *before* it is matched against the retryable codes, and no
