@@ -30,6 +30,7 @@ reattempt::retry_reasons! {
     pub MONGODB_WAIT_QUEUE_TIMEOUT(true, false, unsent);
     /// The selected server does not support an equivalent of the command.
     pub MONGODB_SERVER_NOT_SUPPORTED(true, false);
-    /// Any other failure inside the client.
-    pub MONGODB_CLIENT_ERROR(false, false);
+    /// Any other failure inside the client: a command that it cannot build, a reply that it cannot
+    /// decode. It says nothing about the server.
+    pub MONGODB_CLIENT_ERROR(false, false, request);
 }

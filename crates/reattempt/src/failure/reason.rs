@@ -28,8 +28,8 @@ pub enum ReasonClass {
     Transient,
     /// The request never reached the server: no connection, or refused before it was sent.
     Unsent,
-    /// This client did not send the request: its own body failed, or a layer of the client refused
-    /// it. That says nothing about the server.
+    /// The failure is this client's own: it did not send the request, because its body failed or a
+    /// part of the client refused it, or cannot use the reply. That says nothing about the server.
     Request,
 }
 
@@ -75,7 +75,7 @@ impl ReasonDef {
         self
     }
 
-    /// A reason of requests that this client does not send ([`ReasonClass::Request`]).
+    /// A reason of this client's own failures ([`ReasonClass::Request`]).
     #[must_use]
     pub const fn request(mut self) -> Self {
         self.class = ReasonClass::Request;
