@@ -8,8 +8,9 @@ reattempt::retry_reasons! {
     /// (Terms, Retryable Error).
     pub MONGODB_NETWORK_ERROR(false, false);
     /// The connection pool was cleared, so nothing was sent (Terms, Retryable Error:
-    /// PoolClearedError).
-    pub MONGODB_POOL_CLEARED(true, false, unsent);
+    /// PoolClearedError). Health and admission count the failure that cleared it, and not the calls
+    /// that waited for a connection.
+    pub MONGODB_POOL_CLEARED(true, false, request);
     /// The node is not a writable primary (10107, 13435).
     pub MONGODB_NOT_WRITABLE_PRIMARY(true, false);
     /// The node is stepping down, recovering or going away (189, 13436, 11602, 11600, 91).
