@@ -1,6 +1,6 @@
-//! The retry reasons of Couchbase: those of RFC 0049, from the vocabulary that all protocols share.
-//!
-//! None is added: the codes that current clients handle also have a reason in RFC 0049's table.
+//! The retry reasons of Couchbase: those of RFC 0049, from the vocabulary that all protocols share,
+//! and one for requests that cannot be sent. The codes that current clients handle also have a
+//! reason in RFC 0049's table.
 
 pub use reattempt::reason::{
     ANALYTICS_TEMPORARY_FAILURE, CIRCUIT_BREAKER_OPEN, KV_COLLECTION_OUTDATED,
@@ -10,3 +10,9 @@ pub use reattempt::reason::{
     SERVICE_NOT_AVAILABLE, SERVICE_RESPONSE_CODE_INDICATED, SOCKET_CLOSED_WHILE_IN_FLIGHT,
     SOCKET_NOT_AVAILABLE, UNKNOWN, VIEWS_NO_ACTIVE_PARTITION, VIEWS_TEMPORARY_FAILURE,
 };
+
+reattempt::retry_reasons! {
+    /// The client cannot send the request: it cannot be encoded, or names a collection that the
+    /// client cannot resolve. It says nothing about the node. Not of RFC 0049.
+    pub KV_INVALID_REQUEST(false, false, request);
+}

@@ -78,8 +78,14 @@ impl MongoFailure for Error {
     }
 
     fn labels(&self) -> ErrorLabels {
-        // They are those of one command, and commands before it have written.
-        if matches!(&*self.kind, ErrorKind::BulkWrite(bulk) if bulk.partial_result.is_some()) {
+        let has_written = match &*self.kind {
+            // The driver makes these of replies with `ok: 1` alone: the command was executed.
+            ErrorKind::Write(_) | ErrorKind::InsertMany(_) => true,
+            // The labels are those of one command, and commands before it have written.
+            ErrorKind::BulkWrite(bulk) => bulk.partial_result.is_some(),
+            _ => false,
+        };
+        if has_written {
             return ErrorLabels::NONE;
         }
         let mut labels = ErrorLabels::read(Error::labels(self));

@@ -8,8 +8,9 @@ reattempt::retry_reasons! {
     /// (Terms, Retryable Error).
     pub MONGODB_NETWORK_ERROR(false, false);
     /// The connection pool was cleared, so nothing was sent (Terms, Retryable Error:
-    /// PoolClearedError).
-    pub MONGODB_POOL_CLEARED(true, false, unsent);
+    /// PoolClearedError). Health and admission count the failure that cleared it, and not the calls
+    /// that waited for a connection.
+    pub MONGODB_POOL_CLEARED(true, false, request);
     /// The node is not a writable primary (10107, 13435).
     pub MONGODB_NOT_WRITABLE_PRIMARY(true, false);
     /// The node is stepping down, recovering or going away (189, 13436, 11602, 11600, 91).
@@ -30,6 +31,7 @@ reattempt::retry_reasons! {
     pub MONGODB_WAIT_QUEUE_TIMEOUT(true, false, unsent);
     /// The selected server does not support an equivalent of the command.
     pub MONGODB_SERVER_NOT_SUPPORTED(true, false);
-    /// Any other failure inside the client.
-    pub MONGODB_CLIENT_ERROR(false, false);
+    /// Any other failure inside the client: a command that it cannot build, a reply that it cannot
+    /// decode. It says nothing about the server.
+    pub MONGODB_CLIENT_ERROR(false, false, request);
 }

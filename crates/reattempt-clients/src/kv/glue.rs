@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use reattempt::{AttemptReporter, Backend, RetryReason, Stage, reason};
 use reattempt_couchbase::cluster_config::{FetchError, NetworkChoice, Service};
 use reattempt_couchbase::kv::Status;
+use reattempt_couchbase::reasons::KV_INVALID_REQUEST;
 use reattempt_couchbase::{
     Address, ClusterConfig, ConfigStore, ErrorMap, ErrorMaps, FetchConfig, KvAnswer,
     KvTransportError, Network, Revision,
@@ -77,11 +78,10 @@ impl KvTransportError for ClientError {
             | Self::NoNode { .. } => reason::NODE_NOT_AVAILABLE,
             Self::ClosedInFlight { .. } => reason::SOCKET_CLOSED_WHILE_IN_FLIGHT,
             Self::NotSent { .. } => reason::SOCKET_NOT_AVAILABLE,
-            Self::Auth { .. }
-            | Self::Invalid(_)
-            | Self::NoCollectionId { .. }
-            | Self::NoCollections { .. }
-            | Self::UnresolvedCollection { .. } => reason::UNKNOWN,
+            Self::Invalid(_) | Self::NoCollections { .. } | Self::UnresolvedCollection { .. } => {
+                KV_INVALID_REQUEST
+            }
+            Self::Auth { .. } | Self::NoCollectionId { .. } => reason::UNKNOWN,
         }
     }
 
@@ -246,4 +246,32 @@ fn config_in(answer: &KvResponse, node: &Address) -> Result<Option<ClusterConfig
         return Ok(None);
     }
     Ok(Some(ClusterConfig::parse(&answer.value, node.host())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use reattempt::health::Outcome;
+    use reattempt::{CallContext, Classify, Verdict};
+    use reattempt_couchbase::KvClassifier;
+
+    use super::*;
+
+    #[test]
+    fn what_the_request_itself_breaks_opens_no_circuit() {
+        let address: Arc<str> = "node:11210".into();
+        let outcome = |error: ClientError| {
+            let verdict = KvClassifier::new()
+                .classify(Err::<&KvResponse, _>(&error), &CallContext::default());
+            assert!(matches!(verdict, Verdict::Fatal(_)), "{error}");
+            Outcome::of(&verdict)
+        };
+        let unresolved = ClientError::UnresolvedCollection {
+            address: Arc::clone(&address),
+            path: "a.b".into(),
+        };
+        assert_eq!(outcome(unresolved), Outcome::Nothing);
+        let problem = "no such user".into();
+        let refused = ClientError::Auth { address, problem };
+        assert_eq!(outcome(refused), Outcome::Failure);
+    }
 }

@@ -85,13 +85,13 @@ impl KvClassifier {
             // Of a status that says nothing it is not known that the node answered the request.
             (retry, !attributes.is_answer())
         };
-        let code = i32::from(status.0);
+        let failure = |reason| {
+            let failure = Failure::new(reason, Stage::Response).code(status.0.into());
+            failure.server_failed(failed)
+        };
         match reason {
-            Some(reason) => Verdict::Retry(Failure::new(reason, Stage::Response).code(code)),
-            None => {
-                let failure = Failure::new(UNKNOWN, Stage::Response).code(code);
-                Verdict::Fatal(failure.server_failed(failed))
-            }
+            Some(reason) => Verdict::Retry(failure(reason)),
+            None => Verdict::Fatal(failure(UNKNOWN)),
         }
     }
 }

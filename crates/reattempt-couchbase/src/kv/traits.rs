@@ -97,7 +97,8 @@ pub trait KvTransportError {
 
     /// The reason. By default derived from the stage: never sent is `SOCKET_NOT_AVAILABLE`, sent
     /// without a response is `SOCKET_CLOSED_WHILE_IN_FLIGHT`. A client without any connection to
-    /// the node returns `NODE_NOT_AVAILABLE`.
+    /// the node returns `NODE_NOT_AVAILABLE`, and one that cannot send this request
+    /// [`KV_INVALID_REQUEST`](crate::reasons::KV_INVALID_REQUEST), which opens no circuit.
     fn reason(&self) -> RetryReason {
         match self.stage() {
             Stage::Dispatch => reason::SOCKET_NOT_AVAILABLE,

@@ -1,8 +1,10 @@
 //! Which errors are retryable, by kind, code, label and gate.
 
-use reattempt::RoutePolicy;
+use reattempt::admission::was_accepted;
+use reattempt::health::Outcome;
 use reattempt::strategy::RetryOnce;
 use reattempt::test_util::FailingCall;
+use reattempt::{RoutePolicy, StopReason};
 
 use super::*;
 use crate::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
@@ -59,6 +61,29 @@ fn the_later_codes_are_retryable_by_option() {
         let later = MongoClassifier::seed_2022().with_codes_134_and_262();
         assert!(matches!(later.verdict(kind), Verdict::Retry(_)));
     }
+}
+
+#[test]
+fn what_the_client_itself_does_says_nothing_of_the_server() {
+    let outcome = |kind| Outcome::of(&MongoClassifier::seed_2022().verdict(kind));
+    for stage in [Stage::Dispatch, Stage::InFlight, Stage::Response] {
+        let kind = FailureKind::Client { stage };
+        assert_eq!(outcome(kind), Outcome::Nothing, "{stage:?}");
+    }
+    // Its server could not be reached.
+    assert_eq!(outcome(FailureKind::Selection), Outcome::Failure);
+}
+
+/// A connection that breaks is one failure of its server, however many calls wait for another.
+#[test]
+fn a_cleared_pool_says_nothing_of_the_server() {
+    let verdict = MongoClassifier::seed_2022().verdict(FailureKind::PoolCleared);
+    assert_eq!(Outcome::of(&verdict), Outcome::Nothing);
+    assert!(verdict.failure().unwrap().safe);
+    assert_eq!(
+        was_accepted(StopReason::Attempts, true, || verdict.failure().copied()),
+        None
+    );
 }
 
 /// M5

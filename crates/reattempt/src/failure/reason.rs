@@ -28,8 +28,8 @@ pub enum ReasonClass {
     Transient,
     /// The request never reached the server: no connection, or refused before it was sent.
     Unsent,
-    /// This client did not send the request: its own body failed, or a layer of the client refused
-    /// it. That says nothing about the server.
+    /// The failure is this client's own: it did not send the request, because its body failed or a
+    /// part of the client refused it, or cannot use the reply. That says nothing about the server.
     Request,
 }
 
@@ -75,7 +75,7 @@ impl ReasonDef {
         self
     }
 
-    /// A reason of requests that this client does not send ([`ReasonClass::Request`]).
+    /// A reason of this client's own failures ([`ReasonClass::Request`]).
     #[must_use]
     pub const fn request(mut self) -> Self {
         self.class = ReasonClass::Request;
@@ -91,7 +91,9 @@ impl ReasonDef {
     }
 
     /// A reason for which a server gives its answer to the request (not found, invalid argument)
-    /// rather than that it failed. The log has such an answer at DEBUG.
+    /// rather than that it failed. The log has such an answer at DEBUG if it is final, and
+    /// [health](crate::health::Outcome::of) counts a success: also if it is retried, provided that
+    /// the reason allows that for any request.
     #[must_use]
     pub const fn answer(mut self) -> Self {
         self.server_failed = false;
@@ -187,9 +189,9 @@ impl fmt::Display for RetryReason {
 retry_reasons! {
     /// Anything that has no reason of its own. Retried only if the request is idempotent. In a
     /// [response](crate::Stage::Response) it counts as the server's answer (not found, for
-    /// example): the log has it at DEBUG, and health, budgets and circuits count a success. For a
-    /// status that says that the server failed, and for one that is not known, set
-    /// [`Failure::server_failed`](crate::Failure::server_failed).
+    /// example): unless it is retried, the log has it at DEBUG, and health, budgets and circuits
+    /// count a success. For a status that says that the server failed, and for one that is not
+    /// known, set [`Failure::server_failed`](crate::Failure::server_failed).
     pub UNKNOWN(false, false, answer);
     /// The socket for the request is not available.
     pub SOCKET_NOT_AVAILABLE(true, false, unsent);
@@ -201,16 +203,17 @@ retry_reasons! {
     pub KV_NOT_MY_VBUCKET(true, true);
     /// The node does not know the collection: the client's manifest is outdated (KV status 0x88).
     pub KV_COLLECTION_OUTDATED(true, true);
-    /// An unknown status that the server's error map marks as retryable.
-    pub KV_ERROR_MAP_RETRY_INDICATED(true, false);
+    /// An unknown status that the server's error map marks as retryable: an answer about the
+    /// document, or with [`Failure::server_failed`](crate::Failure::server_failed) none.
+    pub KV_ERROR_MAP_RETRY_INDICATED(true, false, answer);
     /// The document is locked (KV status 0x09).
-    pub KV_LOCKED(true, false);
+    pub KV_LOCKED(true, false, answer);
     /// The node asks the client to retry later (KV status 0x86).
     pub KV_TEMPORARY_FAILURE(true, false, overload);
     /// Another durable write on the document is in progress (KV status 0xa2).
-    pub KV_SYNC_WRITE_IN_PROGRESS(true, false);
+    pub KV_SYNC_WRITE_IN_PROGRESS(true, false, answer);
     /// A durable write on the document is being committed again (KV status 0xa4).
-    pub KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS(true, false);
+    pub KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS(true, false, answer);
     /// The service's response says that the request may be retried.
     pub SERVICE_RESPONSE_CODE_INDICATED(true, false);
     /// The socket was closed while the request was in flight; it is unknown whether it was carried
@@ -219,9 +222,9 @@ retry_reasons! {
     /// A circuit breaker prevented the request from being sent.
     pub CIRCUIT_BREAKER_OPEN(true, false, unsent);
     /// A prepared statement must be prepared again (query 4040, 4050, 4070).
-    pub QUERY_PREPARED_STATEMENT_FAILURE(true, false);
+    pub QUERY_PREPARED_STATEMENT_FAILURE(true, false, answer);
     /// An index disappeared during the query (query 5000 with its text).
-    pub QUERY_INDEX_NOT_FOUND(true, false);
+    pub QUERY_INDEX_NOT_FOUND(true, false, answer);
     /// Analytics asks the client to retry later (23000, 23003, 23007).
     pub ANALYTICS_TEMPORARY_FAILURE(true, false, overload);
     /// Search has too many requests (HTTP 429).
@@ -298,6 +301,20 @@ mod tests {
             CIRCUIT_BREAKER_OPEN,
         ]));
         assert_eq!(of(ReasonClass::Transient).count(), 12);
+    }
+
+    #[test]
+    fn some_retried_reasons_are_answers_about_an_item() {
+        let answers = RFC_0049.into_iter().filter(|reason| reason.is_answer());
+        assert!(answers.eq([
+            UNKNOWN,
+            KV_ERROR_MAP_RETRY_INDICATED,
+            KV_LOCKED,
+            KV_SYNC_WRITE_IN_PROGRESS,
+            KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS,
+            QUERY_PREPARED_STATEMENT_FAILURE,
+            QUERY_INDEX_NOT_FOUND,
+        ]));
     }
 
     #[test]

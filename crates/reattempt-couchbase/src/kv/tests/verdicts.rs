@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use reattempt::health::Outcome;
 use reattempt::reason::*;
 use reattempt::{
     Call, CallContext, Classify, Failure, Idempotency, ReadPushback, RetryReason, ServerPushback,
@@ -88,6 +89,28 @@ fn an_unknown_status_is_an_answer_only_if_its_attributes_say_so() {
     }
     let unmapped = verdict(DEFAULT, &Answer::of(0xff0));
     assert!(matches!(unmapped, Verdict::Fatal(failure) if !failure.is_answer()));
+}
+
+/// Calls that wait for a locked document say nothing against its node.
+#[test]
+fn a_retried_answer_about_the_document_is_no_failure() {
+    let outcome = |answer: &Answer| Outcome::of(&verdict(DEFAULT, answer));
+    for status in [0x07, 0x09, 0x88, 0xa2, 0xa4] {
+        let outcome = outcome(&Answer::of(status));
+        assert_eq!(outcome, Outcome::Success, "{status:#x}");
+    }
+    assert_eq!(outcome(&Answer::of(0x86)), Outcome::Failure);
+    for (words, expected) in [
+        ("item-only item-locked retry-now", Outcome::Success),
+        ("temp retry-later", Outcome::Failure),
+    ] {
+        let answer = Answer::of(0xff0).map(&map(&[("ff0", words, "")]));
+        assert_eq!(
+            retried(DEFAULT, &answer),
+            Some(KV_ERROR_MAP_RETRY_INDICATED)
+        );
+        assert_eq!(outcome(&answer), expected, "{words}");
+    }
 }
 
 /// C33 C36: also with the codes that current clients handle.

@@ -328,7 +328,7 @@ async fn observers_are_added_to_the_log_and_to_each_other() {
 async fn an_observer_gets_only_ends_that_it_wants() {
     let ends = [Arc::new(Ends::default()), Arc::new(Ends::default())];
     let layer = retry().observer(ends[0].clone()).observer(ends[1].clone());
-    let probe = probe([attempt(1).fails_fatally(KV_LOCKED)]);
+    let probe = probe([attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)]);
     let (call, _) = events(layer, &probe, 1000).await;
     is_one(&call, Level::WARN, &["stopped=\"fatal\" "]);
     assert_eq!(ends.map(|ends| *ends.0.lock().unwrap()), [0, 0]);

@@ -348,7 +348,10 @@ fn one_dropped_after_a_long_silence_is_a_failure() {
 /// O15
 #[test]
 fn an_answer_to_the_request_is_no_failure_of_the_backend() {
-    use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
+    use crate::failure::reason::{
+        KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, SERVICE_RESPONSE_CODE_INDICATED,
+        UNKNOWN,
+    };
     use crate::{Failure, Stage, Transparent};
     let failure = |reason| Failure::new(reason, Stage::Response);
     let lost = |reason| Failure::new(reason, Stage::InFlight);
@@ -357,7 +360,16 @@ fn an_answer_to_the_request_is_no_failure_of_the_backend() {
         (Verdict::Committed, Outcome::Success),
         (Verdict::Fatal(failure(UNKNOWN)), Outcome::Success),
         (Verdict::Retry(failure(KV_NOT_MY_VBUCKET)), Outcome::Success),
-        (Verdict::Fatal(failure(KV_LOCKED)), Outcome::Failure),
+        // Retried, though it says nothing against the backend: the document is locked.
+        (Verdict::Retry(failure(KV_LOCKED)), Outcome::Success),
+        (
+            Verdict::Retry(failure(KV_LOCKED).server_failed(true)),
+            Outcome::Failure,
+        ),
+        (
+            Verdict::Fatal(failure(SERVICE_RESPONSE_CODE_INDICATED)),
+            Outcome::Failure,
+        ),
         (Verdict::Retry(failure(UNKNOWN)), Outcome::Failure),
         // Closed in the pool, or above the last stream of a GOAWAY: never sent.
         (
