@@ -7,9 +7,9 @@ use reattempt::{CallContext, Classify, Failure, RetryReason, RoutePolicy, Stage,
 
 use crate::codes;
 use crate::reasons::{
-    MONGODB_CLIENT_ERROR, MONGODB_NETWORK_ERROR, MONGODB_POOL_CLEARED, MONGODB_SERVER_ERROR,
-    MONGODB_SERVER_NOT_SUPPORTED, MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
-    MONGODB_WAIT_QUEUE_TIMEOUT,
+    MONGODB_CLIENT_ERROR, MONGODB_INVALID_COMMAND, MONGODB_NETWORK_ERROR, MONGODB_POOL_CLEARED,
+    MONGODB_SERVER_ERROR, MONGODB_SERVER_NOT_SUPPORTED, MONGODB_SERVER_SELECTION_FAILED,
+    MONGODB_SYSTEM_OVERLOADED, MONGODB_WAIT_QUEUE_TIMEOUT,
 };
 use crate::{ErrorLabels, FailureDetail, ReadGate};
 
@@ -47,8 +47,9 @@ pub enum FailureKind {
     /// The selected server does not support retryable reads, or cannot be sent an equivalent
     /// command.
     NotSupported,
-    /// Any other failure inside the client: a command that cannot be built, a reply that cannot be
-    /// parsed.
+    /// The client cannot build the command. Nothing was sent, and it says nothing about the server.
+    Invalid,
+    /// Any other failure inside the client, such as a reply that cannot be parsed.
     Client {
         /// How far the attempt came.
         stage: Stage,
@@ -229,6 +230,7 @@ impl MongoClassifier {
             FailureKind::Selection => fatal(MONGODB_SERVER_SELECTION_FAILED, Stage::Dispatch),
             FailureKind::WaitQueueTimeout => fatal(MONGODB_WAIT_QUEUE_TIMEOUT, Stage::Dispatch),
             FailureKind::NotSupported => fatal(MONGODB_SERVER_NOT_SUPPORTED, Stage::Dispatch),
+            FailureKind::Invalid => fatal(MONGODB_INVALID_COMMAND, Stage::Dispatch),
             FailureKind::Client { stage } => fatal(MONGODB_CLIENT_ERROR, stage),
         }
     }

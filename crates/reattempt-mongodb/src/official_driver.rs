@@ -58,10 +58,10 @@ impl MongoFailure for Error {
             }
             ErrorKind::InvalidArgument { .. }
             | ErrorKind::BsonSerialization(_)
-            | ErrorKind::DnsResolve { .. }
+            | ErrorKind::Transaction { .. } => FailureKind::Invalid,
+            ErrorKind::DnsResolve { .. }
             | ErrorKind::InvalidTlsConfig { .. }
             | ErrorKind::SessionsNotSupported
-            | ErrorKind::Transaction { .. }
             | ErrorKind::Shutdown => FailureKind::Client {
                 stage: Stage::Dispatch,
             },

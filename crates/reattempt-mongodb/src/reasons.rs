@@ -31,7 +31,8 @@ reattempt::retry_reasons! {
     pub MONGODB_WAIT_QUEUE_TIMEOUT(true, false, unsent);
     /// The selected server does not support an equivalent of the command.
     pub MONGODB_SERVER_NOT_SUPPORTED(true, false);
-    /// Any other failure inside the client: a command that it cannot build, a reply that it cannot
-    /// decode. It says nothing about the server.
-    pub MONGODB_CLIENT_ERROR(false, false, request);
+    /// The client cannot build the command: it says nothing about the server.
+    pub MONGODB_INVALID_COMMAND(false, false, request);
+    /// Any other failure inside the client, such as a reply that it cannot decode.
+    pub MONGODB_CLIENT_ERROR(false, false);
 }

@@ -18,6 +18,8 @@ const LATE: Duration = Duration::from_millis(10);
 /// make as many per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Late {
+    /// Calls that were due, and that the end of the load left out.
+    pub(crate) never: u64,
     pub(crate) calls: u64,
     pub(crate) longest: Duration,
 }
@@ -38,6 +40,12 @@ impl Late {
                 "reattempt call: calls that began late, because {MOST_IN_FLIGHT} were in flight or this machine was too slow: {}, by up to {:.3} s, which the times do not include",
                 self.calls,
                 self.longest.as_secs_f64()
+            );
+        }
+        if self.never > 0 {
+            complain!(
+                "reattempt call: calls that never began, for the same reasons: {}",
+                self.never
             );
         }
     }
@@ -75,6 +83,20 @@ impl Load {
     pub(crate) fn begins(&self, number: u64) -> Duration {
         let seconds = self.rate.map_or(0.0, |rate| number as f64 / rate);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// The calls from this number on that a load with a rate and a duration has left out, now that
+    /// it is over.
+    pub(crate) fn left_out(&self, number: u64, elapsed: Duration) -> u64 {
+        let (Some(rate), Some(duration)) = (self.rate, self.duration) else {
+            return 0;
+        };
+        if elapsed.saturating_sub(self.begins(number)) < LATE {
+            return 0;
+        }
+        let due = (duration.as_secs_f64() * rate).ceil() as u64;
+        due.min(self.calls.unwrap_or(u64::MAX))
+            .saturating_sub(number)
     }
 
     /// Whether the call of this number is not made, `elapsed` after the first.

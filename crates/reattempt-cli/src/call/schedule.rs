@@ -178,7 +178,9 @@ pub(crate) async fn under_load<C: Caller>(
                 () = sleep_until(begins), if count < most => break,
             }
         }
-        if load.is_over(number, began.elapsed()) {
+        let elapsed = began.elapsed();
+        if load.is_over(number, elapsed) {
+            in_flight.late.never = load.left_out(number, elapsed);
             break;
         }
         let (caller, call) = (Arc::clone(&caller), call.clone());
@@ -260,6 +262,15 @@ mod tests {
 
     /// The late ones of five calls, four per second.
     async fn late_of(caller: impl Caller<Call = ()>, most: usize) -> Late {
+        late_within(caller, most, None).await
+    }
+
+    /// The same, while calls begin.
+    async fn late_within(
+        caller: impl Caller<Call = ()>,
+        most: usize,
+        duration: Option<Duration>,
+    ) -> Late {
         let head = Head {
             call: String::new(),
             timeout: None,
@@ -275,7 +286,7 @@ mod tests {
         };
         let load = Load {
             calls: Some(5),
-            duration: None,
+            duration,
             rate: Some(4.0),
             at_once: false,
         };
@@ -290,13 +301,38 @@ mod tests {
         assert_eq!(late_of(Slow, 5).await, Late::default());
         // Two places: the third to fifth calls are due before both of those before them have ended.
         let longest = Duration::from_secs(1);
-        assert_eq!(late_of(Slow, 2).await, Late { calls: 3, longest });
+        let (calls, never) = (3, 0);
+        let late = Late {
+            never,
+            calls,
+            longest,
+        };
+        assert_eq!(late_of(Slow, 2).await, late);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_never_get_a_place_are_counted() {
+        let second = Some(Duration::from_secs(1));
+        assert_eq!(late_within(Slow, 5, second).await, Late::default());
+        // The first one has its place until all are due, of which the fifth is one too late.
+        let never = 3;
+        let late = Late {
+            never,
+            ..Late::default()
+        };
+        assert_eq!(late_within(Slow, 1, second).await, late);
     }
 
     #[tokio::test(start_paused = true)]
     async fn calls_that_a_busy_client_begins_late_are_counted() {
         // Each begins when the one before it has ended, 50 ms later than it should.
         let longest = Duration::from_millis(200);
-        assert_eq!(late_of(Busy, 5).await, Late { calls: 4, longest });
+        let (calls, never) = (4, 0);
+        let late = Late {
+            never,
+            calls,
+            longest,
+        };
+        assert_eq!(late_of(Busy, 5).await, late);
     }
 }

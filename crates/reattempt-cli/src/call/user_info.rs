@@ -53,10 +53,10 @@ pub(crate) fn shown(target: &str) -> String {
     }
 }
 
-/// A URL or a path for display, without its query, which may be a key.
+/// A URL or a path for display, without its query and fragment, which may be a key.
 pub(crate) fn without_query(url: &str) -> String {
-    match url.split_once('?') {
-        Some((url, _)) => format!("{:?}", format!("{url}?\u{2026}")),
+    match url.find(['?', '#']) {
+        Some(at) => format!("{:?}", format!("{}\u{2026}", &url[..=at])),
         None => format!("{url:?}"),
     }
 }
@@ -100,6 +100,7 @@ mod tests {
         }
         assert_eq!(shown("a b"), "\"a b\"");
         assert_eq!(shown("h/a b?key=hunter2"), "\"h/a b?\u{2026}\"");
+        assert_eq!(shown("h/a b#hunter2"), "\"h/a b#\u{2026}\"");
         let info = split("user:hunter2@h").unwrap().0;
         assert_eq!(format!("{info:?}"), "Some(UserInfo { .. })");
     }

@@ -97,6 +97,9 @@ fn path_of_choice(at: usize) -> String {
     format!("$[{at}].serviceConfig")
 }
 
+/// Of all choices together: as many as of one policy.
+const MOST_FINDINGS: usize = 1000;
+
 fn lint_choices(list: &str) -> Vec<Finding> {
     let choices = Choices::parse(list);
     let choices = choices.iter().flat_map(Choices::iter).enumerate();
@@ -108,7 +111,7 @@ fn lint_choices(list: &str) -> Vec<Finding> {
         }
         found
     });
-    found.collect()
+    found.take(MOST_FINDINGS).collect()
 }
 
 fn http_policy(bytes: &[u8]) -> Findings {

@@ -64,11 +64,16 @@ fn the_later_codes_are_retryable_by_option() {
 }
 
 #[test]
-fn what_the_client_itself_does_says_nothing_of_the_server() {
+fn a_command_that_cannot_be_built_says_nothing_of_the_server() {
     let outcome = |kind| Outcome::of(&MongoClassifier::seed_2022().verdict(kind));
-    for stage in [Stage::Dispatch, Stage::InFlight, Stage::Response] {
-        let kind = FailureKind::Client { stage };
-        assert_eq!(outcome(kind), Outcome::Nothing, "{stage:?}");
+    assert_eq!(outcome(FailureKind::Invalid), Outcome::Nothing);
+    // What is not known may be the server's doing.
+    for (stage, expected) in [
+        (Stage::Dispatch, Outcome::Failure),
+        (Stage::InFlight, Outcome::Lost),
+        (Stage::Response, Outcome::Failure),
+    ] {
+        assert_eq!(outcome(FailureKind::Client { stage }), expected);
     }
     // Its server could not be reached.
     assert_eq!(outcome(FailureKind::Selection), Outcome::Failure);

@@ -11,6 +11,7 @@ pub struct ReasonDef {
     always_retry: bool,
     server_failed: bool,
     not_accepted: bool,
+    item: bool,
     class: ReasonClass,
 }
 
@@ -57,6 +58,7 @@ impl ReasonDef {
             always_retry: always,
             server_failed: true,
             not_accepted: false,
+            item: false,
             class: ReasonClass::Transient,
         }
     }
@@ -91,13 +93,20 @@ impl ReasonDef {
     }
 
     /// A reason for which a server gives its answer to the request (not found, invalid argument)
-    /// rather than that it failed. The log has such an answer at DEBUG if it is final, and
-    /// [health](crate::health::Outcome::of) counts a success: also if it is retried, provided that
-    /// the reason allows that for any request.
+    /// rather than that it failed. If it is final, the log has such an answer at DEBUG, and
+    /// [health](crate::health::Outcome::of) counts a success.
     #[must_use]
     pub const fn answer(mut self) -> Self {
         self.server_failed = false;
         self
+    }
+
+    /// An [`answer`](Self::answer) about the item that the request names (a locked document):
+    /// health counts a success also if it is retried.
+    #[must_use]
+    pub const fn item(mut self) -> Self {
+        self.item = true;
+        self.answer()
     }
 }
 
@@ -144,6 +153,12 @@ impl RetryReason {
     #[must_use]
     pub const fn is_answer(self) -> bool {
         !self.0.server_failed
+    }
+
+    /// True if a server with this reason answers about the item of the request: see
+    /// [`ReasonDef::item`].
+    pub(crate) const fn is_about_item(self) -> bool {
+        self.0.item
     }
 
     /// True if a server with this reason has not accepted the request: see
@@ -205,15 +220,15 @@ retry_reasons! {
     pub KV_COLLECTION_OUTDATED(true, true);
     /// An unknown status that the server's error map marks as retryable: an answer about the
     /// document, or with [`Failure::server_failed`](crate::Failure::server_failed) none.
-    pub KV_ERROR_MAP_RETRY_INDICATED(true, false, answer);
+    pub KV_ERROR_MAP_RETRY_INDICATED(true, false, item);
     /// The document is locked (KV status 0x09).
-    pub KV_LOCKED(true, false, answer);
+    pub KV_LOCKED(true, false, item);
     /// The node asks the client to retry later (KV status 0x86).
     pub KV_TEMPORARY_FAILURE(true, false, overload);
     /// Another durable write on the document is in progress (KV status 0xa2).
-    pub KV_SYNC_WRITE_IN_PROGRESS(true, false, answer);
+    pub KV_SYNC_WRITE_IN_PROGRESS(true, false, item);
     /// A durable write on the document is being committed again (KV status 0xa4).
-    pub KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS(true, false, answer);
+    pub KV_SYNC_WRITE_RE_COMMIT_IN_PROGRESS(true, false, item);
     /// The service's response says that the request may be retried.
     pub SERVICE_RESPONSE_CODE_INDICATED(true, false);
     /// The socket was closed while the request was in flight; it is unknown whether it was carried
@@ -222,9 +237,9 @@ retry_reasons! {
     /// A circuit breaker prevented the request from being sent.
     pub CIRCUIT_BREAKER_OPEN(true, false, unsent);
     /// A prepared statement must be prepared again (query 4040, 4050, 4070).
-    pub QUERY_PREPARED_STATEMENT_FAILURE(true, false, answer);
+    pub QUERY_PREPARED_STATEMENT_FAILURE(true, false, item);
     /// An index disappeared during the query (query 5000 with its text).
-    pub QUERY_INDEX_NOT_FOUND(true, false, answer);
+    pub QUERY_INDEX_NOT_FOUND(true, false, item);
     /// Analytics asks the client to retry later (23000, 23003, 23007).
     pub ANALYTICS_TEMPORARY_FAILURE(true, false, overload);
     /// Search has too many requests (HTTP 429).

@@ -134,7 +134,12 @@ fn path(method: &str) -> Result<PathAndQuery, String> {
     };
     // The path parser drops text from a '#' on, which would call another method.
     let path = path.filter(|path: &PathAndQuery| path.as_str() == method);
-    path.ok_or_else(|| format!("must be /package.Service/Method, got {method:?}"))
+    path.ok_or_else(|| {
+        format!(
+            "must be /package.Service/Method, got {}",
+            without_query(method)
+        )
+    })
 }
 
 fn read(fields: &mut Fields) -> Option<GrpcCall> {

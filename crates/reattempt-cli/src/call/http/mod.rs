@@ -25,7 +25,7 @@ use super::named_values;
 use super::schedule::{Caller, Plan, unless_cancelled};
 use super::story::Story;
 use super::transport::{Tls, Transport, Version};
-use super::user_info::without_query;
+use super::user_info::{self, without_query};
 use base::Base;
 use received::{Broken, LONGEST_BODY, Received, too_slow};
 use service::Settings;
@@ -100,11 +100,12 @@ pub(crate) fn plan(mut document: Document) -> Option<Plan<HttpCaller>> {
 fn read(fields: &mut Fields, base: &Base, version: Version, to_service: bool) -> Option<HttpCall> {
     let name: String = fields.or("method", "GET".to_owned());
     let method = Method::from_bytes(name.as_bytes());
-    let method = method.map_err(|_| format!("is no HTTP method: {name:?}"));
+    let method = method.map_err(|_| format!("is no HTTP method: {}", without_query(&name)));
     let method = fields.accept("method", method);
     let path: Option<String> = fields.optional("path");
     let uri = base.uri(path.as_deref()).map_err(|error| {
-        let path = without_query(path.as_deref().unwrap_or_default());
+        // It may be a whole URL.
+        let path = user_info::shown(path.as_deref().unwrap_or_default());
         format!("{error}: {path}")
     });
     let uri = fields.accept("path", uri);
@@ -139,7 +140,7 @@ fn headers(fields: &mut Fields, version: Version) -> Result<HeaderMap, String> {
     let said = named_values::read(fields, "headers");
     let mut headers = HeaderMap::new();
     for (key, values) in said {
-        let fault = |what| format!("{key}: {what}");
+        let fault = |what| format!("{}: {what}", named_values::name(&key));
         let header: HeaderName = key.parse().map_err(|_| fault("is no header name"))?;
         let values = values.into_vec();
         if is_of_connection(&header, &values, version) {

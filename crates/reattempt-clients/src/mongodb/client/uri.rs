@@ -39,9 +39,10 @@ pub enum UriError {
         /// The byte within that part.
         at: usize,
     },
-    /// An option without `=`, or without a name.
-    #[error("option {0:?}: must be name=value")]
-    Form(String),
+    /// An option without `=`, or without a name: its number, from 1. Its text may be a part of a
+    /// password.
+    #[error("option {0} of the query: must be name=value")]
+    Form(usize),
     /// An option that is given twice.
     #[error("option {0}: given twice")]
     Twice(String),

@@ -121,9 +121,10 @@ impl CallHandle {
         admission: &Admission,
         learns: impl FnOnce() -> AtEnd,
     ) -> Option<bool> {
-        // Of a request that was copied the copy may be the call that is sent.
+        // Of a request that was copied the copy may be the call that is sent, or sent again: what
+        // became of that is not known here.
         let state = self.0.call()?;
-        if self.is_copied() && !state.is_claimed() {
+        if self.is_copied() && !state.has_won() {
             return None;
         }
         let counts = |failure: &Failure| !admission.is_ignored(failure);

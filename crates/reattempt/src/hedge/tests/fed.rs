@@ -132,7 +132,7 @@ async fn attempts_that_fail_are_fed_once_each_if_they_were_sent() {
 
 /// The server would have taken longer.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_its_deadline_ends_is_fed_as_cancelled() {
+async fn a_first_attempt_that_its_deadline_ends_is_fed_as_cancelled() {
     let feed = Arc::new(Feed::default());
     let policy = HedgePolicy::with_delay(2, feed.clone()).hedge_non_idempotent();
     let silent = probe([attempt(1).hangs(), attempt(2).hangs()]);
@@ -140,7 +140,7 @@ async fn an_attempt_that_its_deadline_ends_is_fed_as_cancelled() {
     let layer = HedgeLayer::new(verdict as Verdicts, policy);
     let outcome = layer.layer(each).oneshot(silent.request()).await;
     assert_eq!(call_result(&outcome), CallResult::Elapsed);
-    let ends = [(1, 20, Dropped), (2, 20, Dropped)];
+    let ends = [(1, 20, Dropped), (2, 20, Failed)];
     assert_eq!(feed.0.lock().unwrap()[..], ends);
 }
 

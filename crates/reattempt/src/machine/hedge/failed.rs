@@ -138,8 +138,10 @@ impl FailedAttempt {
             _ if self.facts.cut_off => Some(AttemptEnd::Dropped),
             Stage::Dispatch => None,
             // A deadline of the attempt, or another layer, ended it: the server would have taken
-            // longer.
-            _ if self.facts.report.own_answer => Some(AttemptEnd::Dropped),
+            // longer. A hedge that ends so has not won, which is what is learned from hedges.
+            _ if self.facts.report.own_answer && self.facts.attempt == 1 => {
+                Some(AttemptEnd::Dropped)
+            }
             Stage::InFlight | Stage::Response => Some(AttemptEnd::Failed),
         }
     }

@@ -95,19 +95,17 @@ pub enum Outcome {
 
 impl Outcome {
     /// What a verdict says about the backend. Its answer to the request itself (not found, invalid
-    /// argument) is a success: if it is retried, only for a reason that allows it for any request
-    /// (a locked document), because others may be retried as failures of the server. So is one that
-    /// sends the request elsewhere: a reason that is always retried. A request that this client did
-    /// not send ([`ReasonClass::Request`]) says nothing.
+    /// argument) is a success: if it is retried, only one about the item that the request names (a
+    /// locked document), because others are retried as failures of the server. So is one that sends
+    /// the request elsewhere: a reason that is always retried. A request that this client did not
+    /// send ([`ReasonClass::Request`]) says nothing.
     #[must_use]
     pub const fn of(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::Success | Verdict::Committed => Self::Success,
             Verdict::Fatal(failure) if failure.is_answer() => Self::Success,
             Verdict::Retry(failure) if failure.reason.always_retry() => Self::Success,
-            Verdict::Retry(failure)
-                if failure.is_answer() && failure.reason.allows_non_idempotent_retry() =>
-            {
+            Verdict::Retry(failure) if failure.is_answer() && failure.reason.is_about_item() => {
                 Self::Success
             }
             Verdict::Fatal(failure) | Verdict::Retry(failure) => {

@@ -13,7 +13,8 @@ pub enum AttemptEnd {
     Failed,
     /// It was cancelled, because another attempt of the call ended the call.
     Lost,
-    /// It was cancelled: with its call by the caller or a deadline, or alone by its own deadline.
+    /// It was cancelled with its call, by the caller or a deadline; or it is the first, and its own
+    /// deadline ended it.
     Dropped,
 }
 

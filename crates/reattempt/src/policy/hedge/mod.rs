@@ -114,8 +114,9 @@ pub trait HedgeDelay: fmt::Debug + Send + Sync {
     }
 
     /// An attempt of a call that may be hedged ended. Called once for each first attempt and each
-    /// that was sent after the delay, if it left the client and no layer below answered it; only if
-    /// it [`learns`](Self::learns). An attempt that follows a failure says nothing about hedging.
+    /// that was sent after the delay, if it left the client and no layer below made its response;
+    /// only if it [`learns`](Self::learns). An attempt that follows a failure says nothing about
+    /// hedging.
     fn ended(&self, attempt: &EndedAttempt) {
         let _ = attempt;
     }

@@ -17,11 +17,12 @@ pub(super) struct Auth {
 pub(super) fn read(read: &mut ConnectionString, query: &str) -> Result<Auth, UriError> {
     let mut auth = Auth::default();
     let mut given = BTreeSet::new();
-    for part in query.split('&').filter(|part| !part.is_empty()) {
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    for (at, part) in parts.enumerate() {
         let (name, value) = part
             .split_once('=')
             .filter(|(name, _)| !name.is_empty())
-            .ok_or_else(|| UriError::Form(part.to_owned()))?;
+            .ok_or_else(|| UriError::Form(at + 1))?;
         let name = decode("option", name)?;
         let value = decode(&name, value)?;
         let name_of = name.to_lowercase();
