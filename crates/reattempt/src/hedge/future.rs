@@ -88,7 +88,8 @@ where
     type Output = Outcome<S, Req>;
 
     /// A first attempt that works before a hedge is due takes this function alone.
-    #[inline]
+    // 6 % of the row `hedge-pending`.
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let alone = matches!(
             self.state,
