@@ -15,7 +15,7 @@ pub(super) fn read(fields: &mut Fields, name: &str) -> BTreeMap<String, OneOrMan
 }
 
 /// A name for display: of a whole header that was written as a name, what stands before its value.
-pub(super) fn name(key: &str) -> String {
+pub(super) fn shown(key: &str) -> String {
     let ends = |&(at, char): &(usize, char)| at > 0 && char == ':';
     match key.char_indices().find(ends) {
         Some((at, _)) => format!("{}\u{2026}", &key[..at]),
@@ -29,8 +29,8 @@ mod tests {
 
     #[test]
     fn a_name_that_has_a_value_in_it_is_shown_without_it() {
-        assert_eq!(name("x-key"), "x-key");
-        assert_eq!(name(":path"), ":path");
-        assert_eq!(name("authorization: hunter2"), "authorization\u{2026}");
+        assert_eq!(shown("x-key"), "x-key");
+        assert_eq!(shown(":path"), ":path");
+        assert_eq!(shown("authorization: hunter2"), "authorization\u{2026}");
     }
 }

@@ -208,13 +208,6 @@ mod tests {
     }
 
     #[test]
-    fn a_throttled_call_need_not_have_had_recent_failures() {
-        // A budget of hedges refuses, too.
-        assert!(why("throttled").contains("budget"));
-        assert!(!why("throttled").contains("failures"));
-    }
-
-    #[test]
     fn bars_share_one_axis() {
         let first = attempt(1, 0, 25, Some(50));
         assert_eq!(

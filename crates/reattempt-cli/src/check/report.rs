@@ -16,7 +16,7 @@ use crate::printable::OneLine;
 pub(super) struct Findings {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Fault>,
-    /// What the lab finds, if it was asked and the kind has policies.
+    /// What the lab finds, if it was asked.
     pub(super) lint: Option<Vec<Finding>>,
 }
 

@@ -29,13 +29,11 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
-        /// Waiting for the credentials. The service is ready until the first wait: from then on it
-        /// is a clone, so that no place in a channel's buffer is held meanwhile.
+        /// Waiting for the credentials.
         Asking {
             #[pin]
             metadata: M,
             call: Option<(S, Request<B>)>,
-            ready: bool,
         },
         /// Waiting for the service.
         Readying {
@@ -57,7 +55,6 @@ where
             state: State::Asking {
                 metadata,
                 call: Some((service, request)),
-                ready: true,
             },
         }
     }
@@ -90,15 +87,11 @@ where
         loop {
             match state.as_mut().project() {
                 Now::Sent { flight } => return flight.poll(cx),
-                Now::Asking {
-                    metadata,
-                    call,
-                    ready,
-                } => {
+                Now::Asking { metadata, call } => {
                     let Poll::Ready(metadata) = metadata.poll(cx) else {
-                        if let Some((service, _)) = call.as_mut().filter(|_| *ready) {
+                        // A ready service holds a place in a channel's buffer, a clone none.
+                        if let Some((service, _)) = call {
                             *service = service.clone();
-                            *ready = false;
                         }
                         return Poll::Pending;
                     };
@@ -111,35 +104,23 @@ where
                     metadata.remove(PREVIOUS_ATTEMPTS);
                     metadata.remove(GRPC_TIMEOUT);
                     append(request.headers_mut(), metadata);
-                    if *ready {
-                        let flight = sent(service, request);
-                        state.set(State::Sent { flight });
-                    } else {
-                        let call = Some((service, request));
-                        state.set(State::Readying { call });
-                    }
+                    let call = Some((service, request));
+                    state.set(State::Readying { call });
                 }
                 Now::Readying { call } => {
                     let (service, _) = call.as_mut().expect("polled after completion");
                     let readied = ready!(service.poll_ready(cx));
-                    let (service, request) = call.take().expect("polled after completion");
+                    let (mut service, mut request) = call.take().expect("polled after completion");
                     readied?;
-                    let flight = sent(service, request);
+                    // The request was delayed since its time left was written.
+                    crate::renew_timeout(&mut request);
+                    if let Some(context) = request.context() {
+                        context.reporter().sent_again();
+                    }
+                    let flight = service.call(request);
                     state.set(State::Sent { flight });
                 }
             }
         }
     }
-}
-
-/// The service is ready, and the request was delayed since its time left was written.
-fn sent<S, B>(mut service: S, mut request: Request<B>) -> S::Future
-where
-    S: Service<Request<B>>,
-{
-    crate::renew_timeout(&mut request);
-    if let Some(context) = request.context() {
-        context.reporter().sent_again();
-    }
-    service.call(request)
 }

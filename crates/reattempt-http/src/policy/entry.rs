@@ -48,15 +48,13 @@ impl Entry {
             Some(name)
         });
         let mut matching = members.optional(place, "match", Matching::read);
-        let null = |(name, json): (&str, Json<'_>)| name == "match" && json.is_null();
-        if members.iter().any(null) {
-            let all = "is null, which counts as absent: every request matches";
-            place.field("match").warn(all);
-        } else if members.get("match").is_none() {
+        if members.get("match").is_none() {
             // A route with `Match`, for example, would match everything.
             if let Some(like) = members.like("match") {
                 place.warn(format!("has {like:?} and no match: no request matches"));
                 matching = Some(Matching::none());
+            } else {
+                warn_of_null(place, &members, &[("match", "every request matches")]);
             }
         }
         let is_unnamed = name.is_none();
@@ -97,7 +95,14 @@ impl Entry {
         }
         let sends_again = retries.is_some() || hedges.is_some();
         if !sends_again {
-            warn_of_null(place, members);
+            warn_of_null(
+                place,
+                members,
+                &[
+                    ("retry", "calls are sent once; write {} for the defaults"),
+                    ("hedge", "calls are sent once"),
+                ],
+            );
         }
         shared.throttles.entry(sends_again);
         let throttle = members.optional(place, "throttle", |place, json| {
@@ -174,16 +179,13 @@ impl Entry {
     }
 }
 
-/// In YAML a name without a value is null, and more likely means the defaults.
-fn warn_of_null(place: &mut Place<'_>, members: &Members<'_>) {
-    let once = "is null, which counts as absent: calls are sent once";
+/// In YAML a name without a value is null, and more likely means something else than its absence.
+/// `then`: what follows from the absence of each name.
+pub(super) fn warn_of_null(place: &mut Place<'_>, members: &Members<'_>, then: &[(&str, &str)]) {
     for (name, _) in members.iter().filter(|(_, json)| json.is_null()) {
-        match name {
-            "retry" => place
-                .field(name)
-                .warn(format!("{once}; write {{}} for the defaults")),
-            "hedge" => place.field(name).warn(once),
-            _ => {}
+        if let Some((_, then)) = then.iter().find(|(known, _)| *known == name) {
+            let said = format!("is null, which counts as absent: {then}");
+            place.field(name).warn(said);
         }
     }
 }

@@ -8,7 +8,7 @@ use reattempt::config::{self, Json, Members, Place};
 use reattempt::health::HealthPolicy;
 use reattempt::{HedgeDelay, Recovery, RoutePolicy};
 
-use super::entry::Entry;
+use super::entry::{Entry, warn_of_null};
 use super::hedge_timing::HedgeTiming;
 use super::index::Index;
 use super::recovery::{self, Budget};
@@ -30,7 +30,10 @@ pub(super) struct Document {
 impl Document {
     pub(super) fn read(place: &mut Place<'_>, json: Json<'_>, options: &Options) -> Option<Self> {
         let members = Members::of(place, json, members::TABLE)?;
-        warn_of_null(place, &members);
+        let default = "a request without a route is retried as the layer is set; \
+                       write {} to send it once";
+        let then = [("routes", "no request has a route"), ("default", default)];
+        warn_of_null(place, &members, &then);
         let mut named = |name| members.optional(place, name, Members::any);
         let (throttles, budgets) = (named("throttles"), named("budgets"));
         let mut shared = Shared {
@@ -97,21 +100,6 @@ impl Document {
         let default = self.default;
         table.default = default.map(|entry| policy(entry, old, &mut table, &mut carried));
         (table, carried)
-    }
-}
-
-/// In YAML a name is null whose lines were all removed.
-fn warn_of_null(place: &mut Place<'_>, members: &Members<'_>) {
-    for (name, _) in members.iter().filter(|(_, json)| json.is_null()) {
-        let then = match name {
-            "routes" => "no request has a route",
-            "default" => {
-                "a request without a route is retried as the layer is set; write {} to send it once"
-            }
-            _ => continue,
-        };
-        let place = &mut place.field(name);
-        place.warn(format!("is null, which counts as absent: {then}"));
     }
 }
 

@@ -16,8 +16,7 @@ const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555",
 ];
 /// Policies of one colour differ in these: seven solid lines come first, then seven of each
-/// pattern.
-/// From the 29th policy on the looks repeat.
+/// pattern. From the 29th policy on the looks repeat.
 const DASHES: [&str; 3] = ["6 2", "2 2", "6 2 2 2"];
 /// More points than this are drawn as their means.
 const MOST_POINTS: usize = 240;

@@ -29,8 +29,8 @@ pub enum ReasonClass {
     Transient,
     /// The request never reached the server: no connection, or refused before it was sent.
     Unsent,
-    /// The failure is this client's own: it did not send the request, because its body failed or a
-    /// part of the client refused it, or cannot use the reply. That says nothing about the server.
+    /// This client did not send the request: its own body failed, or a part of the client refused
+    /// it. That says nothing about the server.
     Request,
 }
 
@@ -77,7 +77,7 @@ impl ReasonDef {
         self
     }
 
-    /// A reason of this client's own failures ([`ReasonClass::Request`]).
+    /// A reason of requests that this client does not send ([`ReasonClass::Request`]).
     #[must_use]
     pub const fn request(mut self) -> Self {
         self.class = ReasonClass::Request;
@@ -320,9 +320,8 @@ mod tests {
 
     #[test]
     fn some_retried_reasons_are_answers_about_an_item() {
-        let answers = RFC_0049.into_iter().filter(|reason| reason.is_answer());
-        assert!(answers.eq([
-            UNKNOWN,
+        let about_item = RFC_0049.into_iter().filter(|reason| reason.is_about_item());
+        assert!(about_item.eq([
             KV_ERROR_MAP_RETRY_INDICATED,
             KV_LOCKED,
             KV_SYNC_WRITE_IN_PROGRESS,

@@ -35,7 +35,7 @@ pub(super) fn read(fields: &mut Fields) -> HeaderMap {
     let said = named_values::read(fields, "metadata");
     let mut metadata = HeaderMap::new();
     for (key, values) in said {
-        let place = format!("metadata.{}", named_values::name(&key));
+        let place = format!("metadata.{}", named_values::shown(&key));
         let Some(name) = name(&key) else {
             fields.wrong(&place, "a name has letters, digits, '_', '-' and '.' only");
             continue;

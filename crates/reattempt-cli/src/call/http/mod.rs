@@ -140,7 +140,7 @@ fn headers(fields: &mut Fields, version: Version) -> Result<HeaderMap, String> {
     let said = named_values::read(fields, "headers");
     let mut headers = HeaderMap::new();
     for (key, values) in said {
-        let fault = |what| format!("{}: {what}", named_values::name(&key));
+        let fault = |what| format!("{}: {what}", named_values::shown(&key));
         let header: HeaderName = key.parse().map_err(|_| fault("is no header name"))?;
         let values = values.into_vec();
         if is_of_connection(&header, &values, version) {
