@@ -1,8 +1,8 @@
 //! How cost and memory grow: threads that share six layers, calls in flight, routes of a table.
 //!
 //! ```text
-//! cargo run --release -p reattempt-benches --bin scale            # all three
-//! cargo run --release -p reattempt-benches --bin scale 100000     # 100,000 calls in flight
+//! cargo run --release -p reattempt-benches --example scale            # all three
+//! cargo run --release -p reattempt-benches --example scale 100000     # 100,000 calls in flight
 //! ```
 
 #![allow(
