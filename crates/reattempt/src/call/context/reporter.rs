@@ -6,7 +6,7 @@ use super::CallContext;
 use crate::attempt::Backend;
 use crate::call::state::CallState;
 use crate::call::state::{AttemptKey, ConfigWaiter, Flag};
-use crate::policy::throttle::Settled;
+use crate::policy::throttle::count_response_end;
 use crate::{ServerPushback, Stage, Verdict};
 
 /// Reports what an inner layer or a transport observes in one attempt.
@@ -165,24 +165,9 @@ impl AttemptReporter {
         if !state.ended(self.0.bits, verdict) {
             return false;
         }
-        let Some(throttle) = self.0.throttle() else {
-            return true;
-        };
-        if self.0.is_own_answer() {
-            return true;
-        }
-        let first = self.attempt() <= 1;
-        match verdict {
-            Verdict::Success | Verdict::Committed => self.0.count_success(),
-            Verdict::Retry(failure) => {
-                if first {
-                    throttle.first_failed();
-                }
-                throttle.settled(Settled::Failure(failure));
-            }
-            Verdict::Fatal(failure) if first && failure.is_answer() => throttle.first_answered(),
-            Verdict::Fatal(_) if first => throttle.first_failed(),
-            Verdict::Fatal(_) => {}
+        if let Some(throttle) = self.0.throttle().filter(|_| !self.0.is_own_answer()) {
+            let paid = state.last_paid();
+            count_response_end(&**throttle, self.attempt(), verdict, paid.as_ref());
         }
         true
     }

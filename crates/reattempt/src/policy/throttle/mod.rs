@@ -2,6 +2,7 @@
 //! Hedged RPCs).
 
 mod both;
+mod counted;
 mod governor;
 mod hedge_budget;
 mod ratio_budget;
@@ -12,6 +13,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use both::Both;
+pub(crate) use counted::count_response_end;
+pub use counted::{count_success, count_unsuccessful};
 #[cfg(feature = "config")]
 pub use governor::GovernorSettings;
 pub use governor::{Governor, InvalidGovernor, Refusal};
@@ -149,25 +152,6 @@ impl<T: RetryThrottle + ?Sized> RetryThrottle for Arc<T> {
 
     fn milli_headroom(&self) -> Option<u64> {
         (**self).milli_headroom()
-    }
-}
-
-/// The throttle counts a success of this attempt of the call. `paid` is the failure for which it
-/// last paid for a retry of the call.
-#[inline]
-pub fn count_success(throttle: &dyn RetryThrottle, attempt: u32, paid: Option<&Failure>) {
-    if attempt > 1 {
-        throttle.recovered(paid);
-    } else {
-        throttle.settled(Settled::Success);
-    }
-}
-
-/// This attempt of the call ended without success: the throttle sees it if it is the call's first.
-/// For attempts that are dropped; of those that fail the drivers do it.
-pub fn count_unsuccessful(throttle: &dyn RetryThrottle, attempt: u32) {
-    if attempt <= 1 {
-        throttle.first_failed();
     }
 }
 
