@@ -1,17 +1,17 @@
 //! What a transport error says about the request: how far it came, and which side failed.
 
 mod any_error;
+mod known;
 mod read;
 #[cfg(test)]
 mod tests;
 mod unknown;
 
 use std::any::Any;
-use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 
-use reattempt::{Elapsed, Failure, Stage, Transparent, Verdict};
+use reattempt::{Failure, Stage, Transparent, Verdict};
 
 use crate::ReplayBodyError;
 use crate::reasons::*;
@@ -261,61 +261,5 @@ pub trait TransportError {
     /// credentials. By default the name of this type.
     fn unknown_type(&self) -> Option<String> {
         Some(unknown::own::<Self>())
-    }
-}
-
-macro_rules! transport_errors {
-    ($($(#[$meta:meta])* $t:ty),* $(,)?) => {$(
-        $(#[$meta])*
-        impl TransportError for $t {
-            fn fault(&self) -> TransportFault {
-                TransportFault::of(self)
-            }
-
-            fn unknown_type(&self) -> Option<String> {
-                unknown::types(self)
-            }
-        }
-    )*};
-}
-transport_errors!(
-    io::Error,
-    Elapsed,
-    ReplayBodyError,
-    #[cfg(feature = "hyper")]
-    hyper::Error,
-    #[cfg(feature = "hyper-util")]
-    hyper_util::client::legacy::Error,
-    #[cfg(feature = "h2")]
-    h2::Error,
-    #[cfg(feature = "reqwest")]
-    reqwest::Error,
-    #[cfg(feature = "tonic")]
-    tonic::transport::Error,
-);
-
-impl TransportError for Box<dyn Error + Send + Sync> {
-    fn fault(&self) -> TransportFault {
-        TransportFault::of(&**self)
-    }
-
-    fn unknown_type(&self) -> Option<String> {
-        unknown::types(&**self)
-    }
-}
-
-impl TransportError for Box<dyn Error> {
-    fn fault(&self) -> TransportFault {
-        TransportFault::of(&**self)
-    }
-
-    fn unknown_type(&self) -> Option<String> {
-        unknown::types(&**self)
-    }
-}
-
-impl TransportError for Infallible {
-    fn fault(&self) -> TransportFault {
-        match *self {}
     }
 }

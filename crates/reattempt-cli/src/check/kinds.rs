@@ -10,7 +10,7 @@ use reattempt_lab::PolicyText;
 use reattempt_lab::lint::{Finding, lint};
 use serde::Serialize;
 
-use super::report::Findings;
+use super::findings::Findings;
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]

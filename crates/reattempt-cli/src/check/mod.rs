@@ -1,6 +1,7 @@
 //! `reattempt check`: reports whether files can be used, and where they are wrong.
 
 mod detect;
+mod findings;
 mod kinds;
 mod report;
 

@@ -6,18 +6,8 @@ use super::load::Plan;
 use super::protocol::Protocol;
 use super::stats::Side;
 use super::trouble::{Phase, phases};
+use super::way::Way;
 use super::{DemoError, grpc, http, kv, mongodb};
-
-/// What stands between the caller and the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// A plain timeout.
-    Bare,
-    /// tower's retry with a budget over its timeout.
-    Tower,
-    /// The layers of reattempt.
-    Stack,
-}
 
 /// The results of the same load without and with the stack.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use indicatif::ProgressBar;
 use reattempt_http::{TransportError, TransportFault};
 use tower::Service;
 
-use super::comparison::Way;
 use super::load::{CallRecord, Outcome, Plan, Scene, Seen, Target, bare, drive, through};
+use super::way::Way;
 use super::{DemoError, tower_stack};
 
 /// What a protocol over HTTP sends to one server, and how it reads the answers.

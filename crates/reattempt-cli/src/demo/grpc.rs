@@ -26,7 +26,6 @@ use serde_json::json;
 use tower::ServiceBuilder;
 
 use super::DemoError;
-use super::comparison::Way;
 use super::exchange::{Exchange, Through, client, named, without};
 use super::load::{CallRecord, Plan, Seen, drive};
 use super::one_server::OneServer;
@@ -34,6 +33,7 @@ use super::policies::{
     FIRST_BACKOFF, HEDGE_DELAY, LONGEST_BACKOFF, MILLI_RATIO, MOST_ATTEMPTS, MOST_HEDGED, Policies,
 };
 use super::trouble::{Script, Trouble, is_search};
+use super::way::Way;
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
 const SERVICE: &str = "demo.Catalog";

@@ -14,12 +14,12 @@ use reattempt_testbed::http::{Http, SeenRequest, Step};
 use tower::ServiceBuilder;
 
 use super::DemoError;
-use super::comparison::Way;
 use super::exchange::{Exchange, Through, client, named, without};
 use super::load::{CallRecord, Plan, Seen, drive};
 use super::one_server::OneServer;
 use super::policies::{Policies, bucket};
 use super::trouble::{Script, Trouble, is_search};
+use super::way::Way;
 use crate::call::attempts::{JournalLayer, JournalObserver};
 
 /// Runs the load once, against a new server.

@@ -19,6 +19,7 @@ mod table;
 mod tower_stack;
 mod trouble;
 mod waterfall;
+mod way;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;

@@ -3,10 +3,13 @@
 //! Input comes from a peer: lengths are checked before allocation, and an invalid frame ends the
 //! connection, because the start of the next frame is unknown.
 
+mod framing;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use reattempt_couchbase::kv::{Opcode, Status};
 
-pub use super::framing::{
+pub(super) use framing::FRAME_DURABILITY;
+pub use framing::{
     FRAME_SERVER_DURATION, FRAME_THROTTLE_DURATION, decode_duration, encode_duration,
     framing_extras, put_collection_id, put_framing_extra, split_collection_id,
 };

@@ -17,7 +17,7 @@ use super::client::{
     ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, RoutedClient, SendStage,
 };
 use super::feature::FEATURE_KNOWN_VERSION;
-use super::framing::{FRAME_DURABILITY, framing_extras};
+use super::frame::{FRAME_DURABILITY, framing_extras};
 use crate::lock::lock;
 
 impl reattempt_couchbase::KvRequest for KvRequest {

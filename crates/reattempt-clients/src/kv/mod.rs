@@ -9,7 +9,6 @@ mod collection_ids;
 mod collections;
 pub mod feature;
 pub mod frame;
-mod framing;
 mod glue;
 pub mod sasl;
 mod staging;

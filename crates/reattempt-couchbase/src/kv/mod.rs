@@ -4,6 +4,7 @@ mod classify;
 pub mod error_map;
 mod error_map_strategy;
 mod error_maps;
+mod framing_extras;
 pub mod opcode;
 pub mod status;
 mod strategy;

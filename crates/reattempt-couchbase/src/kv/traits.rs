@@ -70,7 +70,7 @@ pub trait KvAnswer {
     /// How long the server throttled the connection; read from [`KvAnswer::framing_extras`] unless
     /// the client provides it.
     fn throttle_duration(&self) -> Option<Duration> {
-        super::throttle::throttle_duration(self.framing_extras())
+        super::framing_extras::throttle_duration(self.framing_extras())
     }
 
     /// The error map of the connection (or node) that answered. Maps are not shared between nodes

@@ -35,6 +35,7 @@ mod layers;
 mod pool;
 mod replay_body;
 mod request;
+mod shared;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reattempt::call::{Pool, SharedPool};
 
-use super::head::Shared;
+use super::shared::Shared;
 
 thread_local! {
     /// Some 300 bytes each, and at most 4 kB more for the headers.

@@ -83,6 +83,7 @@
 
 mod amz_sdk_request;
 mod attempt_headers;
+mod clock_skew;
 mod gave_up;
 mod headers;
 mod served;

@@ -7,8 +7,8 @@ use http::{Extensions, HeaderMap, Request};
 use reattempt::{CallDeadline, HasCallContext, StopReason};
 
 use super::AmzSdkRequest;
+use super::clock_skew::ClockSkew;
 use super::headers::{attempt_count, expected_timeout, retry_reason};
-use super::serving::ClockSkew;
 
 /// A timeout so long that it is treated as none, and no timer is armed.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -13,21 +13,10 @@ use reattempt::{CallDeadline, HasCallContext, StopReason};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::clock_skew::ClockSkew;
 use super::headers::{ENVOY_RATELIMITED, GRPC_PUSHBACK, GRPC_STATUS, set_do_not_retry};
 use super::{GaveUp, Hop};
 use crate::wall_clock;
-
-/// The maximum difference between the wall clocks of two services.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClockSkew(Duration);
-
-impl ClockSkew {
-    /// The time left at `now` until `at` by another clock; zero when that has certainly passed.
-    pub(super) fn left(self, at: SystemTime, now: SystemTime) -> Duration {
-        let latest = at.checked_add(self.0).unwrap_or(at);
-        latest.duration_since(now).unwrap_or_default()
-    }
-}
 
 /// For servers: puts a [`Hop`] into each request, refuses those whose deadline has passed, stops
 /// work that the caller no longer waits for, and marks failures that should not be retried. Put it

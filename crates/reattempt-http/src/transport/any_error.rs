@@ -5,8 +5,6 @@ use std::fmt;
 
 use reattempt::Elapsed;
 
-use super::{TransportError, TransportFault, unknown};
-
 /// A boxed error of any transport: for services whose error type does not implement
 /// [`TransportError`]. Put `.map_err(AnyTransportError::new)` directly above them.
 ///
@@ -36,8 +34,10 @@ use super::{TransportError, TransportFault, unknown};
 /// assert_eq!(task.await??.into_body(), "hello");
 /// # Ok(()) }
 /// ```
+///
+/// [`TransportError`]: super::TransportError
 #[derive(Debug)]
-pub struct AnyTransportError(Box<dyn Error + Send + Sync>);
+pub struct AnyTransportError(pub(super) Box<dyn Error + Send + Sync>);
 
 impl AnyTransportError {
     /// Boxes this error.
@@ -67,17 +67,6 @@ impl Error for AnyTransportError {
     }
 }
 
-impl TransportError for AnyTransportError {
-    fn fault(&self) -> TransportFault {
-        TransportFault::of(&*self.0)
-    }
-
-    fn unknown_type(&self) -> Option<String> {
-        unknown::types(&*self.0)
-    }
-}
-
-/// Allows a `DeadlineLayer` above it.
 impl From<Elapsed> for AnyTransportError {
     fn from(elapsed: Elapsed) -> Self {
         Self::new(elapsed)

@@ -1,3 +1,5 @@
+use reattempt::Elapsed;
+
 use super::*;
 
 #[derive(Debug, thiserror::Error)]

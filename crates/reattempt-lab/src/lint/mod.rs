@@ -16,8 +16,11 @@
 //! assert_eq!(findings[0].path, "$.default.attemptTimeout");
 //! ```
 
+mod asked;
 mod examples;
+mod found;
 mod probe;
+mod routes;
 mod rules;
 mod throttles;
 

@@ -12,9 +12,9 @@ use reattempt::{
     CallContext, Decision, Failure, HedgePolicy, Idempotency, Recovery, RetryStrategy,
     RetryThrottle, RetryView, RoutePolicy, ServerPushback, Stage, Verdict, reason,
 };
-use serde_json::Value;
 
-use super::throttles::{Answers, Asked};
+use super::asked::{Answers, Asked};
+use super::routes::{KV, Route, routes};
 use crate::load::CallKind;
 use crate::policy::{Outcome, Parsed, PolicyText, Protocol, Routes, Simulated};
 
@@ -48,7 +48,7 @@ impl<'a> Probe<'a> {
             .filter_map(|roll| text.parse(&Simulated::fixed(*roll)).ok())
             .collect();
         let protocol = text.protocol();
-        let routes: Vec<Vec<Found>> = parsed.iter().map(|parsed| routes(parsed, text)).collect();
+        let routes: Vec<Vec<Route>> = parsed.iter().map(|parsed| routes(parsed, text)).collect();
         let Some(first) = routes.first() else {
             return Vec::new();
         };
@@ -234,67 +234,4 @@ fn by_route<'c>(parsed: &Parsed, calls: &'c [CallKind]) -> HashMap<String, Vec<&
         by_route.entry(name).or_default().push(kind);
     }
     by_route
-}
-
-/// The routes of a new copy of a policy: its throttles are full.
-pub(super) fn policies(text: &PolicyText, by: &Simulated) -> Vec<Arc<RoutePolicy>> {
-    let parsed = text.parse(by);
-    let routes = parsed.map_or(Vec::new(), |parsed| routes(&parsed, text));
-    routes.into_iter().map(|route| route.policy).collect()
-}
-
-const KV: &str = "kv";
-
-/// A route of a policy.
-struct Found {
-    path: String,
-    /// Of the policies of its calls: an entry of a service config has one for each of its names.
-    names: Vec<String>,
-    /// The first of them.
-    policy: Arc<RoutePolicy>,
-}
-
-fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Found> {
-    let found = |path: String, policy: &Arc<RoutePolicy>| Found {
-        path,
-        names: vec![policy.name().to_owned()],
-        policy: Arc::clone(policy),
-    };
-    match (parsed, text) {
-        (Parsed::Http(policies), PolicyText::HttpPolicy(text)) => {
-            let json: Value = serde_json::from_str(text).unwrap_or_default();
-            let count = json["routes"].as_array().map_or(0, Vec::len);
-            let path = |at: usize| match at {
-                at if at < count => format!("$.routes[{at}]"),
-                _ => "$.default".to_owned(),
-            };
-            let policies = policies.iter().enumerate();
-            policies
-                .map(|(at, policy)| found(path(at), policy))
-                .collect()
-        }
-        (Parsed::Grpc(config), PolicyText::ServiceConfig(text)) => {
-            let json: Value = serde_json::from_str(text).unwrap_or_default();
-            let entries = json["methodConfig"].as_array().cloned().unwrap_or_default();
-            let policy = |name: &Value| {
-                let part = |part: &str| name[part].as_str().unwrap_or_default().to_owned();
-                let method = format!("/{}/{}", part("service"), part("method"));
-                Arc::clone(&config.method(&method).policy)
-            };
-            let entry = |(at, entry): (usize, &Value)| {
-                let names = entry["name"].as_array().map_or(&[][..], Vec::as_slice);
-                let names = names.iter().map(|name| policy(name).name().to_owned());
-                Found {
-                    names: names.collect(),
-                    ..found(format!("$.methodConfig[{at}]"), &policy(&entry["name"][0]))
-                }
-            };
-            entries.iter().enumerate().map(entry).collect()
-        }
-        (Parsed::Kv(strategy), _) => {
-            let policy = RoutePolicy::new(KV).retry(Arc::clone(strategy));
-            vec![found("$".to_owned(), &Arc::new(policy))]
-        }
-        _ => Vec::new(),
-    }
 }

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use reattempt::{ServerPushback, Verdict};
 
+use super::found::{Found, found};
 use super::probe::{Probe, holds_back};
 use super::throttles;
 use crate::policy::Protocol;
 use crate::scenario::{InnerRetries, Scenario, TroubleKind};
-
-/// Where below the route, and what is wrong.
-pub(super) type Found = Option<(String, String)>;
 
 pub(super) struct Rule {
     pub(super) name: &'static str,
@@ -64,10 +62,6 @@ pub(super) const RULES: &[Rule] = &[
         check: throttles::unearned_budget,
     },
 ];
-
-pub(super) fn found(place: &str, text: impl Into<String>) -> Found {
-    Some((place.to_owned(), text.into()))
-}
 
 /// The whole call's limit: the policy's, and the smallest of the scenario's calls of this route.
 fn timeout(probe: &Probe<'_>) -> Option<Duration> {

@@ -2,8 +2,7 @@
 
 use reattempt::config::{Fault, Faults, Place};
 
-use super::Scenario;
-use super::read::FORM;
+use super::{FORM, Scenario};
 use crate::policy::Stack;
 
 /// Of a scenario whose members have no faults.

@@ -8,12 +8,19 @@ mod servers;
 
 use std::sync::OnceLock;
 
-use reattempt::config::{Fault, Faults};
+use reattempt::config::{Fault, Faults, Form};
 
 pub use latency::Latency;
 
 use crate::load::{Answer, CallKind};
 use crate::policy::Stack;
+
+/// What the faults of a scenario document say of it, and how many are kept.
+const FORM: Form = Form {
+    most_faults: 100,
+    most_warnings: 100,
+    ..Form::new("the scenario")
+};
 
 /// A scenario that was read without faults.
 #[derive(Clone, Debug)]

@@ -2,21 +2,15 @@
 
 use std::sync::OnceLock;
 
-use reattempt::config::{Fault, Faults, Form, Json, Members, Place, array, integer, one_of, wrong};
+use reattempt::config::{Fault, Faults, Json, Members, Place, array, integer, one_of, wrong};
 
 use super::bounds;
 use super::calls::{arrivals, calls};
 use super::servers::{answer, backend};
-use super::{Pick, Scenario, Tier};
+use super::{FORM, Pick, Scenario, Tier};
 use crate::load::{Answer, CallKind};
 use crate::number::{millis_as_nanos, number, seconds};
 use crate::policy::Stack;
-
-pub(super) const FORM: Form = Form {
-    most_faults: 100,
-    most_warnings: 100,
-    ..Form::new("the scenario")
-};
 
 pub(super) fn read(text: &[u8]) -> Result<Scenario, Faults> {
     let faults = match FORM.read(text, scenario) {

@@ -1,6 +1,7 @@
 //! The backends that a call has tried.
 
-use super::call::NONE;
+/// No backend.
+const NONE: u32 = u32::MAX;
 
 /// Most calls try one. A call may try thousands: each step takes a time that hardly grows with it.
 #[derive(Debug)]

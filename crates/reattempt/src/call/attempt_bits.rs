@@ -1,7 +1,7 @@
 //! The small facts of an attempt packed into one word, so that a context is cheap to copy.
 
+use crate::call::attempt_key::{AttemptKey, SLOTS};
 use crate::call::method_name::MethodName;
-use crate::call::state::{AttemptKey, SLOTS};
 use crate::policy::admission::Criticality;
 use crate::{AttemptKind, Idempotency};
 

@@ -1,6 +1,7 @@
 //! One call: its context on the way down, and what its attempts report on the way up.
 
 pub(crate) mod attempt_bits;
+mod attempt_key;
 mod carrier;
 mod context;
 mod has_call_context;

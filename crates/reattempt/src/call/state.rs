@@ -23,8 +23,8 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 
 use crate::attempt::{AttemptRecord, AttemptReport, Backend};
+use crate::call::attempt_key::{AttemptKey, SLOTS};
 use crate::info::{MOST_RECORDS, RetryInfo};
-use crate::policy::MOST_HEDGED_ATTEMPTS;
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use crate::{AttemptOutcome, Failure, RetryReason, StopReason};
 #[cfg(feature = "tokio")]
@@ -299,19 +299,6 @@ impl RetryInfo {
         // Cloned in place.
         self.records.extend_from_slice(std::slice::from_ref(record));
     }
-}
-
-/// The maximum number of attempts of one call that can be in flight and still report.
-pub(crate) const SLOTS: usize = MOST_HEDGED_ATTEMPTS as usize;
-
-/// An attempt's number and the slot assigned to it.
-///
-/// The slot does not follow from the number: transparent and forced retries continue past [`SLOTS`]
-/// while an early attempt may still be in flight, and none may take a slot in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AttemptKey {
-    pub(crate) attempt: u32,
-    pub(crate) slot: u8,
 }
 
 impl AttemptKey {

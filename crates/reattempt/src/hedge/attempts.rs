@@ -10,9 +10,10 @@ use std::time::Instant;
 use crate::{CallContext, Classify, HasCallContext, Replay};
 use tower_service::Service;
 
-use super::future::{HedgeFuture, Outcome, State, StateOwned, StateProj};
+use super::future::{HedgeFuture, State, StateOwned, StateProj};
 use super::hedging::{Beside, Call, Hedging, Other};
 use crate::poll::polled_after_completion;
+use crate::recovery::Outcome;
 use crate::timer;
 
 impl<S, C, Req> HedgeFuture<S, C, Req>

@@ -17,11 +17,8 @@ use super::hedging::{Beside, Hedging, Waiting};
 use crate::clock;
 use crate::policy::HedgeView;
 use crate::poll::{as_poll, polled_after_completion};
-use crate::recovery::Source;
+use crate::recovery::{Outcome, Source};
 use crate::timer;
-
-/// The inner service's own result.
-pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 pin_project! {
     /// The future of [`Hedge`](super::Hedge). The first attempt is in place; each further one is

@@ -11,8 +11,7 @@ use crate::{CallContext, CallDeadline, HedgePolicy, Idempotency};
 use tower_service::Service;
 
 use super::Config;
-use super::future::Outcome;
-use crate::recovery::{Source, past};
+use crate::recovery::{Outcome, Source, past};
 use crate::timer::Timer;
 
 /// What a call keeps beside its first attempt.

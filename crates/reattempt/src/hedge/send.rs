@@ -9,9 +9,9 @@ use crate::policy::HedgeView;
 use crate::{AttemptKind, Classify, HasCallContext, NextAttempt, Replay, StopReason};
 use tower_service::Service;
 
-use super::future::{HedgeFuture, Outcome};
+use super::future::HedgeFuture;
 use super::hedging::{Call, Other};
-use crate::recovery::Source;
+use crate::recovery::{Outcome, Source};
 use crate::{clock, timer};
 
 impl<S, C, Req> Call<'_, S, C, Req>

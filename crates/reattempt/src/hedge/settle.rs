@@ -11,11 +11,11 @@ use crate::{
 };
 use tower_service::Service;
 
-use super::future::{HedgeFuture, Outcome, State, StateOwned};
+use super::future::{HedgeFuture, State, StateOwned};
 use super::hedging::{Beside, Call, Other};
 use crate::clock;
 use crate::policy::{AttemptEnd, EndedAttempt, HedgePolicy};
-use crate::recovery::Source;
+use crate::recovery::{Outcome, Source};
 
 /// An attempt ended: a hedge delay that learns is fed. `sent`: when, unless it is the first and
 /// ended at once.

@@ -2,27 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::asked::Asked;
 use super::retry::{Action, RetryMachine};
-use crate::attempt::FailedAttempt;
-use crate::policy::strategy::{Deferred, StrategyError};
+use crate::policy::strategy::StrategyError;
 use crate::{RetryStrategy, StopReason};
-
-/// A decision that the strategy finishes later.
-pub struct Asked {
-    /// The strategy's future.
-    pub deferred: Deferred,
-    /// The attempt that it is about.
-    pub failed: FailedAttempt,
-    /// The throttle's answer to its failure.
-    pub(super) allowed: bool,
-}
-
-impl std::fmt::Debug for Asked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut asked = f.debug_struct("Asked");
-        asked.field("failed", &self.failed).finish_non_exhaustive()
-    }
-}
 
 impl RetryMachine {
     /// What follows the failed attempt once a deferred decision is known. An error fails the call

@@ -5,6 +5,7 @@
 //! simulator drive the same machines, so that every rule has one home. A success is no event to
 //! decide about, and reads no clock.
 
+mod asked;
 mod config_moved;
 mod deferred;
 mod forced;
@@ -19,7 +20,7 @@ mod throttled;
 mod transparent;
 
 pub use crate::attempt::{Facts, FailedAttempt};
-pub use deferred::Asked;
+pub use asked::Asked;
 pub use hedge::{Due, HedgeAction, HedgeMachine, Planned, Withdrawn};
 pub use late::Resume;
 pub use retry::{Action, Keep, RetryMachine, Wait};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::asked::Asked;
 use super::config_moved::MOST_NUDGED;
-use super::deferred::Asked;
 use super::streak::Streak;
 use super::transparent::TransparentRetries;
 use crate::attempt::FailedAttempt;

@@ -46,6 +46,8 @@ mod bits;
 mod damage;
 mod entry;
 mod file;
+#[cfg(feature = "tokio")]
+mod note;
 mod read;
 mod reason;
 #[cfg(feature = "tokio")]

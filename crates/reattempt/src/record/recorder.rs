@@ -4,19 +4,16 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
 use super::file::{Form, MOST_TEXT};
+use super::note::{Counters, Event, Note};
 use super::target::Target;
 use super::writer::Writer;
-use crate::{
-    AttemptKind, AttemptRecord, CallContext, CallDeadline, Observer, RetryInfo, RoutePolicy,
-    StopReason, clock,
-};
+use crate::{AttemptKind, AttemptRecord, CallContext, Observer, RetryInfo, StopReason, clock};
 
 /// Writes what becomes of each attempt to a file, for a replay by the policy lab
 /// (`reattempt lab --replay FILE`). Clones share the recording.
@@ -87,12 +84,6 @@ impl Incomplete {
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) lost: AtomicU64,
-    pub(super) written: AtomicU64,
-}
-
 /// What a recording has so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -159,33 +150,6 @@ impl Options {
         self.policy = Some((form, text.into()));
         self
     }
-}
-
-/// An event on its way to the writer.
-#[derive(Debug)]
-pub(super) struct Note {
-    /// The address of the call's state, which is its own until the call has ended.
-    pub(super) call: usize,
-    pub(super) at: Instant,
-    pub(super) number: u32,
-    pub(super) kind: AttemptKind,
-    pub(super) event: Event,
-}
-
-#[derive(Debug)]
-pub(super) enum Event {
-    Sent {
-        deadline: Option<CallDeadline>,
-        idempotent: bool,
-        route: Option<Arc<RoutePolicy>>,
-    },
-    Settled(Box<AttemptRecord>),
-    Succeeded(Option<StopReason>),
-    Refused(StopReason),
-    Ended {
-        stopped: Option<StopReason>,
-        waited: bool,
-    },
 }
 
 impl Recorder {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::entry::{Entry, What};
 use super::file::{ENTRIES, MOST_ITEMS, NAMES, REASON, ROUTE, block};
+use super::note::{Counters, Event, Note};
 use super::reason::flags_of;
-use super::recorder::{Counters, Event, Note};
 use super::target::Target;
 use crate::{AttemptKind, AttemptOutcome, AttemptRecord, CallDeadline, RetryReason};
 

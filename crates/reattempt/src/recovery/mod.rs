@@ -20,7 +20,11 @@ use crate::{
     Verdict,
 };
 pub(crate) use late::past;
+use tower_service::Service;
 pub(crate) use warnings::Warnings;
+
+/// The inner service's own result.
+pub(crate) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 /// The first attempt of a call.
 pub(crate) const FIRST: NextAttempt<'static> = NextAttempt {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use crate::HasCallContext;
 use tower_service::Service;
 
-use super::attempt::Next;
+use super::Next;
 use super::future::{RetryFuture, Sent, State, StateProj};
 use crate::in_drop::InDrop;
 

@@ -2,86 +2,22 @@
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
-use crate::call::state::ConfigWaiter;
-use crate::driver::RetryDriver;
-use crate::machine::{Action, FailedAttempt, Keep, Resume, Wait};
+use crate::machine::{Action, FailedAttempt, Keep, Resume};
 use crate::{
-    AttemptKind, Classify, Failure, HasCallContext, NextAttempt, Replay, StopReason, Surface,
-    Verdict,
+    AttemptKind, Classify, HasCallContext, NextAttempt, Replay, StopReason, Surface, Verdict,
 };
 use tower_service::Service;
 
-use super::future::{Outcome, RetryFuture, Sent, State, StateOwned, StateProj};
+use super::future::{RetryFuture, Sent, State, StateOwned, StateProj};
+use super::{Failing, Next};
 use crate::clock;
 use crate::poll::polled_after_completion;
-use crate::recovery::Source;
-use crate::timer::Timer;
+use crate::recovery::{Outcome, Source};
 
 /// After every fourth attempt without a delay other tasks run once, so that a call which fails at
 /// once does not hold up its thread.
 const MOST_AT_ONCE: u32 = 4;
-
-/// What happens before the next attempt.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Next {
-    /// User code is asked what follows: only a panic of it drops the call here, or in the next.
-    Settle,
-    /// The attempt is sent.
-    Send,
-    /// The delay runs.
-    Wait,
-    /// Other tasks run once, in place of a delay.
-    Yield,
-    /// The service gets ready.
-    #[default]
-    Ready,
-    /// The same, and nothing was waited for.
-    AtOnce,
-    /// The deadline has passed, and no failure was kept: if no layer above ends the call when the
-    /// timers of the deadline fire, the attempt is sent.
-    Late,
-    /// Nothing more is sent, and the end of the call is recorded: if no layer above ends it, it
-    /// ends by itself.
-    Expire,
-}
-
-/// Allocated with the first failure, and reused by a later call.
-#[derive(Default)]
-pub(super) struct Failing {
-    pub(super) driver: RetryDriver,
-    pub(super) next: Next,
-    pub(super) kind: AttemptKind,
-    /// Of the attempt that failed last.
-    pub(super) failure: Option<Failure>,
-    pub(super) timer: Timer,
-    pub(super) waiter: Option<ConfigWaiter>,
-}
-
-impl Failing {
-    pub(super) fn wait(&mut self, wait: &Wait) {
-        self.kind = wait.kind;
-        if !wait.nudge {
-            self.waiter = None;
-        }
-        if let Some(until) = wait.until {
-            self.timer.set_to(until);
-        }
-    }
-
-    /// Ready when the delay is over (false), or a newer configuration moved what the call is about
-    /// (true).
-    pub(super) fn poll_wait(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<bool> {
-        if self.poll_moved(cx) {
-            return Poll::Ready(true);
-        }
-        ready!(self.timer.poll_of(owner, cx));
-        // No one polls it from here on, and it may hold what the next attempt needs.
-        self.waiter = None;
-        Poll::Ready(false)
-    }
-}
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where

@@ -10,19 +10,11 @@ use crate::policy::strategy::StrategyError;
 use crate::{AttemptKind, Classify, HasCallContext, Replay};
 use tower_service::Service;
 
-use super::attempt::Failing;
-use super::future::{Outcome, RetryFuture, State, StateOwned, StateProj};
+use super::Deciding;
+use super::future::{RetryFuture, State, StateOwned, StateProj};
 use crate::clock;
 use crate::poll::polled_after_completion;
-
-/// What the strategy was asked, and the outcome that it is about.
-pub(super) struct Deciding<O> {
-    pub(super) asked: Box<Asked>,
-    pub(super) outcome: O,
-    pub(super) failing: Box<Failing>,
-    /// The failure that the strategy holds.
-    pub(super) held: Option<O>,
-}
+use crate::recovery::Outcome;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where

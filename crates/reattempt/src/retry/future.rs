@@ -11,16 +11,11 @@ use crate::{Classify, HasCallContext, Replay, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::attempt::{Failing, Next};
-use super::deferred::Deciding;
-use super::{Config, First};
+use super::{Config, Deciding, Failing, First, Next};
 use crate::clock;
 use crate::poll::{as_poll, polled_after_completion};
-use crate::recovery::Source;
+use crate::recovery::{Outcome, Source};
 use crate::timer;
-
-/// The inner service's own result.
-pub(super) type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
 
 pin_project! {
     /// The future of [`Retry`](super::Retry). Unboxed; what only a failing call needs is allocated

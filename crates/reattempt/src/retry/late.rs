@@ -9,10 +9,10 @@ use std::time::Instant;
 use crate::{Classify, HasCallContext, Replay, StopReason, Surface};
 use tower_service::Service;
 
-use super::attempt::{Failing, Next};
-use super::future::{Outcome, RetryFuture, StateProj};
+use super::future::{RetryFuture, StateProj};
+use super::{Failing, Next};
 use crate::poll::polled_after_completion;
-use crate::recovery::past;
+use crate::recovery::{Outcome, past};
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where

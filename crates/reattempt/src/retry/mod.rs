@@ -56,10 +56,16 @@ mod spare;
 mod tests;
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use crate::call::state::ConfigWaiter;
+use crate::driver::RetryDriver;
+use crate::machine::{Asked, Wait};
 use crate::recovery::{FIRST, Settings, Source, with_context};
-use crate::{CallContext, Classify, HasCallContext, Idempotency, Replay, RetryStrategy};
+use crate::timer::Timer;
+use crate::{
+    AttemptKind, CallContext, Classify, Failure, HasCallContext, Idempotency, Replay, RetryStrategy,
+};
 use tower_service::Service;
 
 pub use future::RetryFuture;
@@ -189,4 +195,73 @@ fn claim(context: &mut CallContext, natural: Idempotency) {
         context.set_idempotency(natural);
     }
     context.claim_first();
+}
+
+/// What happens before the next attempt.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Next {
+    /// User code is asked what follows: only a panic of it drops the call here, or in the next.
+    Settle,
+    /// The attempt is sent.
+    Send,
+    /// The delay runs.
+    Wait,
+    /// Other tasks run once, in place of a delay.
+    Yield,
+    /// The service gets ready.
+    #[default]
+    Ready,
+    /// The same, and nothing was waited for.
+    AtOnce,
+    /// The deadline has passed, and no failure was kept: if no layer above ends the call when the
+    /// timers of the deadline fire, the attempt is sent.
+    Late,
+    /// Nothing more is sent, and the end of the call is recorded: if no layer above ends it, it
+    /// ends by itself.
+    Expire,
+}
+
+/// Allocated with the first failure, and reused by a later call.
+#[derive(Default)]
+struct Failing {
+    driver: RetryDriver,
+    next: Next,
+    kind: AttemptKind,
+    /// Of the attempt that failed last.
+    failure: Option<Failure>,
+    timer: Timer,
+    waiter: Option<ConfigWaiter>,
+}
+
+impl Failing {
+    fn wait(&mut self, wait: &Wait) {
+        self.kind = wait.kind;
+        if !wait.nudge {
+            self.waiter = None;
+        }
+        if let Some(until) = wait.until {
+            self.timer.set_to(until);
+        }
+    }
+
+    /// Ready when the delay is over (false), or a newer configuration moved what the call is about
+    /// (true).
+    fn poll_wait(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.poll_moved(cx) {
+            return Poll::Ready(true);
+        }
+        ready!(self.timer.poll_of(owner, cx));
+        // No one polls it from here on, and it may hold what the next attempt needs.
+        self.waiter = None;
+        Poll::Ready(false)
+    }
+}
+
+/// What the strategy was asked, and the outcome that it is about.
+struct Deciding<O> {
+    asked: Box<Asked>,
+    outcome: O,
+    failing: Box<Failing>,
+    /// The failure that the strategy holds.
+    held: Option<O>,
 }

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use super::attempt::Failing;
+use super::Failing;
 use crate::CallContext;
 
 impl Failing {

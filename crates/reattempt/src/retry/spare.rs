@@ -1,6 +1,6 @@
 //! The memory of calls that failed, which later calls use again.
 
-use super::attempt::Failing;
+use super::Failing;
 use crate::call::{Pool, SharedPool};
 
 thread_local! {

@@ -13,7 +13,8 @@ use tracing::Span;
 
 use super::Metrics;
 use super::convention::{self, Convention, Scope};
-use super::durations::{ErrorType, Labelled};
+use super::durations::Labelled;
+use super::error_type::ErrorType;
 use crate::clock;
 use crate::{CallContext, Classify, HasCallContext, StackCheck, Verdict};
 

@@ -11,7 +11,7 @@ use tower_service::Service;
 use tracing::Span;
 
 use super::convention::{self, Convention, Scope, System};
-use super::durations::ErrorType;
+use super::error_type::ErrorType;
 use crate::{AttemptRecord, CallHandle, HasCallContext, StackCheck, StopReason};
 
 /// Opens a span around each call, the parent of its attempts' spans

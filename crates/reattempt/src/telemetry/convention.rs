@@ -2,7 +2,7 @@
 
 use tracing::Span;
 
-use super::durations::{ErrorType, OTHER};
+use super::error_type::{ErrorType, OTHER};
 use super::{DB_OPERATION_DURATION, HTTP_REQUEST_DURATION, Instrument};
 
 /// Which of OpenTelemetry's semantic conventions applies.

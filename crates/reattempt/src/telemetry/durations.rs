@@ -1,15 +1,14 @@
 //! The duration of attempts, by what they did and how they ended.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::convention::{Operation, System};
+use super::error_type::{ErrorType, OTHER};
 use super::meter::{Histogram, Label, LabelValue, Meter};
 use super::table::Table;
 use crate::failure::reason::UNKNOWN;
 use crate::in_drop::may_be_in_drop;
-use crate::{Failure, RetryReason, Stage};
 
 /// At most this many hosts by name; all others are [`OTHER`].
 const MOST_HOSTS: usize = 100;
@@ -18,45 +17,6 @@ const MOST_HOSTS: usize = 100;
 const MOST_LABELS: usize = 1900;
 /// Longer names are [`OTHER`].
 const LONGEST_HOST: usize = 256;
-/// OpenTelemetry's name for what is not in a known set.
-pub(super) const OTHER: &str = "_OTHER";
-
-/// `error.type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum ErrorType {
-    /// The server's status or code.
-    Code(i32),
-    /// No response, or one without a code.
-    Reason(RetryReason),
-    /// Dropped by its deadline.
-    Timeout,
-    /// Dropped before.
-    Cancelled,
-    /// An error of which nothing is known.
-    Other,
-}
-
-impl ErrorType {
-    pub(super) const fn of(failure: &Failure) -> Self {
-        match (failure.code, failure.stage) {
-            (Some(code), Stage::Response) => Self::Code(code),
-            _ => Self::Reason(failure.reason),
-        }
-    }
-}
-
-impl fmt::Display for ErrorType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => fmt::Display::fmt(code, f),
-            Self::Reason(reason) => f.write_str(reason.name()),
-            Self::Timeout => f.write_str("timeout"),
-            Self::Cancelled => f.write_str("cancelled"),
-            Self::Other => f.write_str(OTHER),
-        }
-    }
-}
-
 /// What the duration of an attempt is recorded with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Labelled {

@@ -39,6 +39,7 @@ mod call_span;
 mod calls;
 mod convention;
 mod durations;
+mod error_type;
 mod instrument;
 mod meter;
 #[cfg(feature = "metrics")]

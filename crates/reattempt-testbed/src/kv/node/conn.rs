@@ -17,9 +17,10 @@ use reattempt_couchbase::kv::{Opcode, Status};
 
 use super::data::{self, DataRequest};
 use super::inner::Inner;
+use super::reply::Reply;
 use super::seen::SeenRequest;
 use super::session::{Session, is_bootstrap};
-use super::step::{Answer, Delivery, Reply, Step};
+use super::step::{Answer, Delivery, Step};
 use crate::lock::lock;
 
 /// Maximum number of delayed responses per connection.

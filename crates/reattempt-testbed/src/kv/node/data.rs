@@ -5,8 +5,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use reattempt_clients::kv::frame::{self, Frame};
 use reattempt_couchbase::kv::{Opcode, Status};
 
+use super::reply::Reply;
 use super::shared::Shared;
-use super::step::Reply;
 use super::store::{Document, WriteMode};
 use super::subdoc;
 

@@ -8,6 +8,7 @@ mod cluster;
 mod conn;
 mod data;
 mod inner;
+mod reply;
 mod running;
 mod seen;
 mod session;

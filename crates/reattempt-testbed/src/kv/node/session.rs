@@ -12,8 +12,8 @@ use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_clients::scram::{Salted, ScramError, ScramServer, Stored};
 use reattempt_couchbase::kv::{Opcode, Status};
 
+use super::reply::Reply;
 use super::shared::Shared;
-use super::step::Reply;
 
 /// The features that a node grants by default.
 pub(super) const FEATURES: [u16; 11] = [

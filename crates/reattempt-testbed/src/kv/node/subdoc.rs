@@ -4,7 +4,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use reattempt_couchbase::kv::{Opcode, Status};
 use serde_json::Value;
 
-use super::step::Reply;
+use super::reply::Reply;
 
 /// Maximum number of paths in one request.
 const MAX_PATHS: usize = 16;

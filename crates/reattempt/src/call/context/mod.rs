@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::call::attempt_bits::{AttemptBits, BEGUN, CALLER, CLAIMED, ENFORCED, POLICY};
-use crate::call::state::AttemptKey;
+use crate::call::attempt_key::AttemptKey;
 use crate::call::state::CallState;
 use crate::call::states;
 use crate::policy::throttle::count_success;

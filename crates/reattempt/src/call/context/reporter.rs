@@ -4,8 +4,9 @@ use super::Attempt;
 #[cfg(feature = "tokio")]
 use super::CallContext;
 use crate::attempt::Backend;
+use crate::call::attempt_key::AttemptKey;
 use crate::call::state::CallState;
-use crate::call::state::{AttemptKey, ConfigWaiter, Flag};
+use crate::call::state::{ConfigWaiter, Flag};
 use crate::policy::throttle::count_response_end;
 use crate::{ServerPushback, Stage, Verdict};
 

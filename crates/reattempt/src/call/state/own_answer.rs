@@ -4,7 +4,8 @@ use super::{CallState, OWN_ANSWER};
 #[cfg(feature = "tokio")]
 use super::{SENT_MASK, WON};
 use crate::call::attempt_bits::AttemptBits;
-use crate::call::state::{AttemptKey, Flag};
+use crate::call::attempt_key::AttemptKey;
+use crate::call::state::Flag;
 use crate::policy::throttle::count_success;
 use crate::sync::Ordering;
 use crate::{RetryThrottle, StopReason};

@@ -7,7 +7,8 @@ mod tests;
 
 use std::time::Duration;
 
-use super::{AttemptKey, AttemptSlots, SLOTS, report};
+use super::{AttemptSlots, report};
+use crate::call::attempt_key::{AttemptKey, SLOTS};
 use crate::sync::Ordering;
 use crate::{AttemptReport, ServerPushback, Stage};
 

@@ -1,7 +1,8 @@
 //! Waiters for a newer configuration, which attempts left until they are settled.
 
 use super::{CallLog, CallState, LEFT_WAITER, OVER, STOPPED};
-use crate::call::state::{AttemptKey, ConfigWaiter, SLOTS};
+use crate::call::attempt_key::{AttemptKey, SLOTS};
+use crate::call::state::ConfigWaiter;
 use crate::sync::Ordering;
 
 impl CallLog {

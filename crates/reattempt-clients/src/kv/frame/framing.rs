@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::frame::{FrameError, fits};
+use super::{FrameError, fits};
 
 /// Framing extra of a request: the durability requirement, as a level and possibly a timeout.
-pub(super) const FRAME_DURABILITY: u16 = 1;
+pub(in crate::kv) const FRAME_DURABILITY: u16 = 1;
 /// Framing extra of a response: the server duration.
 pub const FRAME_SERVER_DURATION: u16 = 0;
 /// Framing extra of a response: how long the client should back off.

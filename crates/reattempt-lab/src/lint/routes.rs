@@ -1,0 +1,71 @@
+//! The routes of a policy.
+
+use std::sync::Arc;
+
+use reattempt::RoutePolicy;
+use serde_json::Value;
+
+use crate::policy::{Parsed, PolicyText, Simulated};
+
+/// The routes of a new copy of a policy: its throttles are full.
+pub(super) fn policies(text: &PolicyText, by: &Simulated) -> Vec<Arc<RoutePolicy>> {
+    let parsed = text.parse(by);
+    let routes = parsed.map_or(Vec::new(), |parsed| routes(&parsed, text));
+    routes.into_iter().map(|route| route.policy).collect()
+}
+
+pub(super) const KV: &str = "kv";
+
+/// A route of a policy.
+pub(super) struct Route {
+    pub(super) path: String,
+    /// Of the policies of its calls: an entry of a service config has one for each of its names.
+    pub(super) names: Vec<String>,
+    /// The first of them.
+    pub(super) policy: Arc<RoutePolicy>,
+}
+
+pub(super) fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Route> {
+    let found = |path: String, policy: &Arc<RoutePolicy>| Route {
+        path,
+        names: vec![policy.name().to_owned()],
+        policy: Arc::clone(policy),
+    };
+    match (parsed, text) {
+        (Parsed::Http(policies), PolicyText::HttpPolicy(text)) => {
+            let json: Value = serde_json::from_str(text).unwrap_or_default();
+            let count = json["routes"].as_array().map_or(0, Vec::len);
+            let path = |at: usize| match at {
+                at if at < count => format!("$.routes[{at}]"),
+                _ => "$.default".to_owned(),
+            };
+            let policies = policies.iter().enumerate();
+            policies
+                .map(|(at, policy)| found(path(at), policy))
+                .collect()
+        }
+        (Parsed::Grpc(config), PolicyText::ServiceConfig(text)) => {
+            let json: Value = serde_json::from_str(text).unwrap_or_default();
+            let entries = json["methodConfig"].as_array().cloned().unwrap_or_default();
+            let policy = |name: &Value| {
+                let part = |part: &str| name[part].as_str().unwrap_or_default().to_owned();
+                let method = format!("/{}/{}", part("service"), part("method"));
+                Arc::clone(&config.method(&method).policy)
+            };
+            let entry = |(at, entry): (usize, &Value)| {
+                let names = entry["name"].as_array().map_or(&[][..], Vec::as_slice);
+                let names = names.iter().map(|name| policy(name).name().to_owned());
+                Route {
+                    names: names.collect(),
+                    ..found(format!("$.methodConfig[{at}]"), &policy(&entry["name"][0]))
+                }
+            };
+            entries.iter().enumerate().map(entry).collect()
+        }
+        (Parsed::Kv(strategy), _) => {
+            let policy = RoutePolicy::new(KV).retry(Arc::clone(strategy));
+            vec![found("$".to_owned(), &Arc::new(policy))]
+        }
+        _ => Vec::new(),
+    }
+}
