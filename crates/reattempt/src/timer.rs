@@ -81,6 +81,10 @@ pub(crate) fn is_armed<F>(by: Instant, cx: &Context<'_>, future: &F) -> bool {
     })
 }
 
+/// Polls of a call whose deadline has passed, while the task has no budget: a set of futures may
+/// poll it twice before it yields, and others first.
+pub(crate) const MOST_LATE_POLLS: u8 = 8;
+
 /// True if the task has used up tokio's cooperative budget, as many calls that one task polls do:
 /// what is pending may have been refused, although it was ready. The task is woken to poll again.
 pub(crate) fn budget_is_used_up(cx: &Context<'_>) -> bool {

@@ -94,6 +94,10 @@ where
                 Some(trial) if report.own_answer && context.is_own_success(&verdict) => {
                     trial.ended(Outcome::Nothing);
                 }
+                // Another breaker, below, did not send it.
+                Some(trial) if report.circuit_open && verdict.failure().is_some() => {
+                    trial.ended(Outcome::Nothing);
+                }
                 Some(trial) if report.followed && verdict == Verdict::Committed => {
                     trial.begun(context);
                 }

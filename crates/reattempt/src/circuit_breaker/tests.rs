@@ -103,6 +103,27 @@ async fn any_request_moves_on_to_a_backend_whose_circuit_is_closed() {
     assert_eq!(info.stopped(), Some(StopReason::Fatal));
 }
 
+/// What a breaker below refuses is not sent, and says nothing of the circuit above it.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_below_opens_no_circuit_above() {
+    let replica = |at: usize| {
+        let inner = breaker();
+        if at < 5 {
+            inner.open();
+        }
+        let answer = service_fn(|_: Call<()>| async { Outcome::Ok("answer") });
+        (at.to_string(), layer(&inner).layer(answer))
+    };
+    let backends = RoundRobin::new((0..6).map(replica)).unwrap();
+    let outer = breaker();
+    let service = retrying().layer(layer(&outer).layer(backends));
+    for _ in 0..2 {
+        let (outcome, _) = send(service.clone()).await;
+        assert_eq!(outcome, Ok("answer"));
+    }
+    assert_eq!(outer.state(clock::now()), CircuitState::Closed);
+}
+
 #[derive(Clone)]
 struct AtLimit;
 

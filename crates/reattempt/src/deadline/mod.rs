@@ -39,7 +39,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::clock;
-use crate::timer::{self, Timer};
+use crate::timer::{self, MOST_LATE_POLLS, Timer};
 pub use elapsed::{AsError, OnElapsed};
 pub use layer::{AttemptDeadlineLayer, DeadlineLayer};
 use scope::between;
@@ -126,10 +126,6 @@ enum Ends {
     /// polls before, but the task had used up tokio's budget: a response may have been there.
     Passed(u8),
 }
-
-/// Polls of a call whose deadline has passed, while the task has no budget: a set of futures may
-/// poll it twice before it yields, and others first.
-const MOST_LATE_POLLS: u8 = 8;
 
 /// A deadline that this layer enforces.
 #[derive(Debug)]

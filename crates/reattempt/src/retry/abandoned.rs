@@ -47,7 +47,7 @@ where
             }
             StateProj::Between { failing, .. } => match failing.next {
                 // A late gate was reached. What goes on at once does so in the same poll.
-                Next::Late | Next::AtOnce => effects.unsent(&mut failing.driver, stopped),
+                Next::Late(_) | Next::AtOnce => effects.unsent(&mut failing.driver, stopped),
                 next => {
                     failing.driver.unsent(effects.throttle());
                     if next == Next::Send {
@@ -76,7 +76,7 @@ impl<F, O> State<F, O> {
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",
-                Next::Late | Next::Expire => "Expired",
+                Next::Late(_) | Next::Expire => "Expired",
             },
             Self::Done => "Done",
         }

@@ -285,7 +285,7 @@ where
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Next::Late | Next::Expire => ready!(self.as_mut().poll_late(owner, cx)),
+                    Next::Late(_) | Next::Expire => ready!(self.as_mut().poll_late(owner, cx)),
                     // User code panicked.
                     Next::Settle | Next::Send => polled_after_completion("RetryFuture"),
                     Next::Ready | Next::AtOnce => {

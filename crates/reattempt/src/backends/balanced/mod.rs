@@ -96,7 +96,8 @@ impl<S: Send + 'static, C> Backends<S, C> {
     }
 
     /// Adds a backend's pushback to its load: what is left of it, at most a minute, counts as time
-    /// that its answers take. A pushback that a layer of the backend's own has reported counts too.
+    /// that its answers take. A pushback that a layer of the backend's own has reported counts too,
+    /// if a recovery layer or a `DeadlineLayer` is above.
     #[must_use]
     pub fn pushback<P>(self, pushback: P) -> Backends<S, C, P>
     where

@@ -33,7 +33,8 @@ pub(super) enum Planner {
     Delay,
     /// This failure.
     Failure(Failure),
-    /// A server, by this failure (A6, Pushback): only another failure's pushback replaces it.
+    /// A server, by this failure (A6, Pushback): another counted failure replaces it, with its own
+    /// pushback or, without one, by the next attempt at once.
     Pushback(Failure),
 }
 

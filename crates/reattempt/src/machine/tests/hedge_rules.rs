@@ -103,6 +103,23 @@ fn the_servers_delay_takes_the_place_of_the_timer() {
 /// R44
 #[test]
 fn of_two_pushbacks_the_latest_counts() {
+    for (second, third) in [(ms(300), 520), (ms(2000), 2220)] {
+        let script = [
+            attempt(1)
+                .fails(UNKNOWN)
+                .after(ms(210))
+                .come_back_in(ms(1000)),
+            attempt(2).fails(UNKNOWN).after(ms(20)).come_back_in(second),
+            every_attempt_from(3).never_answers(),
+        ];
+        let story = call().within(ms(3000)).hedged(&four(), &script);
+        assert_eq!(story.sent_ms(), [0, 200, third, third + 200]);
+    }
+}
+
+/// R43, R44
+#[test]
+fn a_failure_without_pushback_ends_the_wait_of_another() {
     let script = [
         attempt(1)
             .fails(UNKNOWN)
