@@ -4,6 +4,7 @@ use http::Response;
 use reattempt::reason::UNKNOWN;
 use reattempt::{CallContext, Classify, Failure, FoundPushback, ReadPushback, Verdict};
 
+use crate::reasons::HTTP_KEY_IN_USE;
 use crate::retry_after::may_push_back;
 use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
 
@@ -21,12 +22,13 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
         let verdict = self.verdict(outcome, route);
         match verdict {
             // Another attempt with the same key is still being processed.
-            Verdict::Fatal(failure)
+            Verdict::Fatal(mut failure)
                 if failure.code == Some(409)
                     && is_keyed(context)
                     && context.info().attempts() > 1
                     && !outcome.is_ok_and(|it| self.is_said_final(it.headers(), route)) =>
             {
+                failure.reason = HTTP_KEY_IN_USE;
                 Verdict::Retry(failure)
             }
             verdict => verdict,
