@@ -2,7 +2,9 @@
 
 use http::Response;
 use reattempt::reason::UNKNOWN;
-use reattempt::{CallContext, Classify, Failure, FoundPushback, ReadPushback, Verdict};
+use reattempt::{
+    AttemptRecord, CallContext, Classify, Failure, FoundPushback, ReadPushback, Verdict,
+};
 
 use crate::reasons::HTTP_KEY_IN_USE;
 use crate::retry_after::may_push_back;
@@ -16,6 +18,24 @@ fn is_keyed(context: &CallContext) -> bool {
     context.data::<Keyed>().is_some()
 }
 
+/// Whether the server may have accepted another attempt of the call than this one, whose answer has
+/// no record yet.
+#[cold]
+fn may_have_key(context: &CallContext) -> bool {
+    let info = context.info();
+    // One without a record is in flight.
+    let others = info.attempts().saturating_sub(1) as usize;
+    let unprocessed = info.records().filter(|it| was_unprocessed(it)).count();
+    others > unprocessed
+}
+
+/// Whether it is known that the server did not process the attempt: it did not get it, said so, or
+/// was busy with another one of the same key.
+fn was_unprocessed(record: &AttemptRecord) -> bool {
+    let said = |failure: Failure| failure.safe || failure.reason == HTTP_KEY_IN_USE;
+    record.failure.is_some_and(said)
+}
+
 impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
     fn classify(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> Verdict {
         let route = HttpRoute::of(context).and_then(HttpRoute::classifier);
@@ -25,7 +45,7 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
             Verdict::Fatal(mut failure)
                 if failure.code == Some(409)
                     && is_keyed(context)
-                    && context.info().attempts() > 1
+                    && may_have_key(context)
                     && !outcome.is_ok_and(|it| self.is_said_final(it.headers(), route)) =>
             {
                 failure.reason = HTTP_KEY_IN_USE;
