@@ -131,7 +131,8 @@ impl HttpClassifier {
         self
     }
 
-    /// For circuit breakers: a rate limit (429, a limited 403) is an answer like any other.
+    /// For circuit breakers and backends: a rate limit (429, a limited 403) is an answer like any
+    /// other.
     #[cfg(feature = "tokio")]
     pub(crate) const fn limits_apart(mut self) -> Self {
         self.limits_apart = true;
