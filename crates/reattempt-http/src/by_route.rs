@@ -70,11 +70,20 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
     }
 }
 
+/// Whether the call's route says that this status is retryable.
+fn route_retries(status: u16, context: &CallContext) -> bool {
+    let route = HttpRoute::of(context).and_then(HttpRoute::classifier);
+    route.is_some_and(|it| it.sets_retryable(status))
+}
+
 impl<B, E> ReadPushback<Response<B>, E> for HttpPushback {
     fn read(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> FoundPushback {
-        let Some(response) = outcome.ok().filter(|response| may_push_back(response)) else {
+        let Ok(response) = outcome else {
             return FoundPushback::Absent;
         };
+        if !may_push_back(response) && !route_retries(response.status().as_u16(), context) {
+            return FoundPushback::Absent;
+        }
         match HttpRoute::of(context).and_then(HttpRoute::pushback) {
             Some(of_route) => of_route.over(self).pushback(response),
             None => self.pushback(response),
