@@ -2,8 +2,11 @@
 
 use http::Response;
 use reattempt::reason::UNKNOWN;
-use reattempt::{CallContext, Classify, Failure, FoundPushback, ReadPushback, Verdict};
+use reattempt::{
+    AttemptRecord, CallContext, Classify, Failure, FoundPushback, ReadPushback, Verdict,
+};
 
+use crate::reasons::HTTP_KEY_IN_USE;
 use crate::retry_after::may_push_back;
 use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
 
@@ -15,18 +18,37 @@ fn is_keyed(context: &CallContext) -> bool {
     context.data::<Keyed>().is_some()
 }
 
+/// Whether the server may have accepted another attempt of the call than this one, whose answer has
+/// no record yet.
+#[cold]
+fn may_have_key(context: &CallContext) -> bool {
+    let info = context.info();
+    // One without a record is in flight.
+    let others = info.attempts().saturating_sub(1) as usize;
+    let unprocessed = info.records().filter(|it| was_unprocessed(it)).count();
+    others > unprocessed
+}
+
+/// Whether it is known that the server did not process the attempt: it did not get it, said so, or
+/// was busy with another one of the same key.
+fn was_unprocessed(record: &AttemptRecord) -> bool {
+    let said = |failure: Failure| failure.safe || failure.reason == HTTP_KEY_IN_USE;
+    record.failure.is_some_and(said)
+}
+
 impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
     fn classify(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> Verdict {
         let route = HttpRoute::of(context).and_then(HttpRoute::classifier);
         let verdict = self.verdict(outcome, route);
         match verdict {
             // Another attempt with the same key is still being processed.
-            Verdict::Fatal(failure)
+            Verdict::Fatal(mut failure)
                 if failure.code == Some(409)
                     && is_keyed(context)
-                    && context.info().attempts() > 1
+                    && may_have_key(context)
                     && !outcome.is_ok_and(|it| self.is_said_final(it.headers(), route)) =>
             {
+                failure.reason = HTTP_KEY_IN_USE;
                 Verdict::Retry(failure)
             }
             verdict => verdict,
@@ -48,11 +70,20 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
     }
 }
 
+/// Whether the call's route says that this status is retryable.
+fn route_retries(status: u16, context: &CallContext) -> bool {
+    let route = HttpRoute::of(context).and_then(HttpRoute::classifier);
+    route.is_some_and(|it| it.sets_retryable(status))
+}
+
 impl<B, E> ReadPushback<Response<B>, E> for HttpPushback {
     fn read(&self, outcome: Result<&Response<B>, &E>, context: &CallContext) -> FoundPushback {
-        let Some(response) = outcome.ok().filter(|response| may_push_back(response)) else {
+        let Ok(response) = outcome else {
             return FoundPushback::Absent;
         };
+        if !may_push_back(response) && !route_retries(response.status().as_u16(), context) {
+            return FoundPushback::Absent;
+        }
         match HttpRoute::of(context).and_then(HttpRoute::pushback) {
             Some(of_route) => of_route.over(self).pushback(response),
             None => self.pushback(response),

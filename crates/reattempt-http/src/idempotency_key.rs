@@ -9,8 +9,9 @@
 //! takes precedence.
 //!
 //! A server may answer 409 to an attempt while it still processes another one with the same key
-//! (the draft, Error Handling). [`HttpClassifier`](crate::HttpClassifier) retries this answer; to
-//! the only attempt of a call 409 is final.
+//! (the draft, Error Handling). [`HttpClassifier`](crate::HttpClassifier) retries this answer while
+//! that may be another attempt of the same call. If the call has none, or the server is known to
+//! have processed none of them (the connection was refused, 429), 409 is final.
 //!
 //! ```
 //! use http::{Request, Response};

@@ -24,6 +24,9 @@ retry_reasons! {
     pub HTTP_GATEWAY_TIMEOUT(false, false, overload);
     /// Any other failure status below 500: the server's answer to the request.
     pub HTTP_STATUS(false, false, answer);
+    /// 409 to an attempt whose idempotency key another attempt of the call has: the server still
+    /// processes that one (draft-ietf-httpapi-idempotency-key-header, Error Handling).
+    pub HTTP_KEY_IN_USE(false, false, item);
     /// Any other status from 500 on.
     pub HTTP_SERVER_ERROR(false, false);
     /// No connection could be made, or a new one ended before the request; nothing was sent.

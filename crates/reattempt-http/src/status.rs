@@ -131,7 +131,8 @@ impl HttpClassifier {
         self
     }
 
-    /// For circuit breakers: a rate limit (429, a limited 403) is an answer like any other.
+    /// For circuit breakers and backends: a rate limit (429, a limited 403) is an answer like any
+    /// other.
     #[cfg(feature = "tokio")]
     pub(crate) const fn limits_apart(mut self) -> Self {
         self.limits_apart = true;
@@ -149,6 +150,12 @@ impl HttpClassifier {
 }
 
 impl HttpClassifier {
+    /// Whether the status is one of those that were set.
+    pub(crate) fn sets_retryable(&self, status: u16) -> bool {
+        let set = self.retryable.as_ref();
+        set.is_some_and(|statuses| statuses.contains(status))
+    }
+
     /// The verdict of a layer with these settings on a call whose route has those.
     pub(crate) fn verdict<B, E: TransportError>(
         &self,

@@ -15,8 +15,8 @@ use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 /// outage. With a plain bucket a client that often runs into its limit soon repeats nothing, and
 /// `Retry-After` is not followed either. Other failures count as in the bucket.
 /// [`github`](HttpClientLayer::github) and [`llm`](HttpClientLayer::llm) have it, and their circuit
-/// breakers and admission ignore these limits too; those of any other preset count them as
-/// failures.
+/// breakers, backends and admission ignore these limits too; those of any other preset count them
+/// as failures.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,8 +37,8 @@ impl LimitsApart {
 }
 
 impl HttpClientLayer {
-    /// For an API that limits each key: neither the throttles nor the circuit breakers nor
-    /// admission count that.
+    /// For an API that limits each key: neither the throttles nor the circuit breakers nor backends
+    /// nor admission count that.
     pub(super) fn limits_apart(mut self) -> Self {
         self.settings.limits_apart = true;
         self.throttle_per_origin(|| Arc::new(LimitsApart::default()))

@@ -58,6 +58,9 @@ impl<R, B> HttpClientLayer<R, B> {
     /// further one to a backend that the call has not tried. It has this layer's classifier,
     /// pushback and observers; keep a clone to change the list and to see its state.
     ///
+    /// 429 counts as a failure, but with [`github`](HttpClientLayer::github) and
+    /// [`llm`](HttpClientLayer::llm) as for [circuit breakers](Self::circuit_breakers).
+    ///
     /// ```
     /// use reattempt::health::HealthPolicy;
     /// use reattempt_http::HttpClientLayer;
@@ -87,7 +90,7 @@ impl<R, B> HttpClientLayer<R, B> {
         services: impl IntoIterator<Item = (N, S)>,
         policy: impl Into<LiveHealthPolicy>,
     ) -> Backends<S, HttpClassifier, HttpPushback> {
-        let classifier = self.settings.recovery.known_classifier();
+        let classifier = self.settings.health_classifier();
         // A server may ask for more rest than a call waits for. `Backends` has a limit of its own.
         let pushback = (*self.settings.pushback).clone();
         let pushback = pushback.cap(Duration::MAX, BeyondCap::Wait);
@@ -133,10 +136,7 @@ impl<S, R: Clone> Layer<S> for HttpClientLayer<R, OriginBreakers> {
     type Service = HttpClient<S, R, WithBreakers<S>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let mut classifier = self.settings.recovery.known_classifier();
-        if self.settings.limits_apart {
-            classifier = classifier.limits_apart();
-        }
+        let classifier = self.settings.health_classifier();
         let breakers = CircuitBreakerLayer::new(self.breakers.clone(), classifier);
         let innermost = breakers.layer(ClientErrorLayer.layer(inner));
         self.settings.around(&self.routes, innermost)

@@ -13,7 +13,7 @@ use super::recovery::RecoveryLayers;
 use crate::body::DeadlineBodyLayer;
 use crate::call::{ExtendContextLayer, InlineContextLayer, ReplayCallBodyLayer};
 use crate::retry_after::BeyondCap;
-use crate::{HttpPushback, IdempotencyKeyLayer};
+use crate::{HttpClassifier, HttpPushback, IdempotencyKeyLayer};
 
 const HEAD: Duration = Duration::from_secs(30);
 const MOST_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -31,8 +31,8 @@ pub(super) struct Settings {
     pub(super) attempt: AttemptDeadlineLayer,
     /// One pointer: each call keeps one in its template, and one in its attempt.
     pub(super) pushback: Arc<HttpPushback>,
-    /// Whether a rate limit is an answer for circuit breakers, and ignored by admission: it is that
-    /// of the caller's own key.
+    /// Whether a rate limit is an answer for circuit breakers and backends, and ignored by
+    /// admission: it is that of the caller's own key.
     pub(super) limits_apart: bool,
 }
 
@@ -53,6 +53,16 @@ impl Settings {
                     .spread(RETRY_AFTER_SPREAD),
             ),
             limits_apart: false,
+        }
+    }
+
+    /// How circuit breakers and backends read what the server answers.
+    pub(super) fn health_classifier(&self) -> HttpClassifier {
+        let classifier = self.recovery.known_classifier();
+        if self.limits_apart {
+            classifier.limits_apart()
+        } else {
+            classifier
         }
     }
 

@@ -1,4 +1,5 @@
 mod admission;
+mod conflicts;
 mod health;
 mod routes;
 

@@ -23,10 +23,10 @@ use crate::wall_clock;
 /// outermost, above any queue.
 ///
 /// Errors of the service are passed through, except at the deadline, which has a response of its
-/// own: a 504; for gRPC a status of `DEADLINE_EXCEEDED`. A refused request gets the same. The body
-/// of such a response is its type's default. It is marked only if a call for the request has given
-/// up, or was retried: the time that is over may be that of one attempt of the caller, which can
-/// make another.
+/// own: a 504; for gRPC, but not gRPC-Web, a status of `DEADLINE_EXCEEDED`. A refused request gets
+/// the same. The body of such a response is its type's default. It is marked only if a call for the
+/// request has given up, or was retried: the time that is over may be that of one attempt of the
+/// caller, which can make another.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerHopLayer {
     wall_clock: fn() -> SystemTime,
@@ -153,9 +153,12 @@ where
     }
 }
 
+/// `application/grpc`, alone or with a format or parameters. A client of gRPC-Web reads no response
+/// of this type.
 fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+    let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
 pin_project! {

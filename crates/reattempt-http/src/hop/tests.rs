@@ -448,6 +448,28 @@ async fn grpc_is_refused_in_its_own_words() {
     assert_eq!(text(headers, "content-type"), Some("application/grpc"));
 }
 
+/// A client of gRPC-Web reads no response of another type.
+#[tokio::test(start_paused = true)]
+async fn only_grpc_itself_is_refused_in_words_of_grpc() {
+    for (kind, expected) in [
+        ("application/grpc", 200),
+        ("application/grpc+proto", 200),
+        ("application/grpc;charset=utf-8", 200),
+        ("application/grpc ; charset=utf-8", 200),
+        ("application/grpc-web", 504),
+        ("application/grpc-web+proto", 504),
+        ("application/grpc-web-text", 504),
+    ] {
+        let late = ("amz-sdk-request", "ttl=20000101T000000Z");
+        let request = with(&[("content-type", kind), late]);
+        let layer = ServerHopLayer::new().wall_clock(noon);
+        let (answer, _) = serve(layer, request, |_| ready(status(200))).await;
+        assert_eq!(answer.status(), expected, "{kind}");
+        let is_grpc = expected == 200;
+        assert_eq!(text(answer.headers(), "grpc-status").is_some(), is_grpc);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_that_no_caller_waits_for_any_more_is_ended() {
     let soon = || with(&[("x-envoy-expected-rq-timeout-ms", "250")]);

@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -6,8 +7,8 @@ use http::{Request, Response, StatusCode};
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    CallContext, ClientError, ClientErrorLayer, DeadlineLayer, HasCallContext, HedgeLayer,
-    HedgePolicy, RetryInfo, RetryLayer, RoutePolicy,
+    AttemptOutcome, CallContext, ClientError, ClientErrorLayer, DeadlineLayer, HasCallContext,
+    HedgeLayer, HedgePolicy, RetryInfo, RetryLayer, RoutePolicy, StopReason,
 };
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
@@ -151,6 +152,73 @@ async fn a_conflict_with_another_attempt_of_the_call_is_retried() {
     assert_eq!(status(layer(), &[503, 409, 409]).await, 409);
     assert_eq!(status(layer(), &[409, 200]).await, 409, "the only attempt");
     assert_eq!(status(None, &[503, 409, 200]).await, 409, "no key counts");
+}
+
+/// What happens to the attempts of a call with a key in turn: the status of an answer, or a fault.
+async fn ends_with(script: &'static [Result<u16, io::ErrorKind>]) -> (u16, u32) {
+    let mut request = keyed();
+    let watch = RetryInfo::track(&mut request);
+    let left = Arc::new(Mutex::new(script.iter()));
+    let at_once = MaxAttempts::new(script.len() as u32, Backoff::constant(Duration::ZERO));
+    let service = ServiceBuilder::new()
+        .layer(IdempotencyKeyLayer::new())
+        .layer(RetryLayer::new(HttpClassifier::new(), at_once))
+        .service_fn(move |_: Request<()>| {
+            let next = *left.lock().unwrap().next().unwrap();
+            let answer = |status| Response::builder().status(status).body(()).unwrap();
+            std::future::ready(next.map(answer).map_err(io::Error::from))
+        });
+    let status = service.oneshot(request).await.unwrap().status();
+    (status.as_u16(), watch.info().attempts())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_final_if_no_other_attempt_was_accepted() {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset};
+    for unprocessed in [
+        &[Err(ConnectionRefused), Ok(409), Ok(200)][..],
+        &[Ok(429), Ok(409), Ok(200)],
+        &[Ok(425), Ok(409), Ok(200)],
+        &[Ok(429), Err(ConnectionRefused), Ok(409), Ok(200)],
+    ] {
+        let attempts = unprocessed.len() as u32 - 1;
+        assert_eq!(ends_with(unprocessed).await, (409, attempts));
+    }
+    for accepted in [
+        &[Ok(503), Ok(429), Ok(409), Ok(200)][..],
+        &[Err(ConnectionReset), Ok(409), Ok(200)],
+        &[Ok(503), Ok(409), Ok(409), Ok(200)],
+    ] {
+        let attempts = accepted.len() as u32;
+        assert_eq!(ends_with(accepted).await, (200, attempts));
+    }
+}
+
+/// The second attempt meets the first in flight; that one ends, before the third does.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_does_not_say_that_its_own_attempt_was_accepted() {
+    let mut request = keyed();
+    let watch = RetryInfo::track(&mut request);
+    let policy = HedgePolicy::new(3, Duration::from_millis(10));
+    let service = ServiceBuilder::new()
+        .layer(IdempotencyKeyLayer::new())
+        .layer(HedgeLayer::new(HttpClassifier::new(), policy))
+        .service_fn(|request: Request<()>| async move {
+            let is_first = request.context().map(CallContext::attempt) == Some(1);
+            let (ms, status) = if is_first { (13, 429) } else { (2, 409) };
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            let response = Response::builder().status(status).body(());
+            Ok::<_, Infallible>(response.unwrap())
+        });
+    assert_eq!(service.oneshot(request).await.unwrap().status(), 409);
+    let info = watch.info();
+    let outcomes = info.records().map(|record| record.outcome);
+    assert!(outcomes.eq([
+        AttemptOutcome::Retry,
+        AttemptOutcome::Retry,
+        AttemptOutcome::Fatal
+    ]));
+    assert_eq!(info.stopped(), Some(StopReason::Fatal));
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,9 @@ pub enum BeyondCap {
     Wait,
 }
 
-/// Reads from every response from 300 up when the server allows the next attempt.
+/// Reads from every response from 300 up, and from a lower status that the call's route retries
+/// ([`HttpRoute::with_classifier`](crate::HttpRoute::with_classifier)), when the server allows the
+/// next attempt.
 ///
 /// | header, the first valid one | |
 /// | --- | --- |
@@ -208,7 +210,7 @@ impl HttpPushback {
 
     /// What the response asks for.
     fn word<B>(&self, response: &http::Response<B>) -> Word {
-        if self.honoured == Some(false) || !may_push_back(response) {
+        if self.honoured == Some(false) {
             return Word::Nothing;
         }
         let (status, headers) = (response.status().as_u16(), response.headers());
@@ -269,7 +271,8 @@ impl Default for HttpPushback {
     }
 }
 
-/// A success may state when its limits are reset, and asks for no delay.
+/// A success may state when its limits are reset, and asks for no delay, unless its route retries
+/// its status.
 pub(crate) fn may_push_back<B>(response: &http::Response<B>) -> bool {
     response.status().as_u16() >= 300
 }

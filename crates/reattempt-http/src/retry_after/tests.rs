@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use reattempt::{CallContext, FoundPushback, ReadPushback};
 
 use super::*;
-use crate::HttpRoute;
+use crate::{HttpClassifier, HttpRoute, StatusSet};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT, RFC 9110's example.
 fn then() -> SystemTime {
@@ -232,6 +232,30 @@ fn a_good_answer_pushes_nothing_back() {
     assert_eq!([202, 299].map(asked), [None, None]);
     let five = Some(ServerPushback::After(Duration::from_secs(5)));
     assert_eq!([300, 404].map(asked), [five, five]);
+}
+
+#[test]
+fn a_good_status_that_the_route_retries_may_push_back() {
+    use reattempt::RoutePolicy;
+    use std::sync::Arc;
+
+    let asked = |data: HttpRoute, status: u16| {
+        let mut context = CallContext::default();
+        context.attach_policy(Arc::new(RoutePolicy::new("r").with_data(data)));
+        let response = http::Response::builder().status(status);
+        let response = response.header("retry-after", "5").body(()).unwrap();
+        ReadPushback::<_, ()>::read(&HttpPushback::new(), Ok(&response), &context).valid()
+    };
+    let pending = HttpClassifier::new().retryable(StatusSet::of(&[202, 503]));
+    let route = HttpRoute::new().with_classifier(pending);
+    let five = Some(ServerPushback::After(Duration::from_secs(5)));
+    assert_eq!(asked(route.clone(), 202), five);
+    assert_eq!(asked(route.clone(), 200), None);
+    assert_eq!(asked(route.clone(), 429), five, "listed or not");
+    let deaf = route.with_pushback(HttpPushback::new().honour(false));
+    assert_eq!(asked(deaf, 202), None);
+    let without = HttpRoute::new().with_classifier(HttpClassifier::new());
+    assert_eq!(asked(without, 202), None);
 }
 
 #[test]

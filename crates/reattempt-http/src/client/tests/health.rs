@@ -141,6 +141,39 @@ async fn a_limit_of_the_callers_key_opens_no_circuit() {
     }
 }
 
+/// Whether one of three replicas, which always answers so, is ejected.
+async fn ejects(layer: HttpClientLayer, status: u16, header: (&'static str, &str)) -> bool {
+    let replica = |(name, status): (&'static str, u16)| {
+        let answer = Response::builder().status(status);
+        let answer = answer.header(header.0, header.1);
+        let answer = answer.body(Full::<Bytes>::default()).unwrap();
+        let answer = move |_: Sent| std::future::ready(Ok::<_, io::Error>(answer.clone()));
+        (name, service_fn(answer))
+    };
+    let replicas = [("a", status), ("b", 200), ("c", 200)].map(replica);
+    let layer = layer.strategy(reattempt::strategy::NeverRetry);
+    let backends = layer.backends(replicas, HealthPolicy::standard());
+    let client = ServiceBuilder::new().layer(layer).service(backends.clone());
+    for _ in 0..100 {
+        assert!(client.clone().oneshot(get("shop.example")).await.is_ok());
+    }
+    let ejected = backends.status();
+    ejected.iter().any(|(_, status)| status.is_ejected())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_the_callers_key_ejects_no_backend() {
+    let (llm, github) = (HttpClientLayer::llm, HttpClientLayer::github);
+    let limited = ("x-ratelimit-remaining", "0");
+    assert!(ejects(HttpClientLayer::standard(), 429, limited).await);
+    assert!(!ejects(llm(), 429, limited).await);
+    assert!(!ejects(github(), 429, limited).await);
+    assert!(!ejects(github(), 403, limited).await);
+    for layer in [llm(), github()] {
+        assert!(ejects(layer, 503, limited).await, "an outage is one");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn backends_have_the_presets_classifier_and_observers() {
     let events = Arc::new(Events::default());
