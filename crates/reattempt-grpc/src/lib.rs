@@ -86,6 +86,7 @@ mod control_plane;
 mod head;
 mod made_status;
 mod method_policy;
+mod path_prefix;
 mod pushback;
 pub mod reasons;
 pub mod service_config;

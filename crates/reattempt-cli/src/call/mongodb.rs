@@ -15,7 +15,8 @@ use reattempt_clients::mongodb::client::{
 use reattempt_clients::mongodb::{self, Client, MongoError, MongoReply, MongoRequest};
 use reattempt_clients::report::ReportLayer;
 use reattempt_mongodb::{
-    Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, MongoClientLayer, RetryableReads,
+    Deprioritized, MAX_ADAPTIVE_RETRIES, MongoClassifier, MongoClientLayer, ReadCall,
+    ReadOperation, RetryableReads,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -243,18 +244,20 @@ async fn exchange(
 ) -> Result<usize, BoxError> {
     let request = call.request.clone();
     let reply = stack.clone().oneshot(call).await?;
+    // A read with such a reply is a success all the same (M7).
+    let writes = matches!(
+        ReadCall::operation(&request),
+        ReadOperation::Write | ReadOperation::AggregateThatWrites | ReadOperation::MapReduce
+    );
+    if let Some(error) = WriteError::of(&reply).filter(|_| writes) {
+        return Err(error.into());
+    }
     let read = match request.operation {
         // It has no end.
         Operation::Watch => Drained::of(&reply),
         // The client has checked that it is there.
         Operation::CountDocuments => return Ok(reply.counted().unwrap_or(0)),
-        Operation::Count => return Ok(reply.count()),
-        Operation::InsertOne => {
-            return match WriteError::of(&reply) {
-                Some(error) => Err(error.into()),
-                None => Ok(reply.count()),
-            };
-        }
+        Operation::Count | Operation::InsertOne => return Ok(reply.count()),
         _ => {
             let limit = story.deadline();
             // Each `getMore` is a call of its own, with retries under the current rules.

@@ -254,6 +254,15 @@ fn a_primary_that_names_no_election_is_believed() {
 }
 
 #[test]
+fn a_standalone_that_is_named_twice_is_found() {
+    let seeds = ["a:1", "a:1"].map(str::to_owned);
+    let mut known = TopologyDescription::new(&seeds, None, false);
+    known.apply(ServerDescription::from_hello("a:1", &doc! { "ok": 1 }));
+    assert_eq!(known.kind, TopologyKind::Single);
+    assert_eq!(known.suitable(ReadPreference::Primary, &[]).len(), 1);
+}
+
+#[test]
 fn a_flag_may_be_a_number() {
     let hello = |flag: bson::Bson| {
         let hello = doc! { "setName": "s", "isWritablePrimary": flag };

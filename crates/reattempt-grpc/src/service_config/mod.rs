@@ -60,6 +60,7 @@ pub use method::MethodConfig;
 pub use options::{LearnedDelay, Options};
 pub use retry_policy::RetryPolicy;
 
+use crate::path_prefix::without_prefix;
 use document::Document;
 
 /// The warnings are kept as long as the config, and it may come from a server.
@@ -117,13 +118,8 @@ impl ServiceConfig {
     #[must_use]
     pub fn method(&self, path: &str) -> &Arc<MethodConfig> {
         let path = path.strip_prefix('/').unwrap_or(path);
-        let without_prefix = || {
-            let (service, _) = path.rsplit_once('/')?;
-            let (prefix, _) = service.rsplit_once('/')?;
-            self.entry(&path[prefix.len() + 1..])
-        };
         self.entry(path)
-            .or_else(without_prefix)
+            .or_else(|| self.entry(without_prefix(path)?))
             .unwrap_or(&self.default)
     }
 

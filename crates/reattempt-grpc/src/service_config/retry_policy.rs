@@ -117,7 +117,7 @@ impl RetryPolicy {
                 "can amplify load: a server that fails gets up to {attempts} times its calls, and no retryThrottling holds them back"
             ));
         }
-        if max < initial {
+        if max.zip(initial).is_some_and(|(max, initial)| max < initial) {
             let mut place = place.field("maxBackoff");
             place.advise("is below initialBackoff, which it caps too");
         }

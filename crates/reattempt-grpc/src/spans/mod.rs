@@ -46,13 +46,15 @@ use tracing::Span;
 
 use crate::Code;
 use crate::follow::{Follow, code_of_dropped};
+use crate::path_prefix::without_prefix;
 
 pub use attempt::{AttemptSpan, AttemptSpanBody, AttemptSpanFuture, AttemptSpanLayer};
 pub use call::{CallSpan, CallSpanBody, CallSpanFuture, CallSpanLayer};
 
-/// `/shop.Cart/Add` is `shop.Cart.Add` in a span's name.
+/// `/shop.Cart/Add` is `shop.Cart.Add` in a span's name, also behind a proxy's prefix.
 fn dotted(path: &str) -> String {
-    path.strip_prefix('/').unwrap_or(path).replace('/', ".")
+    let name = path.strip_prefix('/').unwrap_or(path);
+    without_prefix(name).unwrap_or(name).replace('/', ".")
 }
 
 /// The span of a call or attempt whose status is not known yet. If dropped: DEADLINE_EXCEEDED if
@@ -103,5 +105,19 @@ impl Drop for OpenSpan {
         if !self.told {
             self.tell(code_of_dropped(self.deadline));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dotted;
+
+    /// A72
+    #[test]
+    fn the_prefix_of_a_proxy_is_in_no_span() {
+        for path in ["/a.B/C", "/api/a.B/C", "/api/v1/a.B/C"] {
+            assert_eq!(dotted(path), "a.B.C", "{path}");
+        }
+        assert_eq!(dotted("/health"), "health");
     }
 }

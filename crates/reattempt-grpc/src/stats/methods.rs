@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::retry_statistics::{RetryCounts, RetryStatistics};
+use crate::path_prefix::without_prefix;
 
 /// A66's name for methods that are not recorded by name.
 const OTHER: &str = "other";
@@ -46,9 +47,11 @@ impl fmt::Debug for Methods {
     }
 }
 
-/// `/shop.Cart/Add` is `shop.Cart/Add`; `None` for a path that is not a method's.
+/// `/shop.Cart/Add` is `shop.Cart/Add`, also behind a proxy's prefix; `None` for a path that is not
+/// a method's.
 fn name_of(path: &str) -> Option<&str> {
     let name = path.strip_prefix('/')?;
+    let name = without_prefix(name).unwrap_or(name);
     let (service, method) = name.rsplit_once('/')?;
     (!service.is_empty() && !method.is_empty() && name.len() <= LONGEST_NAME).then_some(name)
 }
@@ -154,7 +157,19 @@ mod tests {
         ] {
             assert_eq!(&*methods.of(path).name, "other", "{path}");
         }
-        assert_eq!(&*methods.of("/a/b.C/D").name, "a/b.C/D");
-        assert_eq!(names(&methods), ["a/b.C/D"]);
+        assert_eq!(names(&methods), [""; 0]);
+    }
+
+    /// A66: `grpc.method` is the service and the method.
+    #[test]
+    fn the_prefix_of_a_proxy_is_in_no_name() {
+        let methods = Methods::new(9, None);
+        for path in ["/a.B/C", "/api/a.B/C", "/api/v1/a.B/C", "//a.B/C"] {
+            assert_eq!(&*methods.of(path).name, "a.B/C", "{path}");
+        }
+        for path in ["/api/a.B/", "/api//C"] {
+            assert_eq!(&*methods.of(path).name, "other", "{path}");
+        }
+        assert_eq!(names(&methods), ["a.B/C"]);
     }
 }

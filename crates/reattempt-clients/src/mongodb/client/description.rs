@@ -172,7 +172,7 @@ impl TopologyDescription {
             (false, Some(_)) => TopologyKind::ReplicaSet,
             (false, None) => TopologyKind::Unknown,
         };
-        let servers = seeds
+        let servers: BTreeMap<_, _> = seeds
             .iter()
             .map(|s| (s.clone(), ServerDescription::unknown(s)))
             .collect();
@@ -180,9 +180,10 @@ impl TopologyDescription {
             kind,
             configured_set: set_name.clone(),
             set_name,
+            // Each once: a single seed may be a standalone, however often it is named.
+            seeds: servers.keys().cloned().collect(),
             servers,
             last_election: None,
-            seeds: seeds.to_vec(),
         }
     }
 

@@ -60,7 +60,8 @@ pub struct List {
 ///
 /// For the same reason of the rest only so much is kept as any sound reply needs: of `errmsg` the
 /// first 4 KiB, of `codeName` the first 64 bytes, of `errorLabels` the first 64, of `writeErrors`
-/// the first; documents, arrays and long fields as long as there is room.
+/// the first; documents, arrays and long fields as long as there is room. Text that is not UTF-8
+/// is replaced where nothing sends it back.
 pub(super) fn decode_reply(bytes: &[u8]) -> Result<(Document, Option<List>), String> {
     let raw = RawDocument::from_bytes(bytes).map_err(text)?;
     let mut reading = Reading {
@@ -99,6 +100,7 @@ pub(crate) fn cut(text: &str, most: usize) -> &str {
 enum Part {
     Reply,
     Cursor,
+    /// Of `writeErrors`, or the `writeConcernError`.
     WriteError,
 }
 
@@ -123,6 +125,8 @@ struct Reading {
 impl Reading {
     fn part(&mut self, raw: &RawDocument, part: Part) -> Result<Document, String> {
         let mut document = Document::new();
+        // Where the element ends: after the type, the key, its 0 and the value.
+        let mut end = size_of::<i32>();
         for element in raw.iter_elements() {
             let element = element.map_err(text)?;
             self.fields = self
@@ -132,6 +136,13 @@ impl Reading {
             let (key, length) = (element.key(), element.key().len() + element.len());
             let kind = element.element_type();
             let nests = matches!(kind, ElementType::EmbeddedDocument | ElementType::Array);
+            end += 1 + key.len() + 1 + element.len();
+            let value = &raw.as_bytes()[end - element.len()..end];
+            let decoded = |element| match kind {
+                // A cursor's `ns` is sent back, so it must be what the server sent.
+                ElementType::String if part != Part::Cursor => Ok(lossy(value, value.len())),
+                _ => decode_value(element),
+            };
             let kept = match (key, kind) {
                 (_, ElementType::Array) if part.list(key).is_some() => {
                     if let (None, Some(field)) = (&self.list, part.list(key)) {
@@ -142,16 +153,19 @@ impl Reading {
                 ("cursor", ElementType::EmbeddedDocument) if part == Part::Reply => {
                     Bson::Document(self.part(inner(element)?, Part::Cursor)?)
                 }
-                ("errmsg", ElementType::String) => message(element, MAX_TEXT)?,
-                ("codeName", ElementType::String) => message(element, MAX_NAME)?,
+                ("writeConcernError", ElementType::EmbeddedDocument) if part == Part::Reply => {
+                    Bson::Document(self.part(inner(element)?, Part::WriteError)?)
+                }
+                ("errmsg", ElementType::String) => lossy(value, MAX_TEXT),
+                ("codeName", ElementType::String) => lossy(value, MAX_NAME),
                 ("errorLabels", ElementType::Array) => labels(element)?,
                 ("writeErrors", ElementType::Array) if part == Part::Reply => {
                     self.first_write_error(element)?
                 }
-                _ if length <= SMALL && !nests => decode_value(element)?,
+                _ if length <= SMALL && !nests => decoded(element)?,
                 _ if length <= self.room => {
                     self.room -= length;
-                    decode_value(element)?
+                    decoded(element)?
                 }
                 _ => continue,
             };
@@ -202,9 +216,13 @@ fn list(field: &'static str, element: RawElement<'_>) -> Result<List, String> {
     })
 }
 
-fn message(element: RawElement<'_>, most: usize) -> Result<Bson, String> {
-    let value = element.value().map_err(text)?;
-    Ok(Bson::from(cut(value.as_str().unwrap_or_default(), most)))
+/// The first bytes of a string, at most `most`. What is not UTF-8 is replaced: a server may cut a
+/// message within a character, and the code beside it counts all the same (M4).
+fn lossy(value: &[u8], most: usize) -> Bson {
+    let text = &value[size_of::<i32>()..value.len() - 1];
+    // Whole characters, also the one that begins at the last byte.
+    let text = &text[..text.len().min(most.saturating_add(4))];
+    Bson::from(cut(&String::from_utf8_lossy(text), most))
 }
 
 fn labels(element: RawElement<'_>) -> Result<Bson, String> {
@@ -212,7 +230,8 @@ fn labels(element: RawElement<'_>) -> Result<Bson, String> {
     for label in inner(element)?.iter_elements().take(MAX_LABELS) {
         let label = label.map_err(text)?;
         if label.element_type() == ElementType::String && label.len() <= SMALL {
-            labels.push(decode_value(label)?);
+            // One that is not UTF-8 is none.
+            labels.extend(decode_value(label));
         }
     }
     Ok(Bson::Array(labels))

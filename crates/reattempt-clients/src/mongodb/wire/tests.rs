@@ -260,6 +260,34 @@ async fn a_long_name_of_a_code_is_cut() {
     assert_eq!(kept.get_str("codeName"), Ok(&name[..63]));
 }
 
+/// M4: servers cut a message at a number of bytes, which may be within a character.
+#[tokio::test]
+async fn a_text_that_is_cut_does_not_hide_the_code() {
+    let texts = doc! { "errmsg": "key #", "codeName": "name #", "other": "text #" };
+    let mut main = doc! { "ok": 0, "writeConcernError": { "code": 91, "errmsg": "concern #" } };
+    main.extend(texts);
+    main.insert("errorLabels", vec!["label #", "RetryableError"]);
+    main.insert("code", 189);
+    let mut section = body_section(&main);
+    // The first byte of two.
+    for byte in section.iter_mut().filter(|byte| **byte == b'#') {
+        *byte = 0xc3;
+    }
+    let kept = reply(&[&section]).await.unwrap().document;
+    let concern = doc! { "code": 91, "errmsg": "concern \u{fffd}" };
+    let expected = doc! {
+        "ok": 0, "writeConcernError": concern, "errmsg": "key \u{fffd}",
+        "codeName": "name \u{fffd}", "other": "text \u{fffd}",
+        "errorLabels": ["RetryableError"], "code": 189,
+    };
+    assert_eq!(kept, expected);
+    // It is sent back with the next command.
+    let mut named = body_section(&doc! { "ok": 1, "cursor": { "id": 1_i64, "ns": "db.#" } });
+    let byte = named.iter().position(|byte| *byte == b'#').unwrap();
+    named[byte] = 0xc3;
+    assert!(reply(&[&named]).await.is_err());
+}
+
 /// What is small as it came may be fifty times as long when decoded.
 #[tokio::test]
 async fn small_arrays_of_a_reply_take_room_too() {

@@ -92,6 +92,19 @@ fn what_acts_otherwise_than_it_reads_is_warned_of() {
 }
 
 #[test]
+fn a_back_off_that_is_missing_or_faulty_is_not_compared() {
+    for bound in ["", r#""maxBackoff":"1m","#, r#""maxBackoff":null,"#] {
+        let text = format!(
+            r#"{{"methodConfig":[{{"name":[{{}}],"retryPolicy":{{"maxAttempts":2,"initialBackoff":"1s",{bound}
+            "backoffMultiplier":2,"retryableStatusCodes":[14]}}}}]}}"#
+        );
+        let refused = ServiceConfig::parse(&text).unwrap_err();
+        assert_eq!(refused.faults().len(), 1, "{refused}");
+        assert_eq!(refused.warnings(), [], "{bound}");
+    }
+}
+
+#[test]
 fn what_the_client_below_must_do_is_warned_of() {
     let below = "has no effect here: put Backends or RoundRobin below the layer";
     let none = Options::new();

@@ -55,7 +55,13 @@ impl ConnectionString {
         query: &str,
         user: Option<&str>,
     ) -> Result<Self, UriError> {
-        let seeds = hosts.split(',').map(host).collect::<Result<Vec<_>, _>>()?;
+        let mut seeds = Vec::new();
+        for host in hosts.split(',').map(host) {
+            let host = host?;
+            if !seeds.contains(&host) {
+                seeds.push(host);
+            }
+        }
         if database.contains('@') {
             // Most likely the end of a password: a database name would be encoded.
             return Err(UriError::Reserved('@'));

@@ -76,6 +76,14 @@ fn all_options_of_the_contract_are_read() {
 }
 
 #[test]
+fn a_host_that_is_named_twice_is_one_seed() {
+    let twice = read("mongodb://a,B:1,A:27017/?directConnection=false");
+    assert_eq!(twice.options.seeds, ["a:27017", "b:1"]);
+    let direct = read("mongodb://a,A:27017/?directConnection=true");
+    assert_eq!(direct.options.seeds, ["a:27017"]);
+}
+
+#[test]
 fn the_path_may_be_missing_and_the_source_be_named() {
     assert!(
         read("mongodb://h?directConnection=true")
