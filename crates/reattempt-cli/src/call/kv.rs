@@ -79,9 +79,12 @@ impl Settings {
         let poll_interval = time("config_poll_interval_ms");
         let poll_floor = time("config_poll_floor_ms");
         let (seeds, addresses, info) = nodes?;
-        // The document's own fields take precedence.
+        // The document's own fields take precedence: its password is that of the target's user.
         if let Some(info) = info.filter(|_| username.is_empty()) {
-            (username, password) = (info.user, info.password);
+            username = info.user;
+            if password.is_empty() {
+                password = info.password;
+            }
         }
         let client = match bootstrap {
             Bootstrap::Memcached => ClientOptions::memcached(),
