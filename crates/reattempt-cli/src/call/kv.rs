@@ -86,6 +86,9 @@ impl Settings {
                 password = info.password;
             }
         }
+        if username.is_empty() && !password.is_empty() && bootstrap == Bootstrap::Couchbase {
+            fields.warn(fields.fault("password", "has no effect without a user"));
+        }
         let client = match bootstrap {
             Bootstrap::Memcached => ClientOptions::memcached(),
             Bootstrap::Couchbase => {
