@@ -2,14 +2,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use reattempt_clients::kv::frame::{CLUSTERMAP_CHANGED, DEFAULT_MAX_BODY};
+use reattempt_clients::kv::feature::FEATURE_COLLECTIONS;
+use reattempt_clients::kv::frame::{CLUSTERMAP_CHANGED, DEFAULT_MAX_BODY, put_framing_extra};
 use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_clients::kv::{
     Bootstrap, ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, NodeClient,
     SendStage,
 };
 use reattempt_clients::scram::{MAX_ITERATIONS, ScramClient};
+use reattempt_couchbase::KvTransportError;
 use reattempt_couchbase::kv::{Opcode, Status};
+use reattempt_couchbase::reasons::KV_INVALID_REQUEST;
 use reattempt_testbed::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
 use reattempt_testbed::kv::{Node, SeenRequest, Step};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -140,6 +143,40 @@ async fn a_node_without_features_has_the_default_collection_only() {
         error,
         Err(ClientError::NoCollections { collection: 8, .. })
     ));
+}
+
+/// A node that did not agree to them closes the connection at such a frame, or misreads it.
+#[tokio::test]
+async fn framing_extras_are_sent_only_to_a_node_that_agreed() {
+    let mut framing = BytesMut::new();
+    put_framing_extra(&mut framing, 1, &[1]).expect("put");
+    let mut durable = KvRequest::set("k", "v", 0, 0);
+    durable.framing = framing.freeze();
+
+    let agreed = Node::start().await.expect("node");
+    let mut connection = set_up(&agreed).await;
+    let answer = send(&mut connection, durable.clone()).await;
+    assert!(answer.expect("an answer").is_success());
+    assert_eq!(agreed.seen_data()[0].framing, durable.framing);
+
+    let without = Node::builder()
+        .features(&[FEATURE_COLLECTIONS])
+        .start()
+        .await
+        .expect("node");
+    for mut connection in [set_up(&without).await, super::bare(&without).await] {
+        let error = send(&mut connection, durable.clone()).await;
+        let error = error.expect_err("not sent");
+        assert!(matches!(error, ClientError::NoFramingExtras { .. }));
+        assert!(error.is_fatal());
+        assert_eq!(error.stage(), SendStage::NeverSent);
+        assert_eq!(KvTransportError::reason(&error), KV_INVALID_REQUEST);
+        send(&mut connection, KvRequest::noop())
+            .await
+            .expect("the connection is of use");
+    }
+    let seen = without.seen_data();
+    assert!(seen.iter().all(|seen| seen.opcode == Opcode::NOOP));
 }
 
 /// The answer says nothing of what the node supports, nor of the password, whatever its body is.

@@ -13,6 +13,7 @@ use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_couchbase::{ErrorMap, cluster_config};
 use tokio::sync::{Notify, oneshot};
 
+use crate::kv::feature::{FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS};
 use crate::kv::frame::Frame;
 
 use super::bootstrap::Agreed;
@@ -46,6 +47,7 @@ pub(super) struct Shared {
     pub(super) address: Arc<str>,
     pub(super) id: u64,
     pub(super) collections: bool,
+    framing_extras: bool,
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
     /// The parsed error map.
@@ -79,12 +81,14 @@ impl Shared {
             .as_deref()
             .and_then(|map| read(map, &address))
             .map(Arc::new);
+        let granted = |feature| agreed.features.contains(&feature);
+        let (collections, framing_extras) =
+            (granted(FEATURE_COLLECTIONS), granted(FEATURE_ALT_REQUEST));
         Self {
             address,
             id,
-            collections: agreed
-                .features
-                .contains(&crate::kv::feature::FEATURE_COLLECTIONS),
+            collections,
+            framing_extras,
             features: agreed.features,
             error_map: agreed.error_map,
             read_error_map,
@@ -124,6 +128,12 @@ impl Shared {
             return Err(ClientError::NoCollections {
                 address: self.address.clone(),
                 collection,
+            });
+        }
+        if !request.framing.is_empty() && !self.framing_extras {
+            // The node would close the connection, or misread the key.
+            return Err(ClientError::NoFramingExtras {
+                address: self.address.clone(),
             });
         }
         let (done, outcome) = oneshot::channel();
