@@ -244,14 +244,19 @@ impl Shared {
         Ok(())
     }
 
-    /// Stores a received configuration and calls the hook. One that is too long for any parser is
-    /// not kept.
+    /// Stores a received configuration and calls the hook, unless it is the one that is stored: a
+    /// node repeats it with every refused request. One that is too long for any parser is not kept.
     pub(super) fn config_arrived(&self, body: &Bytes) {
         if body.len() > cluster_config::MAX_BYTES {
             return;
         }
+        let mut config = lock(&self.config);
+        if config.as_ref() == Some(body) {
+            return;
+        }
         // A copy, which does not keep the read buffer of a long value in memory.
-        *lock(&self.config) = Some(Bytes::copy_from_slice(body));
+        *config = Some(Bytes::copy_from_slice(body));
+        drop(config);
         if let Some(hook) = &self.on_config {
             hook(body, host_of(&self.address));
         }

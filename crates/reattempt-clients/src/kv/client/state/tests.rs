@@ -85,3 +85,19 @@ fn a_configuration_too_long_for_the_parser_is_not_kept() {
         assert_eq!(shared.config().map(|config| config.len()), kept);
     }
 }
+
+/// A node that refuses many requests repeats it with each of them.
+#[test]
+fn a_configuration_that_is_repeated_is_reported_once() {
+    let reported: Arc<Mutex<Vec<Bytes>>> = Arc::default();
+    let hook = {
+        let reported = Arc::clone(&reported);
+        move |body: &[u8], _: &str| lock(&reported).push(Bytes::copy_from_slice(body))
+    };
+    let shared = Shared::new("h:1".into(), 1, Agreed::default(), Some(Arc::new(hook)));
+    for body in ["a", "a", "b", "b", "a"] {
+        shared.config_arrived(&body.into());
+        assert_eq!(shared.config().as_deref(), Some(body.as_bytes()));
+    }
+    assert_eq!(*lock(&reported), ["a", "b", "a"]);
+}
