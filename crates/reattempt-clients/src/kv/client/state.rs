@@ -1,9 +1,9 @@
 //! State shared by the handles of a connection and its driver: requests that wait for a response.
 
+mod requests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,25 +22,10 @@ use super::options::OnBytes;
 use super::request::KvRequest;
 use super::response::KvResponse;
 use crate::lock::lock;
+use requests::{Pending, Requests};
 
 /// The result of a request.
 pub(super) type Outcome = Result<KvResponse, ClientError>;
-
-/// A request that waits for its response.
-struct Pending {
-    opcode: Opcode,
-    sent: bool,
-    done: oneshot::Sender<Outcome>,
-}
-
-#[derive(Default)]
-struct Requests {
-    next_opaque: u32,
-    pending: HashMap<u32, Pending>,
-    queue: VecDeque<(u32, Bytes)>,
-    closing: bool,
-    closed: Option<CloseReason>,
-}
 
 /// Shared by the handles and the driver of one connection.
 pub(super) struct Shared {
@@ -154,11 +139,12 @@ impl Shared {
         requests.next_opaque = opaque.wrapping_add(1);
         let pending = Pending {
             opcode: request.opcode,
+            queued: Some(bytes),
             sent: false,
             done,
         };
         requests.pending.insert(opaque, pending);
-        requests.queue.push_back((opaque, bytes));
+        requests.queue.push_back(opaque);
         drop(requests);
         self.wake.notify_one();
         Ok((opaque, outcome))
@@ -167,12 +153,9 @@ impl Shared {
     /// Frees the slot of a dropped request. A request that is still queued is not sent.
     pub(super) fn forget(&self, opaque: u32) {
         let mut requests = self.requests();
-        if requests
-            .pending
-            .remove(&opaque)
-            .is_some_and(|pending| !pending.sent)
-        {
-            requests.queue.retain(|(queued, _)| *queued != opaque);
+        let dropped = requests.pending.remove(&opaque);
+        if dropped.is_some_and(|pending| pending.queued.is_some()) {
+            requests.compact();
         }
     }
 
@@ -180,11 +163,14 @@ impl Shared {
     pub(super) fn drain(&self, out: &mut BytesMut, full: usize, mut note: impl FnMut(u32, usize)) {
         let mut requests = self.requests();
         while out.len() < full {
-            let Some((opaque, bytes)) = requests.queue.pop_front() else {
+            let Some(opaque) = requests.queue.pop_front() else {
                 return;
             };
-            out.extend_from_slice(&bytes);
-            note(opaque, bytes.len());
+            let pending = requests.pending.get_mut(&opaque);
+            if let Some(bytes) = pending.and_then(|pending| pending.queued.take()) {
+                out.extend_from_slice(&bytes);
+                note(opaque, bytes.len());
+            }
         }
     }
 

@@ -23,6 +23,32 @@ fn nothing_answers_a_request_that_has_not_left() {
     assert_eq!(outcome.try_recv().unwrap().unwrap().cas, 2);
 }
 
+/// Dropping one does not search the others: a batch may be dropped at once.
+#[test]
+fn many_requests_that_are_not_sent_are_dropped_quickly() {
+    const MANY: u32 = 100_000;
+    let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
+    let begun = tokio::time::Instant::now();
+    let asked = (0..MANY).map(|_| shared.enqueue(&KvRequest::get("k")).unwrap());
+    let mut asked: Vec<_> = asked.collect();
+    let (kept, _outcome) = asked.swap_remove(0);
+    for (opaque, _) in asked.into_iter().rev() {
+        shared.forget(opaque);
+        let requests = shared.requests();
+        assert!(requests.queue.len() <= 2 * requests.pending.len());
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    let (mut out, mut noted) = (BytesMut::new(), Vec::new());
+    shared.drain(&mut out, usize::MAX, |opaque, length| {
+        noted.push((opaque, length));
+    });
+    assert_eq!(noted, [(kept, out.len())]);
+    assert_eq!(
+        (shared.outstanding(), shared.requests().queue.len()),
+        (1, 0)
+    );
+}
+
 /// C19 C20 C39: also if the caller has dropped the request.
 #[test]
 fn a_status_closes_the_connection_even_without_a_caller() {
