@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// A host and a port. The host has no brackets; an IPv6 address is printed with them.
+/// A host and a port. The host has no brackets; an IPv6 address is printed with them, and has one
+/// text, so that equal addresses are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     host: Box<str>,
@@ -27,11 +28,11 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// An address. Removes the brackets around an IPv6 host.
+    /// An address. Removes the brackets around an IPv6 host, and shortens it.
     #[must_use]
     pub fn new(host: &str, port: u16) -> Self {
         Self {
-            host: bare(host).into(),
+            host: canonical(host),
             port,
         }
     }
@@ -49,9 +50,22 @@ impl Address {
     }
 
     pub(super) fn with_host(mut self, host: &str) -> Self {
-        self.host = bare(host).into();
+        self.host = canonical(host);
         self
     }
+}
+
+/// A host as it is kept and compared: without brackets, and an IPv6 address as RFC 5952 writes it.
+/// A zone stays as it is.
+pub(super) fn canonical(host: &str) -> Box<str> {
+    let host = bare(host);
+    if host.contains(':') {
+        let (address, zone) = host.split_at(host.find('%').unwrap_or(host.len()));
+        if let Ok(address) = address.parse::<Ipv6Addr>() {
+            return format!("{address}{zone}").into();
+        }
+    }
+    host.into()
 }
 
 /// A host without the brackets of IPv6.

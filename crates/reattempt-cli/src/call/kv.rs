@@ -52,7 +52,6 @@ enum Bootstrap {
 /// The client settings of the document.
 struct Settings {
     client: ClientOptions,
-    seeds: Vec<String>,
     addresses: Vec<Address>,
     bootstrap: Bootstrap,
     strategy: KvStrategy,
@@ -78,10 +77,16 @@ impl Settings {
         let mut time = |name| fields.optional(name).map(|Millis(time)| time);
         let poll_interval = time("config_poll_interval_ms");
         let poll_floor = time("config_poll_floor_ms");
-        let (seeds, addresses, info) = nodes?;
-        // The document's own fields take precedence.
+        let (addresses, info) = nodes?;
+        // The document's own fields take precedence: its password is that of the target's user.
         if let Some(info) = info.filter(|_| username.is_empty()) {
-            (username, password) = (info.user, info.password);
+            username = info.user;
+            if password.is_empty() {
+                password = info.password;
+            }
+        }
+        if username.is_empty() && !password.is_empty() && bootstrap == Bootstrap::Couchbase {
+            fields.warn(fields.fault("password", "has no effect without a user"));
         }
         let client = match bootstrap {
             Bootstrap::Memcached => ClientOptions::memcached(),
@@ -103,7 +108,6 @@ impl Settings {
         };
         Some(Self {
             client,
-            seeds,
             addresses,
             bootstrap,
             strategy,
@@ -151,7 +155,7 @@ impl Settings {
             .on_error_map(kv::keep_in(maps.clone()));
         let network = self.network();
         let routed = RoutedClient::new(
-            self.seeds.iter().map(String::as_str),
+            self.addresses.iter().map(ToString::to_string),
             client,
             kv::map_in(store.clone(), network.clone()),
         );
@@ -180,15 +184,16 @@ impl Settings {
     }
 }
 
-/// The nodes as written and parsed, and the user of the target.
-type Nodes = (Vec<String>, Vec<Address>, Option<UserInfo>);
+/// The nodes, and the user of the target.
+type Nodes = (Vec<Address>, Option<UserInfo>);
 
 /// Reads the target; all nodes with a user must have the same one.
 fn nodes(target: &OneOrMany, bootstrap: Bootstrap) -> Result<Nodes, String> {
     let (mut seeds, mut named) = (Vec::new(), None);
-    for seed in target.clone().into_vec() {
-        let (info, seed) = user_info::split(&seed)?;
-        seeds.push(seed.to_owned());
+    let target = target.clone().into_vec();
+    for seed in &target {
+        let (info, seed) = user_info::split(seed)?;
+        seeds.push(seed);
         match (info, &named) {
             (Some(info), Some(other)) if info != *other => {
                 return Err("names two users, and a cluster is logged in to as one".to_owned());
@@ -201,7 +206,7 @@ fn nodes(target: &OneOrMany, bootstrap: Bootstrap) -> Result<Nodes, String> {
         let what = "memcached servers are not logged in to: leave the user and the password out";
         return Err(what.to_owned());
     }
-    let addresses = seeds.iter().map(|seed| {
+    let addresses = seeds.into_iter().map(|seed| {
         let address = seed.parse::<Address>();
         address.map_err(|error| format!("{}: {error}", user_info::shown(seed)))
     });
@@ -209,7 +214,7 @@ fn nodes(target: &OneOrMany, bootstrap: Bootstrap) -> Result<Nodes, String> {
     if addresses.is_empty() {
         return Err("names no node".to_owned());
     }
-    Ok((seeds, addresses, named))
+    Ok((addresses, named))
 }
 
 pub(crate) fn plan(mut document: Document) -> Option<Plan<KvCaller>> {

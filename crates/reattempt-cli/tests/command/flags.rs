@@ -202,6 +202,69 @@ async fn a_wrong_operation_is_answered_with_the_right_ones() {
     }
 }
 
+#[tokio::test]
+async fn login_flags_that_would_have_no_effect_are_refused() {
+    let no_user = "reattempt call: --password: needs --username, or a user before the node";
+    let memcached = |flag| {
+        format!(
+            "reattempt call: {flag}: memcached servers have no login and no buckets: leave it out"
+        )
+    };
+    let not_first = "reattempt call: the target: a user and a password stand before the first \
+                     node, with a comma in them as %2C";
+    for (arguments, line) in [
+        (&["couchbase://h", "--password", "hunter2"][..], no_user),
+        (
+            &["couchbase://h", "--password", "hunter2", "--username", ""],
+            no_user,
+        ),
+        (
+            &["memcached://h", "--username", "u", "--password", "hunter2"],
+            &memcached("--username"),
+        ),
+        (
+            &["memcached://h", "--password", "hunter2"],
+            &memcached("--password"),
+        ),
+        (
+            &["--protocol", "kv", "h:1", "--memcached", "--bucket", "b"],
+            &memcached("--bucket"),
+        ),
+        (&["couchbase://h1:11210,u:hunter2@h2"], not_first),
+        (&["couchbase://h1,u:hunter2@h2:11210"], not_first),
+        (&["couchbase://h1,u@h2"], not_first),
+        (&["couchbase://[::1]:11210,u:hunter2@h2"], not_first),
+        (&["couchbase://[::1],u:hunter2@h2"], not_first),
+    ] {
+        let output = run(
+            &[&["call"], arguments, &["--key", "k"]].concat(),
+            String::new(),
+        )
+        .await;
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(text(&output.stderr).trim_end(), line, "{arguments:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_password_may_be_a_flag_and_the_user_in_the_target() {
+    let node = kv::Node::start().await.unwrap();
+    let target = format!("couchbase://Administrator@{}", node.addr());
+    let arguments = [
+        &target,
+        "--password",
+        "password",
+        "--bucket",
+        "default",
+        "--op",
+        "set",
+        "--key",
+        "k",
+    ];
+    let said = call(&arguments).await;
+    assert!(said.contains("  status 0x00\n"), "{said}");
+}
+
 /// A little more than is read.
 #[cfg(unix)]
 #[tokio::test]

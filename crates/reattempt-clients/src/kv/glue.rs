@@ -78,9 +78,10 @@ impl KvTransportError for ClientError {
             | Self::NoNode { .. } => reason::NODE_NOT_AVAILABLE,
             Self::ClosedInFlight { .. } => reason::SOCKET_CLOSED_WHILE_IN_FLIGHT,
             Self::NotSent { .. } => reason::SOCKET_NOT_AVAILABLE,
-            Self::Invalid(_) | Self::NoCollections { .. } | Self::UnresolvedCollection { .. } => {
-                KV_INVALID_REQUEST
-            }
+            Self::Invalid(_)
+            | Self::NoCollections { .. }
+            | Self::NoFramingExtras { .. }
+            | Self::UnresolvedCollection { .. } => KV_INVALID_REQUEST,
             Self::Auth { .. } | Self::NoCollectionId { .. } => reason::UNKNOWN,
         }
     }
@@ -96,6 +97,7 @@ impl KvTransportError for ClientError {
                 | Self::Invalid(_)
                 | Self::NoCollectionId { .. }
                 | Self::NoCollections { .. }
+                | Self::NoFramingExtras { .. }
                 | Self::UnresolvedCollection { .. }
         )
     }

@@ -2,14 +2,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use reattempt_clients::kv::frame::{CLUSTERMAP_CHANGED, DEFAULT_MAX_BODY};
+use reattempt_clients::kv::feature::FEATURE_COLLECTIONS;
+use reattempt_clients::kv::frame::{CLUSTERMAP_CHANGED, DEFAULT_MAX_BODY, put_framing_extra};
 use reattempt_clients::kv::sasl::Mechanism;
 use reattempt_clients::kv::{
     Bootstrap, ClientError, ClientOptions, Connection, Frame, KvRequest, Magic, NodeClient,
     SendStage,
 };
 use reattempt_clients::scram::{MAX_ITERATIONS, ScramClient};
+use reattempt_couchbase::KvTransportError;
 use reattempt_couchbase::kv::{Opcode, Status};
+use reattempt_couchbase::reasons::KV_INVALID_REQUEST;
 use reattempt_testbed::kv::node::{DEFAULT_ERROR_MAP, FEATURE_XERROR};
 use reattempt_testbed::kv::{Node, SeenRequest, Step};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -142,6 +145,40 @@ async fn a_node_without_features_has_the_default_collection_only() {
     ));
 }
 
+/// A node that did not agree to them closes the connection at such a frame, or misreads it.
+#[tokio::test]
+async fn framing_extras_are_sent_only_to_a_node_that_agreed() {
+    let mut framing = BytesMut::new();
+    put_framing_extra(&mut framing, 1, &[1]).expect("put");
+    let mut durable = KvRequest::set("k", "v", 0, 0);
+    durable.framing = framing.freeze();
+
+    let agreed = Node::start().await.expect("node");
+    let mut connection = set_up(&agreed).await;
+    let answer = send(&mut connection, durable.clone()).await;
+    assert!(answer.expect("an answer").is_success());
+    assert_eq!(agreed.seen_data()[0].framing, durable.framing);
+
+    let without = Node::builder()
+        .features(&[FEATURE_COLLECTIONS])
+        .start()
+        .await
+        .expect("node");
+    for mut connection in [set_up(&without).await, super::bare(&without).await] {
+        let error = send(&mut connection, durable.clone()).await;
+        let error = error.expect_err("not sent");
+        assert!(matches!(error, ClientError::NoFramingExtras { .. }));
+        assert!(error.is_fatal());
+        assert_eq!(error.stage(), SendStage::NeverSent);
+        assert_eq!(KvTransportError::reason(&error), KV_INVALID_REQUEST);
+        send(&mut connection, KvRequest::noop())
+            .await
+            .expect("the connection is of use");
+    }
+    let seen = without.seen_data();
+    assert!(seen.iter().all(|seen| seen.opcode == Opcode::NOOP));
+}
+
 /// The answer says nothing of what the node supports, nor of the password, whatever its body is.
 #[tokio::test]
 async fn a_node_that_is_not_ready_yet_is_connected_again() {
@@ -241,7 +278,7 @@ async fn a_dial_that_hangs_ends_at_the_same_limit() {
 }
 
 #[tokio::test]
-async fn hooks_receive_the_error_map_and_every_configuration() {
+async fn hooks_receive_the_error_map_and_each_configuration_once() {
     let node = Node::builder()
         .error_map("not json")
         .start()
@@ -266,8 +303,8 @@ async fn hooks_receive_the_error_map_and_every_configuration() {
         .expect("answer");
     assert_eq!(answer.status, Status::NOT_MY_VBUCKET);
     let config = String::from_utf8_lossy(&node.config_json()).into_owned();
-    let both = vec![(config, "127.0.0.1".to_owned()); 2];
-    assert_eq!(*heard.lock().expect("lock"), both);
+    let once = vec![(config, "127.0.0.1".to_owned())];
+    assert_eq!(*heard.lock().expect("lock"), once);
     let map = vec![("not json".to_owned(), node.addr().to_string())];
     assert_eq!(*maps.lock().expect("lock"), map);
     assert_eq!(client.error_map_json().as_deref(), Some(&b"not json"[..]));

@@ -1,5 +1,6 @@
 //! The flags of key-value calls.
 
+use reattempt_couchbase::Address;
 use serde_json::Value;
 
 use super::{Arguments, Draft, target};
@@ -28,6 +29,30 @@ pub(super) struct KvFlags {
     pub(super) memcached: bool,
 }
 
+impl KvFlags {
+    /// Refuses a flag of the login that would have no effect.
+    fn check_login(&self, memcached: bool, target_has_user: bool) -> Result<(), Fault> {
+        if memcached {
+            for (flag, is_set) in [
+                ("--username", self.username.is_some()),
+                ("--password", self.password.is_some()),
+                ("--bucket", self.bucket.is_some()),
+            ] {
+                if is_set {
+                    let what = "memcached servers have no login and no buckets: leave it out";
+                    return Err(Fault::new(flag, what));
+                }
+            }
+        }
+        let has_user = target_has_user || self.username.as_ref().is_some_and(|u| !u.is_empty());
+        if self.password.is_some() && !has_user {
+            let what = "needs --username, or a user before the node";
+            return Err(Fault::new("--password", what));
+        }
+        Ok(())
+    }
+}
+
 impl Arguments {
     pub(super) fn kv(&self, draft: &mut Draft) -> Result<(), Fault> {
         let flags = &self.kv;
@@ -38,13 +63,8 @@ impl Arguments {
             Some("memcached") => Some(11_211),
             _ => None,
         };
-        // A password may hold a comma.
-        let credentials = nodes.rfind('@').map_or(0, |at| at + 1);
-        let first = nodes.find(',').unwrap_or(nodes.len());
-        let (credentials, nodes) = nodes.split_at(match nodes[..first].contains('@') {
-            true => 0,
-            false => credentials,
-        });
+        let target_has_user = nodes.contains('@');
+        let (credentials, nodes) = split_credentials(nodes)?;
         let nodes = nodes.split(',').enumerate().map(|(at, node)| match at {
             0 => format!("{credentials}{node}"),
             _ => node.to_owned(),
@@ -53,6 +73,7 @@ impl Arguments {
         draft.set("target", nodes);
         let memcached = flags.memcached || scheme == Some("memcached");
         draft.set("bootstrap", memcached.then_some("memcached"));
+        flags.check_login(memcached, target_has_user)?;
         for (name, value) in [
             ("bucket", &flags.bucket),
             ("username", &flags.username),
@@ -67,4 +88,30 @@ impl Arguments {
         draft.call("idempotent", self.idempotent.then_some(true));
         Ok(())
     }
+}
+
+/// Splits `user:password@` from the nodes if a comma is in it: a password may hold one. Without a
+/// comma it belongs to a node of the list, as it is written. The error does not repeat the text.
+fn split_credentials(nodes: &str) -> Result<(&str, &str), Fault> {
+    let first = nodes.find(',').unwrap_or(nodes.len());
+    let Some(at) = nodes.rfind('@') else {
+        return Ok(("", nodes));
+    };
+    if nodes[..first].contains('@') {
+        return Ok(("", nodes));
+    }
+    let (credentials, nodes) = nodes.split_at(at + 1);
+    let told = &credentials[..at];
+    let user_has_comma = told.find(':').is_none_or(|colon| first < colon);
+    if user_has_comma || told.split(',').any(is_node) {
+        let what = "a user and a password stand before the first node, with a comma in them as %2C";
+        return Err(Fault::new("the target", what));
+    }
+    Ok((credentials, nodes))
+}
+
+/// Whether a piece of what stands before an `@` can only be a node.
+fn is_node(piece: &str) -> bool {
+    let is_address = |text: &str| text.parse::<Address>().is_ok();
+    is_address(piece) || (piece.ends_with(']') && is_address(&format!("{piece}:1")))
 }

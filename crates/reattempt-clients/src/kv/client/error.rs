@@ -145,6 +145,12 @@ pub enum ClientError {
         /// The collection id.
         collection: u32,
     },
+    /// The request has framing extras and the connection did not negotiate them.
+    #[error("{address} did not agree to framing extras, the request has some")]
+    NoFramingExtras {
+        /// The node.
+        address: Arc<str>,
+    },
     /// The request names a collection by its path, and no
     /// [`CollectionClient`](crate::kv::CollectionClient) has looked up its id.
     #[error(
@@ -180,6 +186,7 @@ impl ClientError {
             | ClientError::ClosedInFlight { address, .. }
             | ClientError::NoCollectionId { address }
             | ClientError::NoCollections { address, .. }
+            | ClientError::NoFramingExtras { address }
             | ClientError::UnresolvedCollection { address, .. } => Some(address),
             ClientError::NoNode { .. } | ClientError::Invalid(_) => None,
         }

@@ -65,10 +65,23 @@ impl Link {
 
     /// The current connection, or a new one. Concurrent callers share one dial.
     pub(super) fn connect(self: &Arc<Self>) -> ConnectFuture {
-        let mut state = self.state();
+        self.connect_in(self.state())
+    }
+
+    /// As [`connect`](Self::connect), unless the node left its cluster: fails then.
+    pub(super) fn connect_to_member(self: &Arc<Self>) -> ConnectFuture {
+        // Under the lock, so that a node that leaves later ends the dial that begins here.
+        let state = self.state();
+        if *self.left.borrow() {
+            return ConnectFuture(Waiting::Known(Some(Err(self.not_sent()))));
+        }
+        self.connect_in(state)
+    }
+
+    fn connect_in(self: &Arc<Self>, mut state: MutexGuard<'_, State>) -> ConnectFuture {
         if let State::Up(connection) = &*state {
             if !connection.is_closed() {
-                return ConnectFuture(Waiting::Known(Some(connection.clone())));
+                return ConnectFuture(Waiting::Known(Some(Ok(connection.clone()))));
             }
             self.remember(connection);
         }
@@ -214,7 +227,7 @@ pub struct ConnectFuture(Waiting);
 
 #[derive(Debug)]
 enum Waiting {
-    Known(Option<Connection>),
+    Known(Option<Dialled>),
     /// Holds the link: this may be the last handle, and a dropped link does not dial.
     Dialling {
         result: oneshot::Receiver<Dialled>,
@@ -227,9 +240,7 @@ impl Future for ConnectFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Dialled> {
         match &mut self.0 {
-            Waiting::Known(connection) => {
-                Poll::Ready(Ok(connection.take().expect("polled after completion")))
-            }
+            Waiting::Known(known) => Poll::Ready(known.take().expect("polled after completion")),
             Waiting::Dialling { result, link } => {
                 let result = ready!(Pin::new(result).poll(cx));
                 Poll::Ready(result.unwrap_or_else(|_| {

@@ -85,22 +85,28 @@ impl NodeClient {
         self.link.leave_for_now();
     }
 
-    /// Starts a request for a client that is always ready: the future waits for the permit.
+    /// Starts a request for a client that is always ready: the future waits for the permit. Without
+    /// a connection it fails if the node left its cluster, which the caller's map may not say yet.
     pub(super) fn start(&self, request: KvRequest) -> NodeFuture {
         let Some(permit) = self.limit.free() else {
             let queued = queued(self.limit.queue(), self.link.left());
             return self.waiting(Next::Permit(queued), request);
         };
-        self.start_with(request, permit)
+        self.start_with(request, permit, Link::connect_to_member)
     }
 
-    fn start_with(&self, request: KvRequest, permit: OwnedSemaphorePermit) -> NodeFuture {
+    fn start_with(
+        &self,
+        request: KvRequest,
+        permit: OwnedSemaphorePermit,
+        connect: fn(&Arc<Link>) -> ConnectFuture,
+    ) -> NodeFuture {
         match self.link.up() {
             Some(connection) => NodeFuture {
                 state: State::Sent(connection.send(&request, Some(permit))),
                 address: self.link.address().clone(),
             },
-            None => self.waiting(Next::Connection(self.connect(), Some(permit)), request),
+            None => self.waiting(Next::Connection(connect(&self.link), Some(permit)), request),
         }
     }
 
@@ -127,7 +133,7 @@ impl Service<KvRequest> for NodeClient {
 
     fn call(&mut self, request: KvRequest) -> NodeFuture {
         let permit = self.limit.take();
-        self.start_with(request, permit)
+        self.start_with(request, permit, Link::connect)
     }
 }
 
@@ -187,7 +193,7 @@ impl Waiting {
         if let Next::Permit(queued) = &mut self.next {
             let permit = ready!(queued.as_mut().poll(cx));
             let permit = permit.ok_or_else(|| self.link.not_sent())?;
-            self.next = Next::Connection(self.link.connect(), Some(permit));
+            self.next = Next::Connection(self.link.connect_to_member(), Some(permit));
         }
         match &mut self.next {
             Next::Connection(connect, permit) => {

@@ -64,7 +64,8 @@ pub struct ClientOptions {
     scram_offered: Arc<AtomicBool>,
     /// The password as the last login derived it: every connection would pay for it again.
     pub(super) salted: Kept<Salted>,
-    /// Called with every cluster configuration, before its response is delivered.
+    /// Called with every cluster configuration, before its response is delivered; not again with
+    /// the last one of the same connection.
     pub on_config: Option<OnBytes>,
     /// Called with the error map of every new connection.
     pub on_error_map: Option<OnBytes>,
@@ -149,7 +150,8 @@ impl ClientOptions {
         self
     }
 
-    /// Sets a hook for every cluster configuration: the body, and the host that sent it.
+    /// Sets a hook for every cluster configuration: the body, and the host that sent it. What a
+    /// connection repeats is left out.
     pub fn on_config(mut self, hook: impl Fn(&[u8], &str) + Send + Sync + 'static) -> Self {
         self.on_config = Some(Arc::new(hook));
         self

@@ -45,7 +45,8 @@ pub struct KvRequest {
     pub vbucket: Option<u16>,
     /// The datatype bits of the value.
     pub datatype: u8,
-    /// The encoded framing extras.
+    /// The encoded framing extras. A connection whose node did not agree to them (feature 0x10)
+    /// sends no request with some.
     pub framing: Bytes,
 }
 

@@ -212,6 +212,23 @@ mod tests {
         drop(has_the_permit);
     }
 
+    /// It may have read its map just before another request read a newer one.
+    #[tokio::test]
+    async fn a_request_that_begins_late_dials_no_node_that_left() {
+        let options = Arc::new(ClientOptions::memcached());
+        let seeds = vec!["127.0.0.1:2".into()];
+        let routes = Routes::new(options, seeds, Arc::new(|| None));
+        let (left, seed) = ("127.0.0.1:1", "127.0.0.1:2");
+        let clients = [left, seed].map(|node| routes.node(node, Some(&map(1, &[left, seed]))));
+        drop(routes.node("b:1", Some(&map(2, &["b:1"]))));
+        let late = clients.map(|node| node.start(KvRequest::get("k")));
+        let [left, seed] = late.map(|late| tokio::time::timeout(Duration::from_secs(10), late));
+        let error = left.await.expect("no wait").expect_err("not sent");
+        assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+        let error = seed.await.expect("an end").expect_err("refused");
+        assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+    }
+
     /// A request may have read the map just before it was replaced.
     #[tokio::test]
     async fn only_a_newer_map_removes_nodes() {

@@ -1,9 +1,9 @@
 //! State shared by the handles of a connection and its driver: requests that wait for a response.
 
+mod requests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,6 +13,7 @@ use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_couchbase::{ErrorMap, cluster_config};
 use tokio::sync::{Notify, oneshot};
 
+use crate::kv::feature::{FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS};
 use crate::kv::frame::Frame;
 
 use super::bootstrap::Agreed;
@@ -21,31 +22,17 @@ use super::options::OnBytes;
 use super::request::KvRequest;
 use super::response::KvResponse;
 use crate::lock::lock;
+use requests::{Pending, Requests};
 
 /// The result of a request.
 pub(super) type Outcome = Result<KvResponse, ClientError>;
-
-/// A request that waits for its response.
-struct Pending {
-    opcode: Opcode,
-    sent: bool,
-    done: oneshot::Sender<Outcome>,
-}
-
-#[derive(Default)]
-struct Requests {
-    next_opaque: u32,
-    pending: HashMap<u32, Pending>,
-    queue: VecDeque<(u32, Bytes)>,
-    closing: bool,
-    closed: Option<CloseReason>,
-}
 
 /// Shared by the handles and the driver of one connection.
 pub(super) struct Shared {
     pub(super) address: Arc<str>,
     pub(super) id: u64,
     pub(super) collections: bool,
+    framing_extras: bool,
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
     /// The parsed error map.
@@ -79,12 +66,14 @@ impl Shared {
             .as_deref()
             .and_then(|map| read(map, &address))
             .map(Arc::new);
+        let granted = |feature| agreed.features.contains(&feature);
+        let (collections, framing_extras) =
+            (granted(FEATURE_COLLECTIONS), granted(FEATURE_ALT_REQUEST));
         Self {
             address,
             id,
-            collections: agreed
-                .features
-                .contains(&crate::kv::feature::FEATURE_COLLECTIONS),
+            collections,
+            framing_extras,
             features: agreed.features,
             error_map: agreed.error_map,
             read_error_map,
@@ -126,6 +115,12 @@ impl Shared {
                 collection,
             });
         }
+        if !request.framing.is_empty() && !self.framing_extras {
+            // The node would close the connection, or misread the key.
+            return Err(ClientError::NoFramingExtras {
+                address: self.address.clone(),
+            });
+        }
         let (done, outcome) = oneshot::channel();
         let mut requests = self.requests();
         if let Some(reason) = &requests.closed {
@@ -144,11 +139,12 @@ impl Shared {
         requests.next_opaque = opaque.wrapping_add(1);
         let pending = Pending {
             opcode: request.opcode,
+            queued: Some(bytes),
             sent: false,
             done,
         };
         requests.pending.insert(opaque, pending);
-        requests.queue.push_back((opaque, bytes));
+        requests.queue.push_back(opaque);
         drop(requests);
         self.wake.notify_one();
         Ok((opaque, outcome))
@@ -157,12 +153,9 @@ impl Shared {
     /// Frees the slot of a dropped request. A request that is still queued is not sent.
     pub(super) fn forget(&self, opaque: u32) {
         let mut requests = self.requests();
-        if requests
-            .pending
-            .remove(&opaque)
-            .is_some_and(|pending| !pending.sent)
-        {
-            requests.queue.retain(|(queued, _)| *queued != opaque);
+        let dropped = requests.pending.remove(&opaque);
+        if dropped.is_some_and(|pending| pending.queued.is_some()) {
+            requests.compact();
         }
     }
 
@@ -170,11 +163,14 @@ impl Shared {
     pub(super) fn drain(&self, out: &mut BytesMut, full: usize, mut note: impl FnMut(u32, usize)) {
         let mut requests = self.requests();
         while out.len() < full {
-            let Some((opaque, bytes)) = requests.queue.pop_front() else {
+            let Some(opaque) = requests.queue.pop_front() else {
                 return;
             };
-            out.extend_from_slice(&bytes);
-            note(opaque, bytes.len());
+            let pending = requests.pending.get_mut(&opaque);
+            if let Some(bytes) = pending.and_then(|pending| pending.queued.take()) {
+                out.extend_from_slice(&bytes);
+                note(opaque, bytes.len());
+            }
         }
     }
 
@@ -234,14 +230,19 @@ impl Shared {
         Ok(())
     }
 
-    /// Stores a received configuration and calls the hook. One that is too long for any parser is
-    /// not kept.
+    /// Stores a received configuration and calls the hook, unless it is the one that is stored: a
+    /// node repeats it with every refused request. One that is too long for any parser is not kept.
     pub(super) fn config_arrived(&self, body: &Bytes) {
         if body.len() > cluster_config::MAX_BYTES {
             return;
         }
+        let mut config = lock(&self.config);
+        if config.as_ref() == Some(body) {
+            return;
+        }
         // A copy, which does not keep the read buffer of a long value in memory.
-        *lock(&self.config) = Some(Bytes::copy_from_slice(body));
+        *config = Some(Bytes::copy_from_slice(body));
+        drop(config);
         if let Some(hook) = &self.on_config {
             hook(body, host_of(&self.address));
         }

@@ -1,6 +1,5 @@
 //! A node of the cluster and its addresses.
 
-use crate::address::bare;
 use crate::cluster_config::Address;
 
 /// A service of a node.
@@ -128,8 +127,7 @@ impl Node {
     /// The network in which this node has the host of `seed`, and its port with `with_port`.
     pub(super) fn network_of(&self, seed: &Address, with_port: bool) -> Option<Network> {
         let is = |hostname: &str, ports: &Ports| {
-            bare(hostname).eq_ignore_ascii_case(seed.host())
-                && (!with_port || ports.has(seed.port()))
+            hostname.eq_ignore_ascii_case(seed.host()) && (!with_port || ports.has(seed.port()))
         };
         if is(&self.hostname, &self.ports) {
             return Some(Network::Default);

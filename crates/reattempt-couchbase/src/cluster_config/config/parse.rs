@@ -6,7 +6,7 @@ use super::node::{Alternate, Ports};
 use super::origin::{HOST, address};
 use super::vbuckets::vbuckets;
 use super::{ClusterConfig, MAX_BYTES, MAX_NODES, Node, Service};
-use crate::address::{bare, is_host};
+use crate::address::{bare, canonical, is_host};
 use crate::cluster_config::{Address, Revision};
 use crate::server_document::{form, not_json, object};
 
@@ -28,7 +28,7 @@ pub(super) const FORM: Form = Form {
 };
 
 pub(super) fn config(place: &mut Place<'_>, json: Json<'_>, origin: &str) -> Option<ClusterConfig> {
-    let origin = bare(origin);
+    let origin = &*canonical(origin);
     let known = [
         "rev",
         "revEpoch",
@@ -186,7 +186,7 @@ fn host(place: &mut Place<'_>, json: Json<'_>, origin: &str) -> Option<Box<str>>
     if !is_host(host) || host.contains('$') {
         return place.refuse("must be a host name, an IPv4 address or an IPv6 address");
     }
-    Some(host.into())
+    Some(canonical(host))
 }
 
 fn ports(place: &mut Place<'_>, json: Json<'_>) -> Option<Ports> {

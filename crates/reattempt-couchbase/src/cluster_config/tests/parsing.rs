@@ -67,6 +67,36 @@ fn the_network_is_the_one_in_which_a_node_has_the_seeds_host() {
     assert_eq!(seen(11210), Network::Default);
 }
 
+/// An IPv6 address has many texts.
+#[test]
+fn a_seed_of_ipv6_is_known_however_it_is_written() {
+    let config = parsed(
+        r#"{"nodesExt": [
+            {"hostname": "fd00:0:0::1", "services": {"kv": 11210}, "alternateAddresses": {"external": {
+                "hostname": "2001:db8:0:0:0:0:0:1"}}},
+            {"services": {"kv": 11210}, "hostname": "$HOST"}],
+        "vBucketServerMap": {"serverList": ["[FD00::0001]:11210"], "vBucketMap": [[0]]}}"#,
+    );
+    for text in ["[2001:db8::1]:11210", "[2001:0DB8:0::0:1]:11210"] {
+        let network = config.network_of(&text.parse().unwrap());
+        assert_eq!(network, Network::external(), "{text}");
+    }
+    let inside = config.network_of(&"[fd00:0::1]:11210".parse().unwrap());
+    assert_eq!(inside, Network::Default);
+    assert_eq!(config.nodes().len(), 2, "the server is the first node");
+    assert_eq!(config.nodes()[0].hostname(), "fd00::1");
+    for (written, kept) in [
+        ("[2001:DB8:0:0::0:1]:1", "[2001:db8::1]:1"),
+        ("[fe80:0::1%Eth0]:1", "[fe80::1%Eth0]:1"),
+        ("[::ffff:1.2.3.4]:1", "[::ffff:1.2.3.4]:1"),
+        ("Node.example:1", "Node.example:1"),
+    ] {
+        let address: Address = written.parse().unwrap();
+        assert_eq!(address.to_string(), kept);
+        assert_eq!(Address::new(address.host(), 1), address);
+    }
+}
+
 #[test]
 fn a_seed_with_an_alternate_address_selects_that_network() {
     let config = parsed(NODES);

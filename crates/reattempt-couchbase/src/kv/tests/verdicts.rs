@@ -197,6 +197,7 @@ fn of_an_unknown_status_the_map_decides() {
         ("f3", "auto-retry", ""),
         ("f4", "retry-now retry-later auto-retry no-retry", ""),
         ("f5", "item-locked auth", ""),
+        ("f7", "success subdoc", ""),
         ("ff01", "retry-now", ""),
     ]);
     let retried = |status| retried(DEFAULT, &Answer::of(status).map(&map));
@@ -206,6 +207,10 @@ fn of_an_unknown_status_the_map_decides() {
     for status in [0xf0, 0xf4, 0xf5, 0xf6] {
         assert_eq!(retried(status), None, "{status:x}");
     }
+    // RFC 0013 uses no attribute but those of a retry: the caller reads the status.
+    let marked = verdict(DEFAULT, &Answer::of(0xf7).map(&map));
+    let failure = Failure::new(UNKNOWN, Stage::Response).code(0xf7);
+    assert_eq!(marked, Verdict::Fatal(failure.server_failed(false)));
     assert_eq!(super::super::Status(0xf1).name(), None);
     let unmapped: Option<RetryReason> = {
         let answer = Answer::of(0xf1);

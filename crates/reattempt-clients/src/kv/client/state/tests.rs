@@ -23,6 +23,32 @@ fn nothing_answers_a_request_that_has_not_left() {
     assert_eq!(outcome.try_recv().unwrap().unwrap().cas, 2);
 }
 
+/// Dropping one does not search the others: a batch may be dropped at once.
+#[test]
+fn many_requests_that_are_not_sent_are_dropped_quickly() {
+    const MANY: u32 = 100_000;
+    let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
+    let begun = tokio::time::Instant::now();
+    let asked = (0..MANY).map(|_| shared.enqueue(&KvRequest::get("k")).unwrap());
+    let mut asked: Vec<_> = asked.collect();
+    let (kept, _outcome) = asked.swap_remove(0);
+    for (opaque, _) in asked.into_iter().rev() {
+        shared.forget(opaque);
+        let requests = shared.requests();
+        assert!(requests.queue.len() <= 2 * requests.pending.len());
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    let (mut out, mut noted) = (BytesMut::new(), Vec::new());
+    shared.drain(&mut out, usize::MAX, |opaque, length| {
+        noted.push((opaque, length));
+    });
+    assert_eq!(noted, [(kept, out.len())]);
+    assert_eq!(
+        (shared.outstanding(), shared.requests().queue.len()),
+        (1, 0)
+    );
+}
+
 /// C19 C20 C39: also if the caller has dropped the request.
 #[test]
 fn a_status_closes_the_connection_even_without_a_caller() {
@@ -84,4 +110,20 @@ fn a_configuration_too_long_for_the_parser_is_not_kept() {
         shared.config_arrived(&vec![b' '; length].into());
         assert_eq!(shared.config().map(|config| config.len()), kept);
     }
+}
+
+/// A node that refuses many requests repeats it with each of them.
+#[test]
+fn a_configuration_that_is_repeated_is_reported_once() {
+    let reported: Arc<Mutex<Vec<Bytes>>> = Arc::default();
+    let hook = {
+        let reported = Arc::clone(&reported);
+        move |body: &[u8], _: &str| lock(&reported).push(Bytes::copy_from_slice(body))
+    };
+    let shared = Shared::new("h:1".into(), 1, Agreed::default(), Some(Arc::new(hook)));
+    for body in ["a", "a", "b", "b", "a"] {
+        shared.config_arrived(&body.into());
+        assert_eq!(shared.config().as_deref(), Some(body.as_bytes()));
+    }
+    assert_eq!(*lock(&reported), ["a", "b", "a"]);
 }

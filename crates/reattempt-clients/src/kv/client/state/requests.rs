@@ -1,0 +1,40 @@
+//! The requests of a connection that have no response yet.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+use reattempt_couchbase::kv::Opcode;
+use tokio::sync::oneshot;
+
+use super::super::error::CloseReason;
+use super::Outcome;
+
+/// A request that waits for its response.
+pub(super) struct Pending {
+    pub(super) opcode: Opcode,
+    /// Its frame, until the driver takes it.
+    pub(super) queued: Option<Bytes>,
+    pub(super) sent: bool,
+    pub(super) done: oneshot::Sender<Outcome>,
+}
+
+#[derive(Default)]
+pub(super) struct Requests {
+    pub(super) next_opaque: u32,
+    pub(super) pending: HashMap<u32, Pending>,
+    /// The opaques of queued requests, in order, and of dropped ones: these are no longer pending.
+    pub(super) queue: VecDeque<u32>,
+    pub(super) closing: bool,
+    pub(super) closed: Option<CloseReason>,
+}
+
+impl Requests {
+    /// Removes the dropped requests from the queue once they are most of it, so that many drops
+    /// cost no more than as many requests.
+    pub(super) fn compact(&mut self) {
+        if self.queue.len() > 2 * self.pending.len() {
+            let Self { pending, queue, .. } = self;
+            queue.retain(|opaque| pending.contains_key(opaque));
+        }
+    }
+}
