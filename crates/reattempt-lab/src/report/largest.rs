@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::quantiles::{Quantiles, as_one_of, rank};
 
 const SHARE: f64 = 0.99;
-/// One value of so many is above the quantile.
+/// One value in this number is above the quantile.
 const ONE_IN: usize = 100;
 
 /// The 99th percentile of values whose number is bounded, though not known yet. It is the same to

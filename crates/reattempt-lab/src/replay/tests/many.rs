@@ -79,7 +79,7 @@ fn calls_of_further_routes_keep_their_idempotency() {
             entries.push(failed);
             continue;
         }
-        let mut again = failed.clone();
+        let mut again = failed;
         (again.at, again.entry.number) = (failed.at + 2_000_000, 2);
         (again.entry.kind, again.entry.outcome) = (AttemptKind::Retry, AttemptOutcome::Success);
         again.entry.stopped = Some(StopReason::Success);
