@@ -70,6 +70,7 @@ fn policies(
     if let Some(own) = replay.own_policy() {
         let own = own.map_err(faults)?;
         warn(Some("the recorded policy"), &own.warnings());
+        warn(Some("the recorded policy"), &replay.warnings(&own));
         policies.push(("the recorded policy".to_owned(), own));
     }
     for file in &arguments.policy {

@@ -95,7 +95,13 @@ impl RetryStrategy for ErrorMapStrategy {
     }
 
     fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
-        self.otherwise.delay_asked(failure, asked, own)
+        let asked = self.otherwise.delay_asked(failure, asked, own);
+        if failure.reason == KV_ERROR_MAP_RETRY_INDICATED {
+            // A specification has no maximum of attempts, but the delay that bounds them.
+            asked.max(own)
+        } else {
+            asked
+        }
     }
 
     /// Of the strategy for failures without a specification; RFC 0049's capping if that leaves it

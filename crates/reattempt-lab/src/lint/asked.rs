@@ -24,7 +24,7 @@ pub(super) const TEN_MINUTES: Duration = Duration::from_secs(600);
 /// How a throttle that starts full answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answers {
-    /// It is open, and one failure closes it.
+    /// It is open, and one failure of a first attempt, the only one so far, closes it.
     pub(super) closes_at_once: bool,
     /// Attempts that it allows during the second half of 1000 failures in a row.
     pub(super) allowed: u32,
@@ -107,8 +107,10 @@ impl Answers {
         let fail = || full.settled(Settled::Failure(&FAILURE));
         let take = || full.allows(None) && full.spend(None);
         let before = full.allows(None);
+        // As the drivers count it: a throttle may allow a retry after a failure that stands alone.
+        full.first_failed();
         fail();
-        let closes_at_once = before && !full.allows(None);
+        let closes_at_once = before && !full.allows(Some(&FAILURE));
         let mut allowed = 0;
         for nth in 0..1000 {
             fail();

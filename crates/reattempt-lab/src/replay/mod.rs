@@ -6,11 +6,14 @@
 //! the same. [`Replay::what_if`] runs the calls again, as a scenario does, among servers that
 //! answer as they did.
 
+mod answers;
 mod facts;
 mod fitting;
 mod follow;
 mod judge;
+mod kinds;
 mod learned;
+mod left_out;
 mod past;
 mod sending;
 #[cfg(test)]
@@ -22,13 +25,13 @@ use serde::Serialize;
 
 use follow::Follower;
 use judge::Judge;
-use reattempt::config::Faults;
+use reattempt::config::{Fault, Faults};
 use reattempt::reason::RFC_0049;
 use reattempt::record::{Damage, Form, Recording, Timed};
 use reattempt_http::reasons;
 use traffic::{Traffic, nanos};
 
-use crate::policy::{KvStrategy, PolicyText, Stack};
+use crate::policy::{KvStrategy, PolicyText, Stack, first_of};
 use crate::report::Outcome;
 use crate::run::{Limits, message};
 use crate::scenario::Scenario;
@@ -148,6 +151,18 @@ impl Replay {
         })
     }
 
+    /// A warning of each recorded route that this policy does not have: a replay finds routes by
+    /// name, and takes the default for the rest. A route without a name is found by its number, so
+    /// there is one as well if another route has that number. None of a service config, whose
+    /// entries are named by what they match. Then of what a recording has too many of: routes,
+    /// different failures, and different delays that servers asked for.
+    #[must_use]
+    pub fn warnings(&self, policy: &PolicyText) -> Vec<Fault> {
+        let mut warnings = self.left_out(policy);
+        warnings.extend(self.unbound(policy));
+        first_of(warnings)
+    }
+
     /// How many of the recorded decisions this policy makes too. Throttles start full.
     ///
     /// # Errors
@@ -196,7 +211,7 @@ impl Replay {
         let world = World::new(&scenario, &policy, Some(&past)).ok_or(Stopped::Policy);
         let counts = world.and_then(|world| world.run(&mut limits.max_events.clone()));
         let counts = counts.map_err(|stopped| {
-            let fault = reattempt::config::Fault::new("$", message(stopped, limits));
+            let fault = Fault::new("$", message(stopped, limits));
             Faults::new("the replay", vec![fault])
         })?;
         Ok(counts.outcome(&scenario))

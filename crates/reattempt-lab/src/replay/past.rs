@@ -1,23 +1,18 @@
 //! A recording as a world: what its calls and attempts came to.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use reattempt::record::{Entry, Recording, Timed, What};
-use reattempt::{AttemptOutcome, RetryReason, StopReason};
+use reattempt::record::{Recording, Timed, What};
+use reattempt::{AttemptOutcome, StopReason};
 
+use super::answers::Answers;
 use super::judge::Judge;
+use super::kinds::Kinds;
 use super::traffic::{Recorded, Traffic, nanos};
-use crate::load::{Answer, AnswerCode, CallKind, RecordedFailure};
-use crate::policy::{OUTCOME_SUCCESS, OUTCOME_TIMEOUT, answer_outcome};
+use crate::load::{Answer, CallKind};
 use crate::report::{Counts, Gate, Outcome};
 use crate::scenario::{Backend, Latency, Pick, Scenario, Tier};
 use crate::world::past::{Attempt, Call, Past};
-
-/// Kinds of call, each of which reads the policy.
-const MOST_KINDS: usize = 1000;
-/// Codes and pushbacks together; outcomes have 16 bits, and each has two.
-const MOST_ANSWERS: usize = 10_000;
 
 impl Past {
     /// The world of a recording.
@@ -28,8 +23,9 @@ impl Past {
         seed: u64,
     ) -> (Self, Scenario) {
         let mut scenario = scenario(seed);
-        let mut kinds = HashMap::new();
-        let mut answers = HashMap::new();
+        let mut kinds = Kinds::default();
+        let known = std::mem::take(&mut scenario.answers);
+        let mut answers = Answers::new(known, Kinds::count(traffic));
         let mut past = Self {
             calls: Vec::with_capacity(traffic.calls.len()),
             attempts: Vec::new(),
@@ -37,28 +33,13 @@ impl Past {
             by_length: Vec::new(),
         };
         let mut attempts: Vec<Attempt> = Vec::new();
-        scenario.calls.clear();
         for recorded in &traffic.calls {
             let name = &recording.routes[usize::from(recorded.route)];
-            // Of very many routes the rest is as the first.
-            let is_full = scenario.calls.len() >= MOST_KINDS;
-            let kind = *kinds
-                .entry((recorded.route, recorded.idempotent))
-                .or_insert_with(|| {
-                    if is_full {
-                        return 0;
-                    }
-                    scenario.calls.push(CallKind {
-                        idempotent: Some(recorded.idempotent),
-                        ..CallKind::of_route(name)
-                    });
-                    (scenario.calls.len() - 1) as u16
-                });
+            let kind = kinds.of(recorded, name);
             let entries = || traffic.entries(recording, recorded);
             for timed in entries().filter(|timed| timed.entry.what == What::Attempt) {
                 let took = nanos(timed.entry.took);
-                let (entry, reasons) = (&timed.entry, &recording.reasons);
-                let came = came(entry, reasons, judge, &mut answers, &mut scenario.answers);
+                let came = answers.came(&timed.entry, &recording.reasons, judge);
                 if let Some(came) = came {
                     let sent = timed.at.saturating_sub(took);
                     past.samples.push((sent, took, came));
@@ -88,6 +69,7 @@ impl Past {
             past.calls.push(call);
         }
         past.sort();
+        (scenario.calls, scenario.answers) = (kinds.all, answers.all);
         if let Some(last) = past.calls.last() {
             scenario.duration = last.arrived + 1;
         }
@@ -106,43 +88,6 @@ fn limit(recorded: &Recorded, by_policy: Option<u64>) -> u64 {
         Some(by_policy) if limit.abs_diff(by_policy) <= NEARLY => u64::MAX,
         _ => limit,
     }
-}
-
-/// The number of what an attempt came to; `None` if it was dropped.
-fn came(
-    entry: &Entry,
-    reasons: &[RetryReason],
-    judge: &Judge,
-    known: &mut HashMap<(RecordedFailure, Option<u32>), u16>,
-    answers: &mut Vec<Answer>,
-) -> Option<u16> {
-    match entry.outcome {
-        AttemptOutcome::Success | AttemptOutcome::Committed => return Some(OUTCOME_SUCCESS),
-        AttemptOutcome::Fatal | AttemptOutcome::Retry => {}
-        // Cancelled, or unknown.
-        _ => return None,
-    }
-    let mut key = judge.failure(entry, reasons);
-    if let Some(came) = known.get(&key) {
-        return Some(*came);
-    }
-    if answers.len() >= MOST_ANSWERS {
-        return Some(OUTCOME_TIMEOUT);
-    }
-    // Of very many pushbacks the rest is left out.
-    key.1 = key.1.filter(|_| answers.len() < Scenario::MOST_ANSWERS);
-    let place = answers.len();
-    let came = *known
-        .entry(key)
-        .or_insert_with_key(|(failure, pushback_ms)| {
-            answers.push(Answer {
-                code: Some(AnswerCode::Recorded(*failure)),
-                pushback_ms: *pushback_ms,
-                paths: vec!["$".to_owned()],
-            });
-            answer_outcome(place)
-        });
-    Some(came)
 }
 
 /// A scenario without arrivals of its own.

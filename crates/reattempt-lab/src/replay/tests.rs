@@ -1,5 +1,7 @@
 //! Recordings of one failed attempt.
 
+mod many;
+
 use std::time::Duration;
 
 use reattempt::reason::KV_LOCKED;

@@ -6,15 +6,11 @@ use reattempt::config::Fault;
 use serde_json::{Map, Value};
 
 use super::Replay;
-use crate::policy::{PolicyText, first_of};
+use crate::policy::PolicyText;
 
 impl Replay {
-    /// A warning of each recorded route that this policy does not have: a replay finds routes by
-    /// name, and takes the default for the rest. A route without a name is found by its number, so
-    /// there is one as well if another route has that number. None of a service config, whose
-    /// entries are named by what they match.
-    #[must_use]
-    pub fn warnings(&self, policy: &PolicyText) -> Vec<Fault> {
+    /// Recorded routes that this policy does not have.
+    pub(super) fn unbound(&self, policy: &PolicyText) -> Vec<Fault> {
         let recorded = self.own_policy().and_then(Result::ok);
         let PolicyText::HttpPolicy(text) = policy else {
             return Vec::new();
@@ -60,7 +56,7 @@ impl Replay {
             };
             Some(Fault::new("$", what))
         };
-        first_of(self.recording.routes.iter().filter_map(warning).collect())
+        self.recording.routes.iter().filter_map(warning).collect()
     }
 }
 

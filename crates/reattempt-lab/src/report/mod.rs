@@ -2,6 +2,7 @@
 
 mod finding;
 mod json;
+mod largest;
 mod quantiles;
 mod recovered;
 mod seconds;

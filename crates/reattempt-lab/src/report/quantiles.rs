@@ -1,5 +1,8 @@
 //! Quantiles of times, exact for few and to a thousandth for many, in bounded memory.
 
+use std::cmp::Reverse;
+use std::iter::repeat_n;
+
 /// As many values as are kept exactly.
 const EXACT: usize = 1 << 16;
 /// Steps within a factor of two.
@@ -49,6 +52,20 @@ fn middle(bucket: usize) -> u64 {
     (step << power) + ((1_u64 << power) >> 1)
 }
 
+/// The place of a quantile, from 1, among this many values. `None` without values.
+pub(super) fn rank(share: f64, count: u64) -> Option<u64> {
+    (count > 0).then(|| ((share * count as f64).ceil() as u64).clamp(1, count))
+}
+
+/// What a quantile of this many values is whose exact value is this.
+pub(super) fn as_one_of(count: u64, value: u64, max: u64) -> u64 {
+    if count < EXACT as u64 {
+        value
+    } else {
+        middle(bucket(value)).min(max)
+    }
+}
+
 impl Quantiles {
     /// Adds one value.
     pub fn add(&mut self, value: u64) {
@@ -84,10 +101,7 @@ impl Quantiles {
     /// The smallest value that at least this share of all, from 0 to 1, is not above. `None`
     /// without values.
     pub fn quantile(&mut self, share: f64) -> Option<u64> {
-        if self.count == 0 {
-            return None;
-        }
-        let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count);
+        let rank = rank(share, self.count)?;
         if self.buckets.is_empty() {
             // Costs little when it is sorted already.
             self.exact.sort_unstable();
@@ -101,6 +115,18 @@ impl Quantiles {
             }
         }
         Some(self.max)
+    }
+
+    /// The largest ones, this many at most; those that were counted by size as the middle of it.
+    pub(super) fn largest(mut self, most: usize) -> Vec<u64> {
+        if self.buckets.is_empty() {
+            self.exact.sort_unstable_by_key(|value| Reverse(*value));
+            self.exact.truncate(most);
+            return self.exact;
+        }
+        let counts = self.buckets.iter().enumerate().rev();
+        let values = counts.flat_map(|(at, count)| repeat_n(middle(at), *count as usize));
+        values.take(most).collect()
     }
 
     pub(crate) const fn max(&self) -> u64 {

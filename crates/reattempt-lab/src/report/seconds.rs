@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::largest::Largest;
 use super::quantiles::Quantiles;
 use crate::scenario::Scenario;
 
@@ -36,22 +37,59 @@ struct Row {
     attempts: u64,
     /// Calls that are still in flight.
     open: u64,
-    times: Quantiles,
-    p99: Option<u64>,
+    times: Times,
+}
+
+/// How long the calls of a second took that ended well.
+#[derive(Debug)]
+enum Times {
+    /// Further calls may arrive in it.
+    All(Quantiles),
+    /// Some of its calls are still in flight, perhaps forever: what the quantile may need is kept.
+    Largest(Largest),
+    /// All its calls have ended: the quantile is kept.
+    P99(Option<u64>),
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::All(Quantiles::default())
+    }
+}
+
+impl Times {
+    fn add(&mut self, took: u64) {
+        match self {
+            Self::All(all) => all.add(took),
+            Self::Largest(largest) => largest.add(took),
+            Self::P99(_) => {}
+        }
+    }
+
+    fn p99(self) -> Option<u64> {
+        match self {
+            Self::All(mut all) => all.quantile(0.99),
+            Self::Largest(largest) => largest.p99(),
+            Self::P99(p99) => p99,
+        }
+    }
 }
 
 impl Row {
-    /// All its calls have ended: of their times only the quantile is kept.
-    fn close(&mut self) {
-        let mut times = std::mem::take(&mut self.times);
-        self.p99 = times.quantile(0.99);
+    /// No further call arrives in it.
+    fn end(&mut self) {
+        self.times = match std::mem::take(&mut self.times) {
+            Times::All(all) if self.open > 0 => Times::Largest(Largest::of(all, self.calls)),
+            times => Times::P99(times.p99()),
+        };
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Seconds {
     first: u64,
-    /// Each is closed when the last of its calls has ended and a later one has begun.
+    /// Each ends when a later one begins, and keeps a hundredth of its times until the last of its
+    /// calls has ended.
     rows: Vec<Row>,
     /// Attempts after the last second in which calls arrive.
     late: BTreeMap<u64, u64>,
@@ -78,18 +116,14 @@ impl Seconds {
     fn row(&mut self, at: u64) -> &mut Row {
         let at = (at / SECOND - self.first) as usize;
         if at >= self.rows.len() {
-            self.close_last();
+            if let Some(row) = self.rows.last_mut() {
+                row.end();
+            }
             while at >= self.rows.len() {
                 self.rows.push(Row::default());
             }
         }
         &mut self.rows[at]
-    }
-
-    fn close_last(&mut self) {
-        if let Some(row) = self.rows.last_mut().filter(|row| row.open == 0) {
-            row.close();
-        }
     }
 
     pub(super) fn call(&mut self, at: u64) {
@@ -118,27 +152,26 @@ impl Seconds {
             row.times.add(took);
         }
         if row.open == 0 && !is_last {
-            row.close();
+            row.end();
         }
     }
 
     pub(super) fn rows(mut self) -> Vec<Second> {
-        self.close_last();
         while self.first + (self.rows.len() as u64) < self.after {
             self.rows.push(Row::default());
         }
         let (first, late) = (self.first, &self.late);
-        let rows = self.rows.iter().enumerate().map(|(at, row)| {
+        let rows_end = first + self.rows.len() as u64;
+        let rows = self.rows.into_iter().enumerate().map(|(at, row)| {
             let second = first + at as u64;
             Second {
                 second,
                 calls: row.calls,
                 success: (row.calls > 0).then(|| row.succeeded as f64 / row.calls as f64),
                 attempts: row.attempts + late.get(&second).copied().unwrap_or(0),
-                p99_ms: row.p99.map(|ns| ns as f64 / 1e6),
+                p99_ms: row.times.p99().map(|ns| ns as f64 / 1e6),
             }
         });
-        let rows_end = first + self.rows.len() as u64;
         let after = late.range(rows_end..).map(|(second, attempts)| Second {
             second: *second,
             calls: 0,
@@ -167,6 +200,38 @@ mod tests {
             seconds.attempt((duration_s + second) * SECOND);
         }
         seconds.late.len()
+    }
+
+    fn seconds(duration_s: u64) -> Seconds {
+        let text = format!(
+            r#"{{"duration_s": {duration_s}, "arrivals": [{{"per_s": 1}}], "policies": {{"p": {{"kv": "fail_fast"}}}},
+                "backends": [{{"servers": 1, "latency": {{"fixed_ms": 1}}}}]}}"#
+        );
+        Seconds::new(&Scenario::parse(&text).unwrap())
+    }
+
+    fn kept(times: &Times) -> usize {
+        match times {
+            Times::All(all) => all.count() as usize,
+            Times::Largest(largest) => largest.kept(),
+            Times::P99(_) => 0,
+        }
+    }
+
+    #[test]
+    fn a_call_that_never_ends_keeps_few_times_of_its_second() {
+        let mut seconds = seconds(100);
+        for second in 0..100 {
+            let at = second * SECOND;
+            (0..1000).for_each(|_| seconds.call(at));
+            (0..500).for_each(|took| seconds.ended(at, Some(took)));
+            seconds.call(at + SECOND);
+            (500..999).for_each(|took| seconds.ended(at, Some(took)));
+        }
+        let held: usize = seconds.rows.iter().map(|row| kept(&row.times)).sum();
+        assert!(held <= 100 * 11, "{held}");
+        let rows = seconds.rows();
+        assert!(rows[..99].iter().all(|row| row.p99_ms == Some(989e-6)));
     }
 
     #[test]

@@ -135,13 +135,17 @@ impl Knob {
         found
     }
 
-    /// Whole numbers, or at most nine decimal places.
-    fn rounded(self, value: f64) -> f64 {
+    /// Values are multiples of one by this: whole numbers, tenths, or milliseconds.
+    const fn steps(self) -> f64 {
         match self {
-            Self::Attempts | Self::Throttle => value.round(),
-            Self::HedgeShare => (value * 10.0).round() / 10.0,
-            Self::Backoff | Self::HedgeDelay => (value * 1e3).round() / 1e3,
+            Self::Attempts | Self::Throttle => 1.0,
+            Self::HedgeShare => 10.0,
+            Self::Backoff | Self::HedgeDelay => 1e3,
         }
+    }
+
+    fn rounded(self, value: f64) -> f64 {
+        (value * self.steps()).round() / self.steps()
     }
 }
 
@@ -179,15 +183,16 @@ impl Range {
         if !(from >= 0.001 && to <= 1e6 && from <= to) {
             return Err("the bounds must be from 0.001 to 1e6, the smaller one first".to_owned());
         }
-        let range = Self {
+        // Both bounds are tried.
+        if [from, to] != [from, to].map(|bound| knob.rounded(bound)) {
+            let step = 1.0 / knob.steps();
+            return Err(format!("the bounds of {name} must be multiples of {step}"));
+        }
+        Ok(Self {
             knob: *knob,
             from,
             to,
-        };
-        if range.values().is_empty() {
-            return Err(format!("there is no value of {name} within the bounds"));
-        }
-        Ok(range)
+        })
     }
 
     /// All whole numbers of a short range, else steps of one factor.

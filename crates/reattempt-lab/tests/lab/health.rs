@@ -1,5 +1,6 @@
 //! Backends with health: `with: {"health": …}`.
 
+use reattempt_lab::Scenario;
 use serde_json::{Value, json};
 
 use super::{http, outcome};
@@ -106,7 +107,12 @@ fn health_of_the_policys_text_acts_as_that_of_the_stack() {
     assert_eq!(run(of_text(json!({}))), with);
     assert_eq!(run(of_text(Value::Null)), without);
     // Its members count, and those of the stack before them.
-    let late = || json!({"consecutiveFailures": 0, "failurePercentageThreshold": 100});
+    let late =
+        || json!({"consecutiveFailures": 0, "failurePercentageEjection": {"threshold": 100}});
+    let mut scenario = one_of_three(1, silent());
+    scenario["policies"] = json!({"text": of_text(late()), "both": with_health(of_text(late()))});
+    let read = Scenario::parse(&scenario.to_string()).unwrap();
+    assert_eq!(read.warnings().next(), None, "each member is one");
     let late_text = run(of_text(late()));
     assert_ne!(late_text, with);
     assert_eq!(run(with_health(of_text(late()))), with);

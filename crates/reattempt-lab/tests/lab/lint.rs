@@ -122,6 +122,23 @@ fn routes_that_share_a_throttle_are_asked_of_a_full_one() {
     );
 }
 
+/// A governor of any size allows a retry after a failure that stands alone.
+#[test]
+fn a_small_governor_is_no_tiny_throttle() {
+    for burst in [1, 2, 5, 20] {
+        let policy = format!(
+            r#"{{"default": {{"retry": {{"maxAttempts": 3}}, "timeout": "2s", "attemptTimeout": "0.5s", "throttle": "t"}},
+            "throttles": {{"t": {{"governor": {{"burst": {burst}}}}}}}}}"#
+        );
+        let policy = PolicyText::HttpPolicy(policy).checked().unwrap();
+        let found = rules(&policy);
+        assert!(
+            found.iter().all(|rule| !rule.starts_with("tiny-throttle")),
+            "{burst}: {found:?}"
+        );
+    }
+}
+
 #[test]
 fn hedges_with_a_learned_delay_are_hedges() {
     let found = |hedge: &str| {

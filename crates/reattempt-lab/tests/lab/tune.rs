@@ -165,6 +165,18 @@ fn a_search_that_cannot_be_made_says_why() {
     ] {
         assert!(Range::parse(text).is_err(), "{text}");
     }
+    // Both bounds are tried, so that they must be values.
+    for (text, steps) in [
+        ("hedge-delay=0.0015..0.0045", "0.001"),
+        ("backoff=0.001..0.0015", "0.001"),
+        ("hedge-share=1..1.25", "0.1"),
+        ("attempts=1.5..9", "1"),
+        ("throttle=10..1000.5", "1"),
+    ] {
+        let name = text.split('=').next().unwrap();
+        let expected = format!("the bounds of {name} must be multiples of {steps}");
+        assert_eq!(Range::parse(text), Err(expected));
+    }
     let refused = |name: &str, knobs: &[&str], seeds| {
         let refused = tune(&retrying(), name, &ranges(knobs), seeds, &Limits::default());
         refused.unwrap_err().faults()[0].to_string()

@@ -182,14 +182,7 @@ impl RetryMachine {
             return self.stop(StopReason::Throttled, failed, strategy);
         }
         let delay = match failed.pushback_delay() {
-            Some(asked) => {
-                let asked = strategy.delay_asked(&failed.failure, asked, delay);
-                // Without a maximum of attempts only the back-off bounds how many there are.
-                match strategy.max_attempts() {
-                    Some(_) => asked,
-                    None => asked.max(delay),
-                }
-            }
+            Some(asked) => strategy.delay_asked(&failed.failure, asked, delay),
             None if failed.goes_at_once(self.retries) => Duration::ZERO,
             None => delay,
         };

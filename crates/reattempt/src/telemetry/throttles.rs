@@ -134,6 +134,25 @@ impl Throttles {
         }
     }
 
+    /// The level of the emptiest of them.
+    fn lowest(&self, now: Instant) -> Option<u64> {
+        let levels = self.live(now);
+        let levels = levels
+            .iter()
+            .filter_map(|throttle| throttle.milli_headroom());
+        levels.min()
+    }
+
+    /// No throttle counted, and calls read no level any more. One that was used meanwhile could not
+    /// set the gauge: its level.
+    fn unwatch(&self, now: Instant) -> Option<u64> {
+        self.still.store(UNWATCHED, Ordering::Relaxed);
+        // What is used after this sets `still` itself.
+        let lowest = self.lowest(now)?;
+        self.still.store(0, Ordering::Relaxed);
+        Some(lowest)
+    }
+
     /// Sets the gauge.
     fn update(&self, now: Instant) {
         let mut level = match self.level_set.try_lock() {
@@ -142,20 +161,17 @@ impl Throttles {
             Err(TryLockError::Poisoned(level)) => level.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let levels = self.live(now);
-        let lowest = levels
-            .iter()
-            .filter_map(|throttle| throttle.milli_headroom());
-        let (lowest, still) = match lowest.min() {
-            Some(lowest) => (lowest, 0),
+        let watched = self.lowest(now).or_else(|| self.unwatch(now));
+        let lowest = match watched {
+            Some(lowest) => lowest,
             // One that was dropped refuses nothing, and one that no call uses any more neither.
-            None if level.highest > 0 => (level.highest, UNWATCHED),
-            None => return self.still.store(UNWATCHED, Ordering::Relaxed),
+            None if level.highest > 0 => level.highest,
+            None => return,
         };
         level.highest = level.highest.max(lowest);
         let before = std::mem::replace(&mut level.last, lowest);
-        if before != lowest || still == UNWATCHED {
-            self.still.store(still, Ordering::Relaxed);
+        if before != lowest && watched.is_some() {
+            self.still.store(0, Ordering::Relaxed);
         }
         // Also if it is as before: an exporter may forget what is not set again.
         self.level.set(lowest as f64 / 1000.0);

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::backoff::Backoff;
-use reattempt::reason::KV_LOCKED;
+use reattempt::reason::{KV_ERROR_MAP_RETRY_INDICATED, KV_LOCKED};
 use reattempt::strategy::{BestEffort, MaxAttempts};
 use reattempt::{
     Backend, Call, CallContext, DeadlineLayer, Decision, Failure, HasCallContext, OnDeadline,
@@ -198,6 +198,20 @@ fn the_other_strategy_decides_the_deadline_and_which_failure() {
     assert_eq!(first.surface(&failure, &failure), Surface::Held);
     let open = by_map().otherwise(MaxAttempts::standard());
     assert_eq!(open.on_deadline(), Some(OnDeadline::Cap));
+}
+
+/// A specification has no maximum of attempts: no server makes its retries faster.
+#[test]
+fn a_specification_is_a_lower_bound_of_a_pushback() {
+    let ms = Duration::from_millis;
+    let by_map = by_map().otherwise(MaxAttempts::standard());
+    let asked = |reason, asked| {
+        let failure = Failure::new(reason, Stage::Response);
+        by_map.delay_asked(&failure, ms(asked), ms(20))
+    };
+    assert_eq!(asked(KV_LOCKED, 1), ms(1));
+    assert_eq!(asked(KV_ERROR_MAP_RETRY_INDICATED, 1), ms(20));
+    assert_eq!(asked(KV_ERROR_MAP_RETRY_INDICATED, 30), ms(30));
 }
 
 /// C7: a maximum of attempts gives up at the deadline elsewhere, but not in this protocol.

@@ -15,8 +15,8 @@ use crate::{ServerPushback, Stage, Verdict};
 /// Owned, cheap to clone, and safe to use late: a report on an attempt that is over is ignored.
 /// Without a recovery layer only the [end](Self::finish) of a response counts, and what layers
 /// below this one read, such as [pushback](Self::pushback) for a balancer. Without a layer above
-/// that [begins](crate::CallContext::begin) the call, as recovery layers and a `DeadlineLayer` do, nothing
-/// is kept.
+/// that [begins](crate::CallContext::begin) the call, as recovery layers and a `DeadlineLayer` do,
+/// nothing is kept.
 #[derive(Debug, Default)]
 pub struct AttemptReporter(pub(super) Attempt);
 

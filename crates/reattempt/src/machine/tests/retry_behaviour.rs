@@ -5,6 +5,8 @@ use super::model::attempts;
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, KV_TEMPORARY_FAILURE, UNKNOWN};
+use crate::policy::backoff::Backoff;
+use crate::policy::strategy::{BestEffort, Extended};
 use crate::{
     AttemptKind, Decision, Failure, HedgePolicy, OnDeadline, RetryStrategy, RetryView, Stage,
     StopReason, Surface,
@@ -228,9 +230,21 @@ fn a_strategy_may_bound_the_servers_delay() {
     }
     // In an extended strategy, the strategy of each reason decides.
     let locked = |n| attempt(n).fails(KV_LOCKED).come_back_in(ms(99));
-    let extended = crate::policy::strategy::Extended::new(Bounds).by(KV_LOCKED, attempts(9));
+    let extended = Extended::new(Bounds).by(KV_LOCKED, attempts(9));
     let story = call().retried(extended, &[asks(1, 99), locked(2)]);
     assert_eq!(story.sent_ms(), [0, 20, 119]);
+}
+
+/// The raise to the back-off is that of the strategy that has no maximum, for its own reasons.
+#[test]
+fn each_strategy_of_an_extended_one_keeps_its_own_pushback() {
+    let unlimited = || BestEffort::with_backoff(Backoff::constant(ms(10)));
+    let asks = |n, reason| attempt(n).fails(reason).come_back_in(ms(1));
+    let script = [asks(1, UNKNOWN), asks(2, KV_LOCKED), asks(3, UNKNOWN)];
+    let some = Extended::new(attempts(9)).by(KV_LOCKED, unlimited());
+    assert_eq!(call().retried(some, &script).sent_ms(), [0, 1, 11, 12]);
+    let most = Extended::new(unlimited()).by(KV_LOCKED, attempts(9));
+    assert_eq!(call().retried(most, &script).sent_ms(), [0, 10, 11, 21]);
 }
 
 /// Its maximum depends on earlier failures, and the record shows it.

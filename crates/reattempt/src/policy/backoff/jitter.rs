@@ -20,7 +20,8 @@ pub enum Jitter {
     /// Uniform in `[delay · (1 − p), delay]`: never longer than the back-off. `p` is clamped to
     /// `[0, 1]`.
     Shortened(f64),
-    /// Uniform between the first delay and three times the previous one, up to the maximum.
+    /// Uniform between the first delay and three times the previous one, up to the maximum. After a
+    /// previous delay of zero up to the delay of this retry.
     Decorrelated,
 }
 
@@ -43,6 +44,8 @@ impl Jitter {
             Self::Shortened(p) => share(plain, 1.0 - clamped(p) * randomness.roll()),
             Self::Decorrelated => {
                 let top = previous.unwrap_or(first).saturating_mul(3).max(first);
+                // Three times nothing would be nothing for all retries.
+                let top = if top.is_zero() { plain } else { top };
                 let width = top.saturating_sub(first);
                 first
                     .saturating_add(share(width, randomness.roll()))

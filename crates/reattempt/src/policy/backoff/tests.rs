@@ -186,6 +186,18 @@ fn shortened_delays_are_never_longer_than_the_backoff() {
 }
 
 #[test]
+fn decorrelated_jitter_waits_after_a_first_delay_of_zero() {
+    let at_once_first = |retries: u32| ms(100) * retries;
+    let backoff = Backoff::calculated(at_once_first, ms(400))
+        .jitter(Jitter::Decorrelated)
+        .randomness(Randomness::Fixed(0.5));
+    assert_eq!(backoff.delay(0, None), ms(0));
+    assert_eq!(backoff.delay(1, Some(ms(0))), ms(50));
+    assert_eq!(backoff.delay(2, Some(ms(50))), ms(75));
+    assert_eq!(backoff.delay(2, None), ms(100), "also after a pushback");
+}
+
+#[test]
 fn decorrelated_jitter_goes_by_the_previous_delay() {
     let at = |backoff: Backoff, previous, roll| {
         backoff

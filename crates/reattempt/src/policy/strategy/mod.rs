@@ -110,11 +110,15 @@ pub trait RetryStrategy: Debug + Send + Sync {
 
     /// The delay after `failure`, if the server asked for `asked` and this strategy chose `own`. By
     /// default exactly the server's (A6, Pushback). Without [`max_attempts`](Self::max_attempts)
-    /// only the back-off bounds how many attempts there are: the delay is then `own` at least, and
-    /// no pushback starts the back-off again.
+    /// only the back-off bounds how many attempts there are: the delay is then `own` at least (by
+    /// default: a strategy that decides otherwise bounds them itself), and no pushback starts the
+    /// back-off again.
     fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
-        let _ = (failure, own);
-        asked
+        let _ = failure;
+        match self.max_attempts() {
+            Some(_) => asked,
+            None => asked.max(own),
+        }
     }
 
     /// True to keep the first failure and compare it with later ones in [`RetryStrategy::surface`];

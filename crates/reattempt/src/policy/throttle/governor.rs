@@ -123,10 +123,11 @@ impl Governor {
         }
     }
 
-    /// A governor that allows `burst` further attempts at once (after overloads a fifth of them),
-    /// and `ratio` thousandths of one for each first attempt that succeeds. With a burst below 6
-    /// one overload closes it, but for lone failures. With a ratio below 500 a client with one call
-    /// a second may be refused for longer than a second.
+    /// A governor that allows fewer than `burst` further attempts at once (after overloads fewer
+    /// than a fifth of them), beside those after lone failures, and `ratio` thousandths of one for
+    /// each first attempt that succeeds. With a burst below 6 one overload closes it, but for lone
+    /// failures. With a ratio below 500 a client with one call a second may be refused for longer
+    /// than a second.
     ///
     /// # Errors
     /// If `burst` is not from 1 to 500, or `ratio` not from 1 to 1000.

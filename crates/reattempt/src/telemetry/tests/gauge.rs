@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::{CallContext, Observer, StopReason};
+use crate::policy::throttle::Settled;
+use crate::{CallContext, Observer, RetryThrottle, StopReason};
 
 #[tokio::test(start_paused = true)]
 async fn the_gauge_follows_a_throttle_that_recovers_after_other_calls() {
@@ -140,4 +141,48 @@ async fn a_throttle_that_refuses_hedges_is_not_forgotten() {
         call_under(&metrics, None, true).await;
         assert_eq!(level(&kept), 0);
     }
+}
+
+/// A throttle without a level. While it is asked, another one counts a failure, once: as a call on
+/// another thread may.
+#[derive(Debug)]
+struct Interrupted {
+    metrics: Metrics,
+    by: Mutex<Option<Arc<TokenBucket>>>,
+}
+
+impl RetryThrottle for Interrupted {
+    fn settled(&self, _: Settled<'_>) {}
+
+    fn allows(&self, _: Option<&Failure>) -> bool {
+        true
+    }
+
+    fn milli_headroom(&self) -> Option<u64> {
+        let by = self.by.lock().unwrap().take();
+        if let Some(by) = by {
+            by.settled(Settled::Failure(&BROKEN));
+            let mut refused = CallContext::default();
+            refused.set_throttle(by);
+            self.metrics.hedge_refused(&refused, StopReason::Throttled);
+        }
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_first_used_while_none_counts_is_watched() {
+    let (kept, metrics) = metrics();
+    let full = Arc::new(TokenBucket::new(10, 1000).unwrap());
+    call_under(&metrics, Some(&full), false).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let drained = Arc::new(TokenBucket::new(4, 1).unwrap());
+    let mut interrupted = CallContext::default();
+    interrupted.set_throttle(Arc::new(Interrupted {
+        metrics: metrics.clone(),
+        by: Mutex::new(Some(Arc::clone(&drained))),
+    }));
+    metrics.hedge_refused(&interrupted, StopReason::Throttled);
+    call_under(&metrics, None, true).await;
+    assert_eq!(level(&kept), 1000, "of the second one");
 }
