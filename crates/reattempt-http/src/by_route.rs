@@ -3,10 +3,10 @@
 use http::Response;
 use reattempt::reason::UNKNOWN;
 use reattempt::{
-    AttemptRecord, CallContext, Classify, Failure, FoundPushback, ReadPushback, Verdict,
+    AttemptRecord, CallContext, Classify, Failure, FoundPushback, ReadPushback, Stage, Verdict,
 };
 
-use crate::reasons::HTTP_KEY_IN_USE;
+use crate::reasons::{HTTP_KEY_IN_USE, HTTP_STREAM_REFUSED};
 use crate::retry_after::may_push_back;
 use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
 
@@ -30,10 +30,15 @@ fn may_have_key(context: &CallContext) -> bool {
 }
 
 /// Whether it is known that the server did not process the attempt: it did not get it, said so, or
-/// was busy with another one of the same key.
+/// was busy with another one of the same key. What a policy or a server only calls safe to repeat
+/// may be processed.
 fn was_unprocessed(record: &AttemptRecord) -> bool {
-    let said = |failure: Failure| failure.safe || failure.reason == HTTP_KEY_IN_USE;
-    record.failure.is_some_and(said)
+    let said = |code| u16::try_from(code).is_ok_and(|code| HttpClassifier::SAFE.contains(code));
+    record.failure.is_some_and(|failure| {
+        failure.stage == Stage::Dispatch
+            || [HTTP_STREAM_REFUSED, HTTP_KEY_IN_USE].contains(&failure.reason)
+            || failure.code.is_some_and(said)
+    })
 }
 
 impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
@@ -42,7 +47,7 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
         let verdict = self.verdict(outcome, route);
         match verdict {
             // Another attempt with the same key is still being processed.
-            Verdict::Fatal(mut failure)
+            Verdict::Fatal(mut failure) | Verdict::Retry(mut failure)
                 if failure.code == Some(409)
                     && is_keyed(context)
                     && may_have_key(context)

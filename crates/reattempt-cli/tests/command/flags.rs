@@ -235,6 +235,8 @@ async fn login_flags_that_would_have_no_effect_are_refused() {
         (&["couchbase://h1,u@h2"], not_first),
         (&["couchbase://[::1]:11210,u:hunter2@h2"], not_first),
         (&["couchbase://[::1],u:hunter2@h2"], not_first),
+        (&["couchbase://h1:112100,u:hunter2@h2"], not_first),
+        (&["couchbase://h1:11210=mcd,u:hunter2@h2"], not_first),
     ] {
         let output = run(
             &[&["call"], arguments, &["--key", "k"]].concat(),

@@ -42,6 +42,14 @@ fn keys_hash_as_every_client_hashes_them() {
     assert_eq!(vbucket_of(b"123456789", 0), 0);
 }
 
+/// Else its node would be another one than that of the configuration.
+#[test]
+fn a_seed_is_named_as_its_node_is_in_a_configuration() {
+    let seeds = ["[2001:db8:0:0::1]:11210", "h1:11210"].map(str::to_owned);
+    let named = ["[2001:db8::1]:11210", "h1:11210"];
+    assert_eq!(client(&seeds).addresses(), named);
+}
+
 #[tokio::test]
 async fn all_seeds_dead_is_a_connect_error_and_none_is_no_node() {
     let cluster = Cluster::start(2).await.expect("cluster");

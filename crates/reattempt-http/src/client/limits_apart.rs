@@ -15,8 +15,8 @@ use crate::reasons::HTTP_TOO_MANY_REQUESTS;
 /// outage. With a plain bucket a client that often runs into its limit soon repeats nothing, and
 /// `Retry-After` is not followed either. Other failures count as in the bucket.
 /// [`github`](HttpClientLayer::github) and [`llm`](HttpClientLayer::llm) have it, and their circuit
-/// breakers, backends and admission ignore these limits too; those of any other preset count them
-/// as failures.
+/// breakers, backends and admission do not count these limits as failures either, as those of any
+/// other preset do. A `Retry-After` keeps calls off a backend all the same.
 ///
 /// ```
 /// use std::sync::Arc;

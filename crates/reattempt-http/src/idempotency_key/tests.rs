@@ -156,13 +156,20 @@ async fn a_conflict_with_another_attempt_of_the_call_is_retried() {
 
 /// What happens to the attempts of a call with a key in turn: the status of an answer, or a fault.
 async fn ends_with(script: &'static [Result<u16, io::ErrorKind>]) -> (u16, u32) {
+    ends_by(HttpClassifier::new(), script).await
+}
+
+async fn ends_by(
+    classifier: HttpClassifier,
+    script: &'static [Result<u16, io::ErrorKind>],
+) -> (u16, u32) {
     let mut request = keyed();
     let watch = RetryInfo::track(&mut request);
     let left = Arc::new(Mutex::new(script.iter()));
     let at_once = MaxAttempts::new(script.len() as u32, Backoff::constant(Duration::ZERO));
     let service = ServiceBuilder::new()
         .layer(IdempotencyKeyLayer::new())
-        .layer(RetryLayer::new(HttpClassifier::new(), at_once))
+        .layer(RetryLayer::new(classifier, at_once))
         .service_fn(move |_: Request<()>| {
             let next = *left.lock().unwrap().next().unwrap();
             let answer = |status| Response::builder().status(status).body(()).unwrap();
@@ -192,6 +199,14 @@ async fn a_conflict_is_final_if_no_other_attempt_was_accepted() {
         let attempts = accepted.len() as u32;
         assert_eq!(ends_with(accepted).await, (200, attempts));
     }
+}
+
+/// A gateway's 503 may be of a request that goes on.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_may_be_repeated_is_not_one_unprocessed() {
+    let safe = HttpClassifier::new().safe(crate::StatusSet::of(&[429, 503]));
+    let script = &[Ok(503), Ok(409), Ok(200)];
+    assert_eq!(ends_by(safe, script).await, (200, 3));
 }
 
 /// The second attempt meets the first in flight; that one ends, before the third does.

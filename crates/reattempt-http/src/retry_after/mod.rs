@@ -214,7 +214,9 @@ impl HttpPushback {
             return Word::Nothing;
         }
         let (status, headers) = (response.status().as_u16(), response.headers());
-        self.words(headers, self.rate_limits != Some(false), || {
+        // A success that a route retries states its limits as any other does.
+        let limits = self.rate_limits != Some(false) && may_push_back(response);
+        self.words(headers, limits, || {
             rate_limit::ran_out(status, headers, self.only_exhausted == Some(true))
         })
     }

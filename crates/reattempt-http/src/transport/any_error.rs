@@ -67,6 +67,7 @@ impl Error for AnyTransportError {
     }
 }
 
+/// Allows a `DeadlineLayer` above it.
 impl From<Elapsed> for AnyTransportError {
     fn from(elapsed: Elapsed) -> Self {
         Self::new(elapsed)

@@ -66,15 +66,13 @@ impl Answers {
             return Some(self.add(exact));
         }
         let near = (failure, pushback_ms.map(rounded));
+        let known = self.known.get(&near).copied();
+        if known.is_none() && self.known.len() >= MOST_ANSWERS {
+            self.lost += 1;
+            return Some(OUTCOME_TIMEOUT);
+        }
         self.rounded += u64::from(near != exact);
-        if let Some(came) = self.known.get(&near) {
-            return Some(*came);
-        }
-        if self.known.len() < MOST_ANSWERS {
-            return Some(self.add(near));
-        }
-        self.lost += 1;
-        Some(OUTCOME_TIMEOUT)
+        Some(known.unwrap_or_else(|| self.add(near)))
     }
 
     fn add(&mut self, key: (RecordedFailure, Option<u32>)) -> u16 {

@@ -151,11 +151,11 @@ impl Replay {
         })
     }
 
-    /// A warning of each recorded route that this policy does not have: a replay finds routes by
-    /// name, and takes the default for the rest. A route without a name is found by its number, so
-    /// there is one as well if another route has that number. None of a service config, whose
-    /// entries are named by what they match. Then of what a recording has too many of: routes,
-    /// different failures, and different delays that servers asked for.
+    /// Warnings of what a recording has too many of (routes, different failures, and different
+    /// delays that servers asked for), and of each recorded route that this policy does not have: a
+    /// replay finds routes by name, and takes the default for the rest. A route without a name is
+    /// found by its number, so there is one as well if another route has that number. None of a
+    /// service config, whose entries are named by what they match.
     #[must_use]
     pub fn warnings(&self, policy: &PolicyText) -> Vec<Fault> {
         let mut warnings = self.left_out(policy);

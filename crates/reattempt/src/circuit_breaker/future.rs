@@ -94,8 +94,10 @@ where
                 Some(trial) if report.own_answer && context.is_own_success(&verdict) => {
                     trial.ended(Outcome::Nothing);
                 }
-                // Another breaker, below, did not send it.
-                Some(trial) if report.circuit_open && verdict.failure().is_some() => {
+                // Another breaker, below, did not send it, and no earlier step was sent.
+                Some(trial)
+                    if report.circuit_open && !report.in_doubt && verdict.failure().is_some() =>
+                {
                     trial.ended(Outcome::Nothing);
                 }
                 Some(trial) if report.followed && verdict == Verdict::Committed => {

@@ -2,7 +2,8 @@
 //!
 //! Put it inside the recovery layer, close to the transport. It only reports: the recovery layer
 //! waits exactly as long as the server asked, or stops. Under a strategy without a maximum of
-//! attempts it waits for the strategy's own delay if that is longer.
+//! attempts it waits for the strategy's own delay if that is longer, unless the strategy's
+//! [`delay_asked`](crate::RetryStrategy::delay_asked) says otherwise.
 //!
 //! A call without a deadline waits up to a day if a server asks for it (more than a day means
 //! stop): put a [`DeadlineLayer`](crate::DeadlineLayer) outside of the recovery layer, or a cap

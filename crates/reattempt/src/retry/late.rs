@@ -4,20 +4,16 @@
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::{Classify, HasCallContext, Replay, StopReason, Surface};
 use tower_service::Service;
 
 use super::future::{RetryFuture, StateProj};
 use super::{Failing, Next};
-use crate::clock;
 use crate::poll::polled_after_completion;
 use crate::recovery::{Outcome, past};
 use crate::timer::MOST_LATE_POLLS;
-
-/// Until a call is looked at again that ended without being dropped.
-const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl<S, C, Req> RetryFuture<S, C, Req>
 where
@@ -88,16 +84,6 @@ where
         };
         ready!(failing.poll_wait(owner, cx));
         if let Next::Late(polls) = failing.next {
-            let context = &*this.source.context_mut();
-            if context.is_ended_by_deadline() {
-                // Its caller has an outcome, and no other is left here.
-                let effects = this.config.settings.effects(context);
-                effects.unsent(&mut failing.driver, StopReason::Deadline);
-                this.source.shed();
-                let later = clock::after(clock::now(), LONG);
-                failing.leave(Next::Late(MOST_LATE_POLLS), Some(later));
-                return Poll::Ready(ControlFlow::Continue(()));
-            }
             failing.next = polls.checked_sub(1).map_or(Next::AtOnce, Next::Late);
             cx.waker().wake_by_ref();
             return Poll::Pending;

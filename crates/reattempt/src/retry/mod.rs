@@ -213,8 +213,8 @@ enum Next {
     Ready,
     /// The same, and nothing was waited for.
     AtOnce,
-    /// The deadline has passed, and no failure was kept: if no layer above ends the call within as
-    /// many polls, the attempt is sent. If one did, and does not drop this future, nothing is.
+    /// The deadline has passed, and no failure was kept: if no layer above drops the call within as
+    /// many polls, the attempt is sent.
     Late(u8),
     /// Nothing more is sent, and the end of the call is recorded: if no layer above ends it, it
     /// ends by itself.

@@ -110,8 +110,12 @@ fn split_credentials(nodes: &str) -> Result<(&str, &str), Fault> {
     Ok((credentials, nodes))
 }
 
-/// Whether a piece of what stands before an `@` can only be a node.
+/// Whether a piece of what stands before an `@` is written as a node is: `host:port`, also with a
+/// port that is none and with a name of the port (`=mcd`), or `[::1]`.
 fn is_node(piece: &str) -> bool {
     let is_address = |text: &str| text.parse::<Address>().is_ok();
-    is_address(piece) || (piece.ends_with(']') && is_address(&format!("{piece}:1")))
+    let port = piece.rsplit_once(':').map_or("", |(_, port)| port);
+    let number = port.split_once('=').map_or(port, |(number, _)| number);
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || (piece.ends_with(']') && is_address(&format!("{piece}:1")))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use reattempt_couchbase::Address;
 use tower_service::Service;
 
 use crate::kv::{VbucketMap, vbucket_of};
@@ -18,6 +19,12 @@ use super::response::KvResponse;
 use super::routes::{Route, Routes, Sending, no_node};
 use super::seeding::Seeding;
 use super::state::Outcome;
+
+/// The text by which a map names this node: an IPv6 address may be written in many ways.
+fn named(address: Arc<str>) -> Arc<str> {
+    let parsed = address.parse::<Address>();
+    parsed.map_or(address, |node| node.to_string().into())
+}
 
 /// A tower service for a cluster, with one connection per node. Clones share the connections.
 ///
@@ -48,7 +55,7 @@ impl RoutedClient {
         options: ClientOptions,
         map: impl Fn() -> Option<Arc<VbucketMap>> + Send + Sync + 'static,
     ) -> Self {
-        let seeds = seeds.into_iter().map(Into::into).collect();
+        let seeds = seeds.into_iter().map(|seed| named(seed.into())).collect();
         Self {
             routes: Arc::new(Routes::new(Arc::new(options), seeds, Arc::new(map))),
         }
@@ -57,7 +64,8 @@ impl RoutedClient {
     /// The client of one node, `host:port`, for requests that must not be routed, such as fetching
     /// a configuration.
     pub fn node(&self, address: &str) -> NodeClient {
-        self.routes.node(address, (self.routes.map)().as_deref())
+        let address = named(address.into());
+        self.routes.node(&address, (self.routes.map)().as_deref())
     }
 
     /// The nodes of the current map, or the seeds without a map.
@@ -76,7 +84,8 @@ impl RoutedClient {
 
     /// The error map of a node, if it was connected before.
     pub fn error_map_json(&self, address: &str) -> Option<Bytes> {
-        self.routes.nodes().get(address)?.error_map_json()
+        let address = named(address.into());
+        self.routes.nodes().get(&address)?.error_map_json()
     }
 }
 

@@ -61,7 +61,7 @@ pub struct List {
 /// For the same reason of the rest only so much is kept as any sound reply needs: of `errmsg` the
 /// first 4 KiB, of `codeName` the first 64 bytes, of `errorLabels` the first 64, of `writeErrors`
 /// the first; documents, arrays and long fields as long as there is room. Text that is not UTF-8
-/// is replaced where nothing sends it back.
+/// is replaced in the reply itself and in its write errors, but for a cursor, which is sent back.
 pub(super) fn decode_reply(bytes: &[u8]) -> Result<(Document, Option<List>), String> {
     let raw = RawDocument::from_bytes(bytes).map_err(text)?;
     let mut reading = Reading {
@@ -165,7 +165,11 @@ impl Reading {
                 _ if length <= SMALL && !nests => decoded(element)?,
                 _ if length <= self.room => {
                     self.room -= length;
-                    decoded(element)?
+                    match decoded(element) {
+                        // Nothing reads it.
+                        Err(_) if key == "errInfo" => continue,
+                        decoded => decoded?,
+                    }
                 }
                 _ => continue,
             };

@@ -267,6 +267,7 @@ async fn a_text_that_is_cut_does_not_hide_the_code() {
     let mut main = doc! { "ok": 0, "writeConcernError": { "code": 91, "errmsg": "concern #" } };
     main.extend(texts);
     main.insert("errorLabels", vec!["label #", "RetryableError"]);
+    main.insert("errInfo", doc! { "details": { "quoted": "value #" } });
     main.insert("code", 189);
     let mut section = body_section(&main);
     // The first byte of two.

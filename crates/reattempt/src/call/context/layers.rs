@@ -146,11 +146,6 @@ impl CallContext {
         self.shared().is_some_and(CallState::is_claimed)
     }
 
-    /// For recovery layers: a layer above has ended the call at its deadline.
-    pub(crate) fn is_ended_by_deadline(&self) -> bool {
-        self.shared().and_then(CallState::stopped) == Some(crate::StopReason::Deadline)
-    }
-
     /// For recovery layers: true once the end of the call is recorded.
     pub(crate) fn is_over(&self) -> bool {
         self.shared().is_some_and(CallState::is_over)

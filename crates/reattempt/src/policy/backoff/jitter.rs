@@ -20,8 +20,8 @@ pub enum Jitter {
     /// Uniform in `[delay · (1 − p), delay]`: never longer than the back-off. `p` is clamped to
     /// `[0, 1]`.
     Shortened(f64),
-    /// Uniform between the first delay and three times the previous one, up to the maximum. After a
-    /// previous delay of zero up to the delay of this retry.
+    /// Uniform between the first delay and three times the previous one, up to the maximum. If
+    /// both are zero, up to the delay of this retry.
     Decorrelated,
 }
 

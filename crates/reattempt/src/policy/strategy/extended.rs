@@ -37,7 +37,8 @@ use crate::{Failure, OnDeadline, RetryReason};
 /// Each strategy sees the whole call: three attempts are three attempts for any reason, and a call
 /// that has used up the maximum of its last failure's strategy ends by
 /// [`StopReason::Attempts`](crate::StopReason::Attempts).
-/// [`OnDeadline`] and the choice of the returned failure are those of the extended strategy.
+/// [`OnDeadline`] and the choice of the returned failure are those of the extended strategy. A
+/// pushback starts no back-off again if one of the strategies has no maximum.
 /// Always-retry reasons bypass all of them. To decide by anything but the reason (application data,
 /// the node), implement [`RetryStrategy`] around another strategy.
 #[derive(Clone, Debug)]

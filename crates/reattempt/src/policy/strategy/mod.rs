@@ -110,9 +110,10 @@ pub trait RetryStrategy: Debug + Send + Sync {
 
     /// The delay after `failure`, if the server asked for `asked` and this strategy chose `own`. By
     /// default exactly the server's (A6, Pushback). Without [`max_attempts`](Self::max_attempts)
-    /// only the back-off bounds how many attempts there are: the delay is then `own` at least (by
-    /// default: a strategy that decides otherwise bounds them itself), and no pushback starts the
-    /// back-off again.
+    /// only the back-off bounds how many attempts there are: the delay is then `own` at least, and
+    /// no pushback starts the back-off again. A strategy of your own without a maximum should
+    /// return `own` at least too: a server that asks for no delay would otherwise be sent requests
+    /// as fast as it answers.
     fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
         let _ = failure;
         match self.max_attempts() {

@@ -146,24 +146,6 @@ async fn a_call_that_ended_holds_no_permit() {
     drop(call);
 }
 
-/// A layer between sends the call in a task of its own, which goes on after the deadline has ended
-/// the call: its caller was told that no attempt is in flight.
-#[tokio::test(start_paused = true)]
-async fn nothing_is_sent_after_the_deadline_ended_the_call() {
-    let fails = attempt(1).fails(KV_LOCKED).as_answer();
-    let probe = probe([fails, attempt(2)]).ready([readiness(2).after(ms(5000))]);
-    let retried = retry(three()).layer(probe.inner());
-    let in_a_task = tower::service_fn(move |request| {
-        let sent = tokio::spawn(retried.clone().oneshot(request));
-        async move { sent.await.expect("it does not panic") }
-    });
-    let service = crate::DeadlineLayer::new(ms(15)).layer(in_a_task);
-    let outcome = service.oneshot(probe.request()).await;
-    assert_eq!(call_result(&outcome), CallResult::Elapsed);
-    tokio::time::sleep(ms(20_000)).await;
-    assert_eq!(probe.log().times(), [0]);
-}
-
 /// The delay ends at the tick of the deadline, in a task that has used up tokio's budget by then:
 /// the deadline gives a response one more poll, which is none to send in.
 #[tokio::test(start_paused = true)]
