@@ -9,8 +9,8 @@ pub enum ServerPushback {
     /// Retry after exactly this delay, which replaces the back-off, without jitter; under a
     /// strategy without a maximum of attempts (by the default of
     /// [`delay_asked`](crate::RetryStrategy::delay_asked)), and for an always-retry reason, after
-    /// the back-off if that is longer. More than a day acts as [`ServerPushback::Stop`] on a call without a
-    /// deadline, so that no server can make a call wait for years.
+    /// the back-off if that is longer. More than a day acts as [`ServerPushback::Stop`] on a call
+    /// without a deadline, so that no server can make a call wait for years.
     After(Duration),
     /// Do not retry this call.
     Stop,
