@@ -214,9 +214,7 @@ impl HttpPushback {
             return Word::Nothing;
         }
         let (status, headers) = (response.status().as_u16(), response.headers());
-        // A success that a route retries states its limits as any other does.
-        let limits = self.rate_limits != Some(false) && may_push_back(response);
-        self.words(headers, limits, || {
+        self.words(headers, self.rate_limits != Some(false), || {
             rate_limit::ran_out(status, headers, self.only_exhausted == Some(true))
         })
     }

@@ -21,9 +21,11 @@ const MILLIS_OF_A_MOMENT: u64 = 1_000_000_000_000;
 const NO_MOMENT: u64 = 1_000_000_000_000_000;
 
 /// Whether the response failed because of its limits, which many servers send with every response.
-/// `only_exhausted`: only if they say so, whatever the status is.
+/// `only_exhausted`: only if they say so, whatever the status is. A success states them too, also
+/// one that a route retries.
 pub(super) fn ran_out(status: u16, headers: &HeaderMap, only_exhausted: bool) -> bool {
     match (status, remaining(headers)) {
+        (..300, _) => false,
         (_, Some(0)) => true,
         (429, _) | (503, None) => !only_exhausted,
         (_, None | Some(_)) => false,

@@ -252,6 +252,12 @@ fn a_good_status_that_the_route_retries_may_push_back() {
     assert_eq!(asked(route.clone(), 202), five);
     assert_eq!(asked(route.clone(), 200), None);
     assert_eq!(asked(route.clone(), 429), five, "listed or not");
+    let limited = http::Response::builder().status(202);
+    let limited = limited
+        .header("x-ratelimit-remaining", "0")
+        .header("x-ratelimit-reset", "9");
+    let limited = limited.body(()).unwrap();
+    assert_eq!(HttpPushback::new().pushback(&limited).valid(), None);
     let deaf = route.with_pushback(HttpPushback::new().honour(false));
     assert_eq!(asked(deaf, 202), None);
     let without = HttpRoute::new().with_classifier(HttpClassifier::new());
