@@ -34,7 +34,7 @@
 //! | --- | --- |
 //! | `tokio` (default) | the layers, [`ConfigStore`], [`ConfigPoller`] and [`StaleKvConfig`]. Without it the crate has no runtime: classifiers, [`ErrorMapStrategy`], pushback, and the parsers of the error map and the cluster configuration, for simulators |
 //! | `http` (default) | the services over HTTP: module `service` |
-//! | `serde` | error maps and cluster configurations in a program's own settings |
+//! | `serde` | error maps in a program's own settings |
 //! | `hyper`, `hyper-util`, `h2`, `reqwest` | reads the errors of this HTTP client |
 
 mod address;

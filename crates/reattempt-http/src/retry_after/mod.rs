@@ -41,7 +41,7 @@ pub enum BeyondCap {
 ///
 /// Many servers send the rate limit headers with every response, so these count only if the call
 /// ran into the limit: with 429; with 503 unless `(X-)RateLimit-Remaining` is above 0; with any
-/// other status if it is 0.
+/// other status from 300 up if it is 0.
 ///
 /// Put it in a `PushbackLayer` below the recovery layer. Invalid values count as absent and are
 /// recorded (`AttemptRecord::pushback_unreadable`); so does the reset of a limit in the past, which
@@ -151,7 +151,7 @@ impl HttpPushback {
     }
 
     /// Reads `RateLimit-Reset` and `X-RateLimit-Reset` only if `(X-)RateLimit-Remaining` is 0,
-    /// whatever the status is: for servers with further limits that these headers do not describe,
+    /// whatever the status from 300 up is: for servers with further limits that these headers do not describe,
     /// such as GitHub's secondary ones.
     #[must_use]
     pub const fn only_exhausted_limits(mut self) -> Self {

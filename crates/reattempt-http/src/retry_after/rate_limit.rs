@@ -21,8 +21,8 @@ const MILLIS_OF_A_MOMENT: u64 = 1_000_000_000_000;
 const NO_MOMENT: u64 = 1_000_000_000_000_000;
 
 /// Whether the response failed because of its limits, which many servers send with every response.
-/// `only_exhausted`: only if they say so, whatever the status is. A success states them too, also
-/// one that a route retries.
+/// `only_exhausted`: only if they say so, whatever the status from 300 up is. A success states
+/// them too, also one that a route retries.
 pub(super) fn ran_out(status: u16, headers: &HeaderMap, only_exhausted: bool) -> bool {
     match (status, remaining(headers)) {
         (..300, _) => false,
