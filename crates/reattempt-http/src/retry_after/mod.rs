@@ -151,8 +151,8 @@ impl HttpPushback {
     }
 
     /// Reads `RateLimit-Reset` and `X-RateLimit-Reset` only if `(X-)RateLimit-Remaining` is 0,
-    /// whatever the status from 300 up is: for servers with further limits that these headers do not describe,
-    /// such as GitHub's secondary ones.
+    /// whatever the status from 300 up is: for servers with further limits that these headers do
+    /// not describe, such as GitHub's secondary ones.
     #[must_use]
     pub const fn only_exhausted_limits(mut self) -> Self {
         self.only_exhausted = Some(true);
