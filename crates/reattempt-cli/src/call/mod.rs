@@ -148,8 +148,8 @@ async fn run_plan<C: Caller>(
     let caller = match (load, plan.concurrency) {
         (Some(load), _) => {
             tokio::select! {
+                // The signal first: while calls begin, they use up the task's budget in each poll.
                 biased;
-                caller = schedule::under_load(plan, load, load.most_in_flight(), &mut in_flight, add) => caller?,
                 Ok(()) = tokio::signal::ctrl_c() => {
                     for answer in in_flight.cut_short().await {
                         report.cut_short(&answer)?;
@@ -158,6 +158,7 @@ async fn run_plan<C: Caller>(
                     in_flight.late.complain();
                     return Err(Problem::Interrupted);
                 }
+                caller = schedule::under_load(plan, load, load.most_in_flight(), &mut in_flight, add) => caller?,
             }
         }
         (None, Concurrency::Sequential) => schedule::one_after_another(plan, add).await?,

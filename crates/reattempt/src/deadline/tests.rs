@@ -15,7 +15,7 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 use super::*;
 use crate::test_util::{
     Answer, CallResult, Fault, Payload, Probe, Step, attempt, call_result, elapsed, ms, probe,
-    readiness, verdict,
+    readiness, use_up_budget, verdict,
 };
 use crate::{CallDeadline, Elapsed};
 use crate::{HedgeLayer, HedgePolicy, RetryLayer};
@@ -897,11 +897,10 @@ async fn a_response_that_had_no_budget_is_not_late() {
     let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
     assert!(polled.await);
     tokio::time::advance(ms(100)).await;
-    let mut budget_is_used_up = false;
+    let mut is_first = true;
     let outcome = std::future::poll_fn(|cx| {
-        while !budget_is_used_up {
-            let consumes = pin!(tokio::task::coop::consume_budget());
-            budget_is_used_up = consumes.poll(cx).is_pending();
+        if std::mem::take(&mut is_first) {
+            use_up_budget(cx);
         }
         call.as_mut().poll(cx)
     });
@@ -914,10 +913,7 @@ async fn a_response_that_had_no_budget_is_not_late() {
 async fn a_future_without_budget_ends_at_its_deadline() {
     let never = tower::service_fn(|_: Call<()>| {
         std::future::poll_fn(|cx| {
-            while pin!(tokio::task::coop::consume_budget())
-                .poll(cx)
-                .is_ready()
-            {}
+            use_up_budget(cx);
             Poll::<Result<Answer, Fault>>::Pending
         })
     });
@@ -940,10 +936,7 @@ async fn a_call_without_any_budget_ends_after_eight_more_polls() {
     tokio::time::advance(ms(50)).await;
     let mut polls = 0;
     let outcome = std::future::poll_fn(|cx| {
-        while pin!(tokio::task::coop::consume_budget())
-            .poll(cx)
-            .is_ready()
-        {}
+        use_up_budget(cx);
         loop {
             polls += 1;
             assert!(polls < 20, "it never ends");

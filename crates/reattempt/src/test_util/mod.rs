@@ -54,6 +54,13 @@ pub const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+/// Uses up tokio's budget of this poll, as other futures of a task may.
+#[cfg(test)]
+pub(crate) fn use_up_budget(cx: &mut std::task::Context<'_>) {
+    let consumes = || Box::pin(tokio::task::coop::consume_budget());
+    while consumes().as_mut().poll(cx).is_ready() {}
+}
+
 /// The result of an attempt; records when it is dropped.
 #[derive(Debug)]
 pub struct Answer {

@@ -18,7 +18,7 @@ use super::inbound::Inbound;
 /// Maximum number of kept connections; others are closed after their answer.
 const MOST_KEPT: usize = 64;
 
-/// How long a connection may take to become idle after its answer: longer is a request that is
+/// How long connections may take to become idle after their answers: longer is a request that is
 /// still being sent, and the connection is closed.
 const LONGEST_UPDATE: Duration = Duration::from_millis(100);
 
@@ -63,11 +63,17 @@ where
     /// Like `take_idle`, but waits until the connection is known to be idle: its task updates the
     /// state and may not have run since.
     async fn idle(&self) -> Option<Connection<B>> {
+        // For all of them: after it, those that are idle are taken, and the others closed.
+        let mut update = std::pin::pin!(tokio::time::sleep(LONGEST_UPDATE));
         loop {
             let mut connection = self.take_idle()?;
             // A server may have answered before it has read the request, and read no more of it.
-            let ready = tokio::time::timeout(LONGEST_UPDATE, connection.sender.ready()).await;
-            if !matches!(ready, Ok(Ok(()))) {
+            let ready = tokio::select! {
+                biased;
+                ready = connection.sender.ready() => Some(ready),
+                () = &mut update => None,
+            };
+            if !matches!(ready, Some(Ok(()))) {
                 continue;
             }
             // A close that is there already is not known before the runtime has looked, and the

@@ -35,14 +35,15 @@ const READS_AT_CLOSE: u32 = 64;
 /// it, in bytes.
 const SMALL: usize = 64 * 1024;
 
-/// Runs a connection until its end, then fails waiting requests. Also when the task is dropped.
-pub(super) async fn run(
+/// Runs a connection until its end, then fails waiting requests. Also when the task is dropped,
+/// before its first poll too: its runtime may end then.
+pub(super) fn run(
     shared: Arc<Shared>,
     stream: TcpStream,
     input: BytesMut,
     max_body: usize,
     read_timeout: Duration,
-) {
+) -> impl Future<Output = ()> + Send {
     struct CloseOnDrop(Arc<Shared>);
     impl Drop for CloseOnDrop {
         fn drop(&mut self) {
@@ -50,8 +51,10 @@ pub(super) async fn run(
         }
     }
     let shared = CloseOnDrop(shared);
-    let reason = drive(&shared.0, stream, input, max_body, read_timeout).await;
-    shared.0.close(reason);
+    async move {
+        let reason = drive(&shared.0, stream, input, max_body, read_timeout).await;
+        shared.0.close(reason);
+    }
 }
 
 async fn drive(

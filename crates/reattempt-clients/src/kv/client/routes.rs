@@ -122,6 +122,12 @@ impl Routes {
         }
         let address: Arc<str> = address.into();
         let node = NodeClient::shared(address.clone(), self.options.clone());
+        let is_older = |map: &VbucketMap| Some((map.rev_epoch, map.rev)) < nodes.compared;
+        if map.is_some_and(is_older) && !self.seeds.contains(&address) {
+            // A newer map was read meanwhile, and has not asked for this node so far.
+            node.leave();
+            return node;
+        }
         nodes.clients.insert(address, node.clone());
         node
     }
@@ -227,6 +233,22 @@ mod tests {
         assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
         let error = seed.await.expect("an end").expect_err("refused");
         assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+    }
+
+    /// It may have read its map before another request read a newer one, and found no client.
+    #[tokio::test]
+    async fn an_older_map_makes_no_client_of_a_node_that_left() {
+        let options = Arc::new(ClientOptions::memcached());
+        let routes = Routes::new(options, vec!["seed:1".into()], Arc::new(|| None));
+        let (left, old) = ("127.0.0.1:1", map(1, &["127.0.0.1:1", "seed:1"]));
+        drop(routes.node("b:1", Some(&map(2, &["b:1"]))));
+        let late = routes.node(left, Some(&old)).start(KvRequest::get("k"));
+        let late = tokio::time::timeout(Duration::from_secs(10), late);
+        let error = late.await.expect("no wait").expect_err("not sent");
+        assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+        drop(routes.node("seed:1", Some(&old)));
+        let known = [left, "seed:1"].map(|node| routes.nodes().get(node).is_some());
+        assert_eq!(known, [false, true]);
     }
 
     /// A request may have read the map just before it was replaced.

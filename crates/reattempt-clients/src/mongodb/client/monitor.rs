@@ -1,6 +1,7 @@
 //! Periodic checks of one server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -15,7 +16,19 @@ pub(super) struct Requests {
     /// A check, as soon as the minimum interval allows.
     pub(super) check: Notify,
     /// The end of a check in progress, without a result.
-    pub(super) cancel: Notify,
+    cancel: Notify,
+    /// The connection of earlier checks is not used again.
+    suspect: AtomicBool,
+}
+
+impl Requests {
+    /// A connection of the server failed: the monitor's own may be as dead, or show the server as
+    /// it was before.
+    pub(super) fn cancel(&self) {
+        // Before: a monitor between two checks is not reached by the other.
+        self.suspect.store(true, Ordering::Relaxed);
+        self.cancel.notify_waiters();
+    }
 }
 
 /// Checks `address` every heartbeat, and earlier on request, until `conclude` returns false: the
@@ -30,6 +43,9 @@ pub(super) async fn run(
     let mut connection = None;
     loop {
         let began = Instant::now();
+        if requests.suspect.swap(false, Ordering::Relaxed) {
+            connection = None;
+        }
         if !std::mem::take(&mut pause) {
             let found = tokio::select! {
                 biased;

@@ -229,8 +229,7 @@ impl Topology {
             error,
             MongoError::Network { .. } | MongoError::Connect { .. }
         ) {
-            // The monitor's own connection may be as dead, or show the server as it was before.
-            requests.cancel.notify_waiters();
+            requests.cancel();
         }
         if unknown {
             // Last, because the requested check makes the pool ready again.

@@ -14,7 +14,7 @@ use tower::{Layer, ServiceExt};
 use super::*;
 use crate::test_util::{
     Answer, CallResult, Fault, NeverForces, Payload, Probe, attempt, call_result, ms, probe,
-    readiness, send, send_request, verdict,
+    readiness, send, send_request, use_up_budget, verdict,
 };
 
 mod decisions;

@@ -91,6 +91,18 @@ fn a_small_value_keeps_no_large_buffer_in_memory() {
     assert_eq!(values.iter().map(bytes::Bytes::len).sum::<usize>(), 200);
 }
 
+/// A runtime may end before it first polls the task.
+#[tokio::test]
+async fn a_task_that_never_ran_closes_its_connection_too() {
+    let (stream, _peer) = sockets().await;
+    let shared = Arc::new(Shared::new("h:1".into(), 1, Agreed::default(), None));
+    let (_, outcome) = shared.enqueue(&KvRequest::get("k")).unwrap();
+    drop(run(shared.clone(), stream, BytesMut::new(), 1024, LIMIT));
+    let error = outcome.await.expect("an answer").expect_err("not sent");
+    assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+    assert!(shared.enqueue(&KvRequest::get("k")).is_err());
+}
+
 const LIMIT: Duration = Duration::from_secs(15);
 
 /// A connection with a peer that answers when the test does.
