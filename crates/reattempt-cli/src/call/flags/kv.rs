@@ -101,9 +101,9 @@ fn split_credentials(nodes: &str) -> Result<(&str, &str), Fault> {
         return Ok(("", nodes));
     }
     let (credentials, nodes) = nodes.split_at(at + 1);
-    let told = &credentials[..at];
-    let user_has_comma = told.find(':').is_none_or(|colon| first < colon);
-    if user_has_comma || told.split(',').any(is_node) {
+    let login = &credentials[..at];
+    let user_has_comma = login.find(':').is_none_or(|colon| first < colon);
+    if user_has_comma || login.split(',').any(is_node) {
         let what = "a user and a password stand before the first node, with a comma in them as %2C";
         return Err(Fault::new("the target", what));
     }

@@ -22,7 +22,7 @@ use super::options::OnBytes;
 use super::request::KvRequest;
 use super::response::KvResponse;
 use crate::lock::lock;
-use requests::{Pending, Requests};
+use requests::{Pending, Progress, Requests};
 
 /// The result of a request.
 pub(super) type Outcome = Result<KvResponse, ClientError>;
@@ -139,8 +139,7 @@ impl Shared {
         requests.next_opaque = opaque.wrapping_add(1);
         let pending = Pending {
             opcode: request.opcode,
-            queued: Some(bytes),
-            sent: false,
+            progress: Progress::Queued(bytes),
             done,
         };
         requests.pending.insert(opaque, pending);
@@ -154,7 +153,7 @@ impl Shared {
     pub(super) fn forget(&self, opaque: u32) {
         let mut requests = self.requests();
         let dropped = requests.pending.remove(&opaque);
-        if dropped.is_some_and(|pending| pending.queued.is_some()) {
+        if dropped.is_some_and(|it| matches!(it.progress, Progress::Queued(_))) {
             requests.compact();
         }
     }
@@ -166,10 +165,13 @@ impl Shared {
             let Some(opaque) = requests.queue.pop_front() else {
                 return;
             };
-            let pending = requests.pending.get_mut(&opaque);
-            if let Some(bytes) = pending.and_then(|pending| pending.queued.take()) {
-                out.extend_from_slice(&bytes);
+            let Some(pending) = requests.pending.get_mut(&opaque) else {
+                continue;
+            };
+            if let Progress::Queued(bytes) = &pending.progress {
+                out.extend_from_slice(bytes);
                 note(opaque, bytes.len());
+                pending.progress = Progress::Taken;
             }
         }
     }
@@ -179,7 +181,7 @@ impl Shared {
         let mut requests = self.requests();
         for opaque in opaques {
             if let Some(pending) = requests.pending.get_mut(&opaque) {
-                pending.sent = true;
+                pending.progress = Progress::Sent;
             }
         }
     }
@@ -198,7 +200,7 @@ impl Shared {
             .requests()
             .pending
             .get(&opaque)
-            .filter(|pending| pending.sent)
+            .filter(|pending| pending.is_sent())
             .map(|pending| pending.opcode);
         let Some(asked) = asked else {
             // The caller has dropped the request, or the request was not sent yet and the response
@@ -265,7 +267,7 @@ impl Shared {
         requests
             .pending
             .values()
-            .filter(|pending| pending.sent)
+            .filter(|pending| pending.is_sent())
             .count()
     }
 
@@ -294,7 +296,7 @@ impl Shared {
         for (_, pending) in pending {
             let address = self.address.clone();
             let reason = reason.clone();
-            let error = if pending.sent {
+            let error = if pending.is_sent() {
                 ClientError::ClosedInFlight { address, reason }
             } else {
                 ClientError::NotSent { address, reason }

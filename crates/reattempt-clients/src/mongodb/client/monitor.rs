@@ -25,7 +25,7 @@ impl Requests {
     /// A connection of the server failed: the monitor's own may be as dead, or show the server as
     /// it was before.
     pub(super) fn cancel(&self) {
-        // Before: a monitor between two checks is not reached by the other.
+        // A monitor between two checks is not notified: it sees this before its next one.
         self.suspect.store(true, Ordering::Relaxed);
         self.cancel.notify_waiters();
     }

@@ -146,8 +146,8 @@ async fn a_call_that_ended_holds_no_permit() {
     drop(call);
 }
 
-/// The delay ends at the tick of the deadline, in a task that has used up tokio's budget by then:
-/// the deadline gives a response one more poll, which is none to send in.
+/// The delay ends at the tick of the deadline, in a task that has used up tokio's budget by then.
+/// The deadline leaves one more poll to a response, and nothing may be sent in it.
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_is_due_at_the_deadline_is_not_sent() {
     let strategy = MaxAttempts::new(

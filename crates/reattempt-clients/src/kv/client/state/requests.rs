@@ -12,10 +12,24 @@ use super::Outcome;
 /// A request that waits for its response.
 pub(super) struct Pending {
     pub(super) opcode: Opcode,
-    /// Its frame, until the driver takes it.
-    pub(super) queued: Option<Bytes>,
-    pub(super) sent: bool,
+    pub(super) progress: Progress,
     pub(super) done: oneshot::Sender<Outcome>,
+}
+
+/// How far a request is.
+pub(super) enum Progress {
+    /// Its frame waits for the driver.
+    Queued(Bytes),
+    /// The driver has its frame, and has sent nothing of it.
+    Taken,
+    /// At least its first byte was sent.
+    Sent,
+}
+
+impl Pending {
+    pub(super) const fn is_sent(&self) -> bool {
+        matches!(self.progress, Progress::Sent)
+    }
 }
 
 #[derive(Default)]
