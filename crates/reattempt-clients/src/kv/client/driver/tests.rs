@@ -96,9 +96,9 @@ fn a_small_value_keeps_no_large_buffer_in_memory() {
 async fn a_task_that_never_ran_closes_its_connection_too() {
     let (stream, _peer) = sockets().await;
     let shared = Arc::new(Shared::new("h:1".into(), 1, Agreed::default(), None));
-    let (_, outcome) = shared.enqueue(&KvRequest::get("k")).unwrap();
+    let (_, mut outcome) = shared.enqueue(&KvRequest::get("k")).unwrap();
     drop(run(shared.clone(), stream, BytesMut::new(), 1024, LIMIT));
-    let error = outcome.await.expect("an answer").expect_err("not sent");
+    let error = outcome.try_recv().expect("an end").expect_err("not sent");
     assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
     assert!(shared.enqueue(&KvRequest::get("k")).is_err());
 }
