@@ -111,19 +111,29 @@ pin_project! {
     /// The future of [`HoldHeaders`](super::HoldHeaders).
     pub struct HoldHeadersFuture<F, B> {
         #[pin]
-        inner: F,
-        // `None` for a call whose headers are not held.
-        until: Option<Until>,
-        held: Option<Held<B>>,
+        state: State<F, B>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    #[project_replace = StateOwned]
+    enum State<F, B> {
+        InFlight {
+            #[pin]
+            inner: F,
+            // `None` for a call whose headers are not held.
+            until: Option<Until>,
+        },
+        Holding { held: Held<B> },
+        Done,
     }
 }
 
 impl<F, B> HoldHeadersFuture<F, B> {
     pub(super) const fn new(inner: F, until: Option<Until>) -> Self {
         Self {
-            inner,
-            until,
-            held: None,
+            state: State::InFlight { inner, until },
         }
     }
 }
@@ -131,8 +141,7 @@ impl<F, B> HoldHeadersFuture<F, B> {
 impl<F, B> fmt::Debug for HoldHeadersFuture<F, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HoldHeadersFuture")
-            .field("until", &self.until)
-            .field("held", &self.held.is_some())
+            .field("holds", &matches!(self.state, State::Holding { .. }))
             .finish_non_exhaustive()
     }
 }
@@ -144,32 +153,32 @@ where
 {
     type Output = Result<Response<HeldBody<B>>, E>;
 
+    /// # Panics
+    ///
+    /// When it is polled after it returned a response whose headers were held.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if this.held.is_none() {
-            let response = match ready!(this.inner.poll(cx)) {
-                Ok(response) => response,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
+        let mut state = self.project().state;
+        if let StateProj::InFlight { inner, until } = state.as_mut().project() {
+            let response = ready!(inner.poll(cx))?;
             let goes_on = status_in_head(&response).is_none() && !response.body().is_end_stream();
-            match this.until.take().filter(|_| goes_on) {
-                None => return Poll::Ready(Ok(pass(response, None))),
-                Some(until) => {
-                    *this.held = Some(Held {
-                        response,
-                        until,
-                        timer: None,
-                    });
-                }
-            }
+            let Some(until) = until.filter(|_| goes_on) else {
+                return Poll::Ready(Ok(pass(response, None)));
+            };
+            let held = Held {
+                response,
+                until,
+                timer: None,
+            };
+            state.set(State::Holding { held });
         }
-        let look = match this.held {
-            Some(held) => ready!(held.poll(cx)),
-            None => return Poll::Pending,
+        let StateProj::Holding { held } = state.as_mut().project() else {
+            panic!("`HoldHeadersFuture` polled after completion")
         };
-        let Some(Held { response, .. }) = this.held.take() else {
-            return Poll::Pending;
+        let look = ready!(held.poll(cx));
+        let StateOwned::Holding { held } = state.project_replace(State::Done) else {
+            panic!("`HoldHeadersFuture` polled after completion")
         };
+        let response = held.response;
         Poll::Ready(Ok(match look {
             Look::Goes(first) => pass(response, first),
             Look::Status(trailers) => {

@@ -82,12 +82,15 @@ where
 {
     type Output = Result<Response<LimitedResponseBody<B>>, E>;
 
+    /// # Panics
+    ///
+    /// When it is polled after it returned that a message of the request is too long.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(answer) = self.as_mut().poll_too_long(cx) {
             return Poll::Ready(Ok(answer));
         }
         let Some(inner) = self.as_mut().project().inner.as_pin_mut() else {
-            return Poll::Pending;
+            panic!("`MessageLimitFuture` polled after completion")
         };
         let polled = inner.poll(cx);
         // The inner future may have read the request's body.

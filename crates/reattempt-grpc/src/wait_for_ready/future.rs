@@ -97,17 +97,18 @@ where
     S: Service<Request<B>>,
     B: Replay,
 {
-    /// Ready with the next try; `None` if the request cannot be copied again.
-    fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<S::Future>, S::Error>> {
+    /// Ready with the next try; `None` if the service failed, or the request cannot be copied
+    /// again.
+    fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Option<S::Future>> {
         ready!(self.timer.poll(cx));
-        ready!(self.service.poll_ready(cx))?;
-        let Some(copy) = again(&self.template) else {
-            return Poll::Ready(Ok(None));
+        let is_ready = ready!(self.service.poll_ready(cx)).is_ok();
+        let Some(copy) = again(&self.template).filter(|_| is_ready) else {
+            return Poll::Ready(None);
         };
         if let Some(reporter) = &self.reporter {
             reporter.sent_again();
         }
-        Poll::Ready(Ok(Some(self.service.call(copy))))
+        Poll::Ready(Some(self.service.call(copy)))
     }
 
     /// The call has a response, or a failure that this layer does not wait for.
@@ -123,11 +124,23 @@ pin_project! {
         S: Service<Request<B>>,
     {
         #[pin]
-        flight: Option<S::Future>,
-        // `None` for a call that does not wait.
-        waiting: Option<Box<Waiting<S, B>>>,
-        // The error of the last try, kept while the call waits for the next one.
-        last: Option<S::Error>,
+        state: State<S::Future, Waiting<S, B>, S::Error>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    #[project_replace = StateOwned]
+    enum State<F, W, E> {
+        InFlight {
+            #[pin]
+            flight: F,
+            // `None` for a call that does not wait.
+            waiting: Option<Box<W>>,
+        },
+        // The last try failed before anything was sent.
+        Waiting { waiting: Box<W>, last: E },
+        Done,
     }
 }
 
@@ -136,10 +149,9 @@ where
     S: Service<Request<B>>,
 {
     pub(super) fn new(flight: S::Future, waiting: Option<Waiting<S, B>>) -> Self {
+        let waiting = waiting.map(Box::new);
         Self {
-            flight: Some(flight),
-            waiting: waiting.map(Box::new),
-            last: None,
+            state: State::InFlight { flight, waiting },
         }
     }
 }
@@ -150,9 +162,14 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitForReadyFuture")
-            .field("sent", &self.flight.is_some())
+            .field("sent", &matches!(self.state, State::InFlight { .. }))
             .finish_non_exhaustive()
     }
+}
+
+#[cold]
+fn polled_after_completion() -> ! {
+    panic!("`WaitForReadyFuture` polled after completion")
 }
 
 /// Certain that nothing was sent.
@@ -171,40 +188,42 @@ where
 {
     type Output = Result<S::Response, S::Error>;
 
+    /// # Panics
+    ///
+    /// When it is polled after it returned the outcome of a call that waits.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+        let mut state = self.project().state;
         loop {
-            if let Some(flight) = this.flight.as_mut().as_pin_mut() {
-                let outcome = ready!(flight.poll(cx));
-                this.flight.set(None);
-                let Some(waiting) = this.waiting.as_mut() else {
-                    return Poll::Ready(outcome);
-                };
-                match outcome {
-                    Err(error) if is_not_ready(&error) && waiting.wait() => {
-                        *this.last = Some(error);
-                    }
-                    outcome => {
-                        if let Some(waiting) = this.waiting.take() {
-                            waiting.over();
-                        }
+            match state.as_mut().project() {
+                StateProj::InFlight { flight, waiting } => {
+                    let outcome = ready!(flight.poll(cx));
+                    let Some(mut waiting) = waiting.take() else {
                         return Poll::Ready(outcome);
+                    };
+                    // The future of this try is dropped before the wait.
+                    state.set(State::Done);
+                    match outcome {
+                        Err(last) if is_not_ready(&last) && waiting.wait() => {
+                            state.set(State::Waiting { waiting, last });
+                        }
+                        outcome => {
+                            waiting.over();
+                            return Poll::Ready(outcome);
+                        }
                     }
                 }
-            }
-            let Some(waiting) = this.waiting.as_mut() else {
-                return Poll::Pending;
-            };
-            match ready!(waiting.poll_again(cx)) {
-                Ok(Some(flight)) => this.flight.set(Some(flight)),
-                refused => {
-                    *this.waiting = None;
-                    let error = refused.err();
-                    return match this.last.take().or(error) {
-                        Some(error) => Poll::Ready(Err(error)),
-                        None => Poll::Pending,
-                    };
+                StateProj::Waiting { waiting, .. } => {
+                    let again = ready!(waiting.poll_again(cx));
+                    match (again, state.as_mut().project_replace(State::Done)) {
+                        (Some(flight), StateOwned::Waiting { waiting, .. }) => {
+                            let waiting = Some(waiting);
+                            state.set(State::InFlight { flight, waiting });
+                        }
+                        (None, StateOwned::Waiting { last, .. }) => return Poll::Ready(Err(last)),
+                        _ => polled_after_completion(),
+                    }
                 }
+                StateProj::Done => polled_after_completion(),
             }
         }
     }

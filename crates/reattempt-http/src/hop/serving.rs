@@ -165,7 +165,7 @@ pin_project! {
     /// The future of [`ServerHop`].
     #[derive(Debug)]
     pub struct ServeHopFuture<F> {
-        // None: its deadline passed before it started.
+        // None: its deadline passed before it started, or while it ran.
         #[pin]
         inner: Option<F>,
         timer: Timer,

@@ -190,17 +190,18 @@ impl fmt::Debug for Next {
 
 impl Waiting {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseFuture, ClientError>> {
-        if let Next::Permit(queued) = &mut self.next {
-            let permit = ready!(queued.as_mut().poll(cx));
-            let permit = permit.ok_or_else(|| self.link.not_sent())?;
-            self.next = Next::Connection(self.link.connect_to_member(), Some(permit));
-        }
-        match &mut self.next {
-            Next::Connection(connect, permit) => {
-                let connection = ready!(Pin::new(connect).poll(cx))?;
-                Poll::Ready(Ok(connection.send(&self.request, permit.take())))
+        loop {
+            match &mut self.next {
+                Next::Permit(queued) => {
+                    let permit = ready!(queued.as_mut().poll(cx));
+                    let permit = permit.ok_or_else(|| self.link.not_sent())?;
+                    self.next = Next::Connection(self.link.connect_to_member(), Some(permit));
+                }
+                Next::Connection(connect, permit) => {
+                    let connection = ready!(Pin::new(connect).poll(cx))?;
+                    return Poll::Ready(Ok(connection.send(&self.request, permit.take())));
+                }
             }
-            Next::Permit(_) => Poll::Pending,
         }
     }
 }
@@ -222,13 +223,11 @@ impl Future for NodeFuture {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        if let State::Waiting(waiting) = &mut self.state {
-            let sent = ready!(waiting.poll(cx))?;
-            self.state = State::Sent(sent);
-        }
-        match &mut self.state {
-            State::Sent(response) => Pin::new(response).poll(cx),
-            State::Waiting(_) => Poll::Pending,
+        loop {
+            match &mut self.state {
+                State::Waiting(waiting) => self.state = State::Sent(ready!(waiting.poll(cx))?),
+                State::Sent(response) => return Pin::new(response).poll(cx),
+            }
         }
     }
 }

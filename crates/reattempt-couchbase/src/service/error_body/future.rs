@@ -30,20 +30,31 @@ pin_project! {
         B: Body,
     {
         #[pin]
-        inner: F,
+        state: State<F, B>,
         layer: ServiceErrorLayer,
         reporter: AttemptReporter,
-        reading: Option<Reading<B>>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    #[project_replace = StateOwned]
+    enum State<F, B>
+    where
+        B: Body,
+    {
+        InFlight { #[pin] inner: F },
+        Reading { reading: Reading<B> },
+        Done,
     }
 }
 
 impl<F, B: Body> ServiceErrorFuture<F, B> {
     pub(super) const fn new(inner: F, layer: ServiceErrorLayer, reporter: AttemptReporter) -> Self {
         Self {
-            inner,
+            state: State::InFlight { inner },
             layer,
             reporter,
-            reading: None,
         }
     }
 }
@@ -52,7 +63,7 @@ impl<F, B: Body> fmt::Debug for ServiceErrorFuture<F, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceErrorFuture")
             .field("layer", &self.layer)
-            .field("reading", &self.reading.is_some())
+            .field("reading", &matches!(self.state, State::Reading { .. }))
             .finish_non_exhaustive()
     }
 }
@@ -64,21 +75,22 @@ where
 {
     type Output = Result<Response<ServiceBody<B>>, E>;
 
+    /// # Panics
+    ///
+    /// When it is polled after it returned a response.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let reading = match this.reading {
-            Some(reading) => reading,
-            None => {
-                let (parts, body) = match ready!(this.inner.poll(cx)) {
-                    Ok(response) => response.into_parts(),
-                    Err(error) => return Poll::Ready(Err(error)),
-                };
-                this.reading.insert(Reading::new(this.layer, parts, body))
-            }
+        let mut this = self.project();
+        if let StateProj::InFlight { inner } = this.state.as_mut().project() {
+            let (parts, body) = ready!(inner.poll(cx))?.into_parts();
+            let reading = Reading::new(this.layer, parts, body);
+            this.state.set(State::Reading { reading });
+        }
+        let StateProj::Reading { reading } = this.state.as_mut().project() else {
+            panic!("`ServiceErrorFuture` polled after completion")
         };
         let end = ready!(reading.poll(cx));
-        let Some(reading) = this.reading.take() else {
-            return Poll::Pending;
+        let StateOwned::Reading { reading } = this.state.project_replace(State::Done) else {
+            panic!("`ServiceErrorFuture` polled after completion")
         };
         Poll::Ready(Ok(reading.respond(this.layer, this.reporter, end)))
     }
