@@ -151,7 +151,7 @@ impl Code {
     #[must_use]
     pub const fn from_http_status(status: u16) -> Self {
         match status {
-            400 | 431 => Self::Internal,
+            400 => Self::Internal,
             401 => Self::Unauthenticated,
             403 => Self::PermissionDenied,
             404 => Self::Unimplemented,

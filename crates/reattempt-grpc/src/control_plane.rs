@@ -44,7 +44,8 @@ impl Code {
 /// [`GrpcClassifier`](crate::GrpcClassifier) recognizes such a response. The attempt was never
 /// sent, but no transparent retry follows: the code is restricted to what A54 allows, then the
 /// policy's codes decide, and the failure counts as that code. A
-/// [dropped](ControlPlaneFailure::dropped) call is final and is not counted.
+/// [dropped](ControlPlaneFailure::dropped) call is final and is not counted; without a
+/// [backend](ControlPlaneFailure::no_backend) a call with `waitForReady` waits.
 ///
 /// ```
 /// use http::Response;
@@ -62,7 +63,7 @@ impl Code {
 ///     )
 /// };
 /// let Verdict::Retry(failure) =
-///     classify(ControlPlaneFailure::new(Code::Unavailable, "no backend"))
+///     classify(ControlPlaneFailure::no_backend("all are down"))
 /// else {
 ///     panic!()
 /// };
@@ -86,7 +87,17 @@ impl Code {
 pub struct ControlPlaneFailure {
     code: Code,
     message: Cow<'static, str>,
-    dropped: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// By its code.
+    Failed,
+    /// There is no backend at the moment.
+    NoBackend,
+    /// No attempt may follow.
+    Dropped,
 }
 
 impl ControlPlaneFailure {
@@ -102,7 +113,17 @@ impl ControlPlaneFailure {
             } else {
                 format!("{message} ({said}, which only a server may say)").into()
             },
-            dropped: false,
+            kind: Kind::Failed,
+        }
+    }
+
+    /// The pick of a backend failed (TRANSIENT_FAILURE): UNAVAILABLE. A call with `waitForReady`
+    /// waits until there is one; another goes by its policy.
+    #[must_use]
+    pub fn no_backend(message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind: Kind::NoBackend,
+            ..Self::new(Code::Unavailable, message)
         }
     }
 
@@ -111,7 +132,7 @@ impl ControlPlaneFailure {
     #[must_use]
     pub fn dropped(message: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            dropped: true,
+            kind: Kind::Dropped,
             ..Self::new(Code::Unavailable, message)
         }
     }
@@ -131,7 +152,13 @@ impl ControlPlaneFailure {
     /// Returns true if no attempt may follow.
     #[must_use]
     pub const fn is_dropped(&self) -> bool {
-        self.dropped
+        matches!(self.kind, Kind::Dropped)
+    }
+
+    /// Returns true if there was no backend to send the call to.
+    #[must_use]
+    pub const fn is_without_backend(&self) -> bool {
+        matches!(self.kind, Kind::NoBackend)
     }
 
     /// The Trailers-Only response, with the failure itself in its extensions.

@@ -30,7 +30,7 @@ fn http_statuses_without_a_grpc_status_are_mapped() {
         (403, Code::PermissionDenied),
         (404, Code::Unimplemented),
         (429, Code::Unavailable),
-        (431, Code::Internal),
+        (431, Code::Unknown),
         (502, Code::Unavailable),
         (503, Code::Unavailable),
         (504, Code::Unavailable),

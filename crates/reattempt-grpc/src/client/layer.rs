@@ -42,7 +42,8 @@ use crate::{
 /// [`Backends`](reattempt::Backends), [`RoundRobin`](reattempt::RoundRobin). Its error is one that
 /// reattempt-http reads: tonic's, or a boxed one, such as that of tower's `Buffer`. Above a service
 /// with an error type of your own put `.map_err(AnyTransportError::new)` (of reattempt-http), not
-/// `BoxError::from`, with which the client cannot be moved into a task.
+/// `BoxError::from`, with which the client cannot be moved into a task. Box body errors of your own
+/// too: for statistics, spans and throttle an unknown one has the code UNKNOWN.
 ///
 /// ```
 /// use reattempt_grpc::GrpcClientLayer;

@@ -221,6 +221,34 @@ async fn a_drop_is_not_waited_out() {
     assert_eq!(last.map(|failure| failure.stage), Some(Stage::Dispatch));
 }
 
+/// R16: a pick that finds no backend is no attempt.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_waits_for_a_backend() {
+    let tries = AtomicUsize::new(0);
+    let service = ServiceBuilder::new()
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(GrpcClassifier::new(), NeverRetry))
+        .layer(WaitForReadyLayer::new())
+        .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| {
+            let try_of_call = tries.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Ok::<_, Broken>(match try_of_call {
+                0..5 => ControlPlaneFailure::no_backend("all are down").into_response::<()>(),
+                _ => ControlPlaneFailure::new(Code::Unavailable, "no token").into_response(),
+            }))
+        });
+    for (waits, answer, tried) in [(true, "no token", 6), (false, "all are down", 1)] {
+        tries.store(0, Ordering::Relaxed);
+        let mut request = request();
+        request.extensions_mut().insert(WaitForReady(waits));
+        let watch = RetryInfo::track(&mut request);
+        let response = service.clone().oneshot(request).await.unwrap();
+        let failure = response.extensions().get::<ControlPlaneFailure>().unwrap();
+        assert_eq!(failure.message(), answer);
+        assert_eq!(tries.load(Ordering::Relaxed), tried);
+        assert_eq!(watch.info().attempts(), 1);
+    }
+}
+
 /// A limit that no layer enforces: the failure is returned in time.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_is_only_attached_ends_the_wait_too() {

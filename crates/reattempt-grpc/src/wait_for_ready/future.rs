@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, Response};
 use pin_project_lite::pin_project;
 use reattempt::backoff::Backoff;
 use reattempt::timer::Timer;
@@ -13,6 +13,7 @@ use reattempt_http::{TransportError, TransportFault};
 use tower_service::Service;
 
 use super::again;
+use crate::ControlPlaneFailure;
 
 /// What another try needs.
 pub(super) struct Waiting<S, B> {
@@ -124,14 +125,14 @@ pin_project! {
         S: Service<Request<B>>,
     {
         #[pin]
-        state: State<S::Future, Waiting<S, B>, S::Error>,
+        state: State<S::Future, Waiting<S, B>, Result<S::Response, S::Error>>,
     }
 }
 
 pin_project! {
     #[project = StateProj]
     #[project_replace = StateOwned]
-    enum State<F, W, E> {
+    enum State<F, W, O> {
         InFlight {
             #[pin]
             flight: F,
@@ -139,7 +140,7 @@ pin_project! {
             waiting: Option<Box<W>>,
         },
         // The last try failed before anything was sent.
-        Waiting { waiting: Box<W>, last: E },
+        Waiting { waiting: Box<W>, last: O },
         Done,
     }
 }
@@ -172,17 +173,23 @@ fn polled_after_completion() -> ! {
     panic!("`WaitForReadyFuture` polled after completion")
 }
 
-/// Certain that nothing was sent.
-fn is_not_ready<E: TransportError>(error: &E) -> bool {
-    matches!(
-        error.fault(),
-        TransportFault::ConnectFailed | TransportFault::NeverSent
-    )
+/// Certain that nothing was sent, for want of a connection or of a backend.
+fn is_not_ready<R, E: TransportError>(outcome: &Result<Response<R>, E>) -> bool {
+    match outcome {
+        Ok(response) => response
+            .extensions()
+            .get()
+            .is_some_and(ControlPlaneFailure::is_without_backend),
+        Err(error) => matches!(
+            error.fault(),
+            TransportFault::ConnectFailed | TransportFault::NeverSent
+        ),
+    }
 }
 
-impl<S, B> Future for WaitForReadyFuture<S, B>
+impl<S, B, R> Future for WaitForReadyFuture<S, B>
 where
-    S: Service<Request<B>>,
+    S: Service<Request<B>, Response = Response<R>>,
     S::Error: TransportError,
     B: Replay,
 {
@@ -202,15 +209,12 @@ where
                     };
                     // The future of this try is dropped before the wait.
                     state.set(State::Done);
-                    match outcome {
-                        Err(last) if is_not_ready(&last) && waiting.wait() => {
-                            state.set(State::Waiting { waiting, last });
-                        }
-                        outcome => {
-                            waiting.over();
-                            return Poll::Ready(outcome);
-                        }
+                    if !(is_not_ready(&outcome) && waiting.wait()) {
+                        waiting.over();
+                        return Poll::Ready(outcome);
                     }
+                    let last = outcome;
+                    state.set(State::Waiting { waiting, last });
                 }
                 StateProj::Waiting { waiting, .. } => {
                     let again = ready!(waiting.poll_again(cx));
@@ -219,7 +223,7 @@ where
                             let waiting = Some(waiting);
                             state.set(State::InFlight { flight, waiting });
                         }
-                        (None, StateOwned::Waiting { last, .. }) => return Poll::Ready(Err(last)),
+                        (None, StateOwned::Waiting { last, .. }) => return Poll::Ready(last),
                         _ => polled_after_completion(),
                     }
                 }

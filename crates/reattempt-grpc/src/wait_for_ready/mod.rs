@@ -3,9 +3,10 @@
 //!
 //! A call without a reachable server fails at once with UNAVAILABLE, or by its policy. With this
 //! layer a call that waits for readiness remains one attempt: if nothing could be sent, because no
-//! connection could be made or it closed first, the layer waits and tries again until the call's
-//! deadline or, as in gRPC, indefinitely if there is none. This uses up no attempt, no token and no
-//! retry. Any other failure, including a dropped call, is returned at once.
+//! connection could be made, it closed first, or there was
+//! [no backend](crate::ControlPlaneFailure::no_backend), the layer waits and tries again until the
+//! call's deadline or, as in gRPC, indefinitely if there is none. This uses up no attempt, no token
+//! and no retry. Any other failure, including a dropped call, is returned at once.
 //!
 //! Above [`Backends`](reattempt::Backends) or [`RoundRobin`](reattempt::RoundRobin) the call tries
 //! each backend once before it waits, and continues with another, with `RoundRobin` the one tried
@@ -57,7 +58,7 @@ mod future;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, Response};
 use reattempt::backoff::{Backoff, Jitter, Randomness};
 use reattempt::{AttemptKind, CallContext, HasCallContext, NextAttempt, Replay, StackCheck};
 use reattempt_http::TransportError;
@@ -148,9 +149,9 @@ fn again<B: Replay>(request: &Request<B>) -> Option<Request<B>> {
     request.replay(&NextAttempt::new(number, AttemptKind::Initial, None))
 }
 
-impl<S, B> Service<Request<B>> for WaitsForReady<S>
+impl<S, B, R> Service<Request<B>> for WaitsForReady<S>
 where
-    S: Service<Request<B>> + Clone,
+    S: Service<Request<B>, Response = Response<R>> + Clone,
     S::Error: TransportError,
     B: Replay,
 {
