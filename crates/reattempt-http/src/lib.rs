@@ -107,7 +107,7 @@ pub use policy::{HttpPolicies, LiveHttpPolicies};
 pub use replay_body_error::{CallOver, ReplayBodyError};
 pub use retry_after::{BeyondCap, HttpPushback};
 pub use route::{HttpRoute, IdempotencyKeys};
-pub use status::HttpClassifier;
+pub use status::{HttpClassifier, JudgeHead};
 pub use status_set::StatusSet;
 pub use transport::{AnyTransportError, RefusedStream, TransportError, TransportFault};
 

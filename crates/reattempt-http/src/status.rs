@@ -5,6 +5,7 @@ mod in_force;
 #[cfg(test)]
 mod tests;
 
+use http::{HeaderMap, StatusCode};
 use reattempt::Verdict;
 
 use crate::{RefusedStream, StatusSet, TransportError};
@@ -27,6 +28,8 @@ use in_force::InForce;
 /// processed ([`HttpClassifier::safe`]), after errors before it was sent, and after REFUSED_STREAM
 /// ([`HttpClassifier::refused`]). Not after 503, even with `Retry-After`: gateways return it also
 /// for requests that they had forwarded.
+///
+/// A rule of your own goes into [`HttpClassifier::judge_heads`].
 ///
 /// What a route's classifier sets takes precedence over the layer's; what it leaves unset is as the
 /// layer was built ([`HttpRoute::classifier`](crate::HttpRoute::classifier)).
@@ -58,12 +61,17 @@ pub struct HttpClassifier {
     retryable: Option<StatusSet>,
     safe: Option<StatusSet>,
     transport: Option<bool>,
+    judge_heads: Option<JudgeHead>,
     judge_bodies: bool,
     limited_403: bool,
     should_retry_header: bool,
     refused: Option<RefusedStream>,
     limits_apart: bool,
 }
+
+/// The verdict on a response by its head, if it is not that of its status
+/// ([`HttpClassifier::judge_heads`]).
+pub type JudgeHead = fn(StatusCode, &HeaderMap) -> Option<Verdict>;
 
 impl HttpClassifier {
     /// The retryable statuses, by default.
@@ -78,6 +86,7 @@ impl HttpClassifier {
             retryable: None,
             safe: None,
             transport: None,
+            judge_heads: None,
             judge_bodies: false,
             limited_403: false,
             should_retry_header: false,
@@ -118,6 +127,31 @@ impl HttpClassifier {
     #[must_use]
     pub const fn refused(mut self, refused: RefusedStream) -> Self {
         self.refused = Some(refused);
+        self
+    }
+
+    /// Asks this function about every response first. `None` leaves it to the settings above. A
+    /// failure without a code gets the status as its code. `Retry-After` is read of a status from
+    /// 300 up only, also where this function retries another.
+    ///
+    /// ```
+    /// use http::{HeaderMap, StatusCode};
+    /// use reattempt::{Failure, Stage, Verdict};
+    /// use reattempt_http::HttpClassifier;
+    /// use reattempt_http::reasons::HTTP_SERVICE_UNAVAILABLE;
+    ///
+    /// /// This server says 200 while it is starting.
+    /// fn judge(status: StatusCode, headers: &HeaderMap) -> Option<Verdict> {
+    ///     let starts = status == StatusCode::OK && headers.contains_key("x-starting");
+    ///     let failure = Failure::new(HTTP_SERVICE_UNAVAILABLE, Stage::Response);
+    ///     starts.then_some(Verdict::Retry(failure))
+    /// }
+    /// let classifier = HttpClassifier::new().judge_heads(judge);
+    /// # let _ = classifier;
+    /// ```
+    #[must_use]
+    pub const fn judge_heads(mut self, judge: JudgeHead) -> Self {
+        self.judge_heads = Some(judge);
         self
     }
 
@@ -164,7 +198,7 @@ impl HttpClassifier {
     ) -> Verdict {
         let settings = InForce::new(self, route);
         match outcome {
-            Ok(response) => settings.of_head(response.status().as_u16(), response.headers()),
+            Ok(response) => settings.of_head(response.status(), response.headers()),
             Err(error) => settings.of_fault(error.fault()),
         }
     }

@@ -7,8 +7,9 @@ use http::{Request, Response, StatusCode};
 use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
 use reattempt::{
-    AttemptOutcome, CallContext, ClientError, ClientErrorLayer, DeadlineLayer, HasCallContext,
-    HedgeLayer, HedgePolicy, RetryInfo, RetryLayer, RoutePolicy, StopReason,
+    AttemptOutcome, CallContext, ClientError, ClientErrorLayer, DeadlineLayer, Failure,
+    HasCallContext, HedgeLayer, HedgePolicy, RetryInfo, RetryLayer, RoutePolicy, Stage, StopReason,
+    Verdict, reason,
 };
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
@@ -234,6 +235,16 @@ async fn a_conflict_does_not_say_that_its_own_attempt_was_accepted() {
         AttemptOutcome::Fatal
     ]));
     assert_eq!(info.stopped(), Some(StopReason::Fatal));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_that_the_users_function_ends_is_not_retried() {
+    let classifier = HttpClassifier::new().judge_heads(|status, _| {
+        let failure = Failure::new(reason::UNKNOWN, Stage::Response);
+        (status == 409).then_some(Verdict::Fatal(failure))
+    });
+    let script = &[Ok(503), Ok(409), Ok(200)];
+    assert_eq!(ends_by(classifier, script).await, (409, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Responses whose headers say more about the failure than their status.
 
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, Response, StatusCode};
 use reattempt::{Failure, Stage, Verdict};
 
 use super::{HttpClassifier, InForce};
@@ -30,16 +30,26 @@ impl HttpClassifier {
         self
     }
 
-    /// Whether the response itself says that it is final.
-    pub(crate) fn is_said_final(&self, headers: &HeaderMap, route: Option<&Self>) -> bool {
+    /// Whether the response itself, or the user's function about it, says that it is final.
+    pub(crate) fn is_said_final<B>(&self, response: &Response<B>, route: Option<&Self>) -> bool {
         let in_force = InForce::new(self, route);
-        in_force.has(|classifier| classifier.should_retry_header)
-            && matches!(headers.get(&SHOULD_RETRY), Some(value) if value == "false")
+        let headers = response.headers();
+        match in_force.judged(response.status(), headers) {
+            Some(verdict) => matches!(verdict, Verdict::Fatal(_)),
+            None => {
+                in_force.has(|classifier| classifier.should_retry_header)
+                    && matches!(headers.get(&SHOULD_RETRY), Some(value) if value == "false")
+            }
+        }
     }
 }
 
 impl InForce<'_> {
-    pub(super) fn of_head(&self, status: u16, headers: &HeaderMap) -> Verdict {
+    pub(super) fn of_head(&self, status: StatusCode, headers: &HeaderMap) -> Verdict {
+        if let Some(verdict) = self.judged(status, headers) {
+            return verdict;
+        }
+        let status = status.as_u16();
         let failure = |reason| Failure::new(reason, Stage::Response).code(i32::from(status));
         if self.has(|classifier| classifier.should_retry_header)
             && status >= 400

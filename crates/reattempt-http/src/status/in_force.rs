@@ -1,5 +1,6 @@
 //! The settings that apply to one call: its route's, else the layer's.
 
+use http::{HeaderMap, StatusCode};
 use reattempt::{Failure, Stage, Verdict};
 
 use super::HttpClassifier;
@@ -35,6 +36,24 @@ impl<'a> InForce<'a> {
     /// True if either of the two switched it on.
     pub(super) fn has(&self, switch: impl Fn(&HttpClassifier) -> bool) -> bool {
         switch(self.layer) || self.route.is_some_and(switch)
+    }
+
+    /// What a function of the user's says of the response.
+    #[inline]
+    pub(super) fn judged(&self, status: StatusCode, headers: &HeaderMap) -> Option<Verdict> {
+        let judge = self.setting(|classifier| classifier.judge_heads)?;
+        if self.is_limit_apart(status.as_u16()) {
+            return None;
+        }
+        let with_code = |mut failure: Failure| {
+            failure.code = failure.code.or(Some(status.as_u16().into()));
+            failure
+        };
+        Some(match judge(status, headers)? {
+            Verdict::Retry(failure) => Verdict::Retry(with_code(failure)),
+            Verdict::Fatal(failure) => Verdict::Fatal(with_code(failure)),
+            verdict => verdict,
+        })
     }
 
     pub(super) const fn is_limit_apart(&self, status: u16) -> bool {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use reattempt::reason::UNKNOWN;
-use reattempt::{CallContext, Classify, RoutePolicy, Stage};
+use reattempt::{CallContext, Classify, Failure, RoutePolicy, Stage};
 
 use super::*;
 use crate::HttpRoute;
@@ -154,4 +154,57 @@ fn a_good_status_can_be_left_open_until_its_body_ends() {
     let http = HttpClassifier::new().judge_bodies();
     assert_eq!(verdict(http, 200), Verdict::Committed);
     assert!(matches!(verdict(http, 503), Verdict::Retry(_)));
+}
+
+fn starting(status: http::StatusCode, headers: &http::HeaderMap) -> Option<Verdict> {
+    match (status.as_u16(), headers.contains_key("x-starting")) {
+        (200 | 429, true) => Some(Verdict::Retry(Failure::new(UNKNOWN, Stage::Response))),
+        (503, true) => Some(Verdict::Fatal(
+            Failure::new(UNKNOWN, Stage::Response).code(7),
+        )),
+        (404, _) => Some(Verdict::Success),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_function_judges_heads_before_status_and_headers() {
+    let judged = HttpClassifier::new()
+        .should_retry_header()
+        .judge_heads(starting);
+    let of = |status: u16, headers: &[&str]| {
+        let mut response = http::Response::builder().status(status);
+        for name in headers {
+            response = response.header(*name, "true");
+        }
+        let response = response.body(()).unwrap();
+        judged.verdict::<_, std::io::Error>(Ok(&response), None)
+    };
+    let code = |verdict: Verdict| verdict.failure().and_then(|failure| failure.code);
+    let starts = of(200, &["x-starting"]);
+    assert!(matches!(starts, Verdict::Retry(_)));
+    assert_eq!(code(starts), Some(200));
+    let ended = of(503, &["x-starting", "x-should-retry"]);
+    assert!(matches!(ended, Verdict::Fatal(_)));
+    assert_eq!(code(ended), Some(7), "its own code stays");
+    assert_eq!(of(404, &[]), Verdict::Success);
+    assert_eq!(of(200, &[]), Verdict::Success);
+    assert!(matches!(of(501, &["x-should-retry"]), Verdict::Retry(_)));
+    // A route's function replaces the layer's.
+    let route = HttpClassifier::new().judge_heads(|_, _| None);
+    let response = http::Response::builder().status(404).body(()).unwrap();
+    let verdict = judged.verdict::<_, std::io::Error>(Ok(&response), Some(&route));
+    assert!(matches!(verdict, Verdict::Fatal(_)));
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_function_leaves_rate_limits_apart() {
+    let backends = HttpClassifier::new().judge_heads(starting).limits_apart();
+    let limited = http::Response::builder()
+        .status(429)
+        .header("x-starting", "true");
+    let limited = limited.body(()).unwrap();
+    let verdict = backends.verdict::<_, std::io::Error>(Ok(&limited), None);
+    assert_eq!(verdict, Verdict::Success);
 }
