@@ -101,13 +101,13 @@ where
         let this = self.project();
         let limited = this.limited.take();
         Poll::Ready(outcome.map(|response| {
-            let foreign = !is_of_stream(&response);
-            let watched = limited.map(|limited| Watched {
-                sieve: limited
-                    .response
-                    .map(|limit| (Sieve::new(limit, foreign), limit)),
-                call: limited.call,
-                handle: limited.handle,
+            let watched = limited.map(|limited| {
+                let sieve = |limit| (Sieve::new(limit, !is_of_stream(&response)), limit);
+                Watched {
+                    sieve: limited.response.map(sieve),
+                    call: limited.call,
+                    handle: limited.handle,
+                }
             });
             response.map(|body| LimitedResponseBody::new(body, watched))
         }))

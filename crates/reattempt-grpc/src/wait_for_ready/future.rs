@@ -173,7 +173,7 @@ fn polled_after_completion() -> ! {
     panic!("`WaitForReadyFuture` polled after completion")
 }
 
-/// Certain that nothing was sent, for want of a connection or of a backend.
+/// Certain that nothing was sent: there was no connection, or no backend.
 fn is_not_ready<R, E: TransportError>(outcome: &Result<Response<R>, E>) -> bool {
     match outcome {
         Ok(response) => response
