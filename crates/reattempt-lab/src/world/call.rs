@@ -54,6 +54,14 @@ pub(super) enum Progress {
 }
 
 impl Progress {
+    /// Whether an attempt is in flight.
+    pub(super) fn is_in_flight(&self) -> bool {
+        match self {
+            Self::Retry { flight, .. } => *flight != NONE,
+            Self::Hedge(hedging) => !hedging.flights.is_empty(),
+        }
+    }
+
     /// Whether a hedge delay learns from this attempt.
     pub(super) fn teaches(&self, attempt: u32) -> bool {
         match self {

@@ -106,12 +106,13 @@ impl World<'_> {
         let Some(call) = self.calls.remove(id) else {
             return;
         };
+        let cuts_off = how == StopReason::Deadline && call.progress.is_in_flight();
         self.cancel_all(&call, how);
         let tier = usize::from(call.tier);
         let table = &self.tiers[tier].tables[usize::from(call.kind)];
         if let Some(admission) = admission(&self.tiers, tier, call.process) {
             let last = || table.verdict(call.last).failure().copied();
-            let last = || last().filter(|_| returns);
+            let last = || last().filter(|_| !cuts_off);
             if let Some(accepted) = was_accepted(how, call.sent > 0, last) {
                 admission.ended(Criticality::CRITICAL, accepted);
             }

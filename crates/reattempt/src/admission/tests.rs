@@ -119,6 +119,9 @@ async fn a_call_that_ends_with_an_ignored_reason_does_not_count() {
     assert_eq!(adds_ignoring([busy(1), locked(2)], ms(10)).await, (1, 1));
     let waits = adds_ignoring([busy(1)], ms(900)).await;
     assert_eq!(waits, (0, 0), "the deadline ended the delay");
+    let answered = attempt(1).fails(KV_LOCKED).as_answer();
+    let waits = adds_ignoring([answered], ms(900)).await;
+    assert_eq!(waits, (1, 1), "the same, after an answer");
     let hangs = adds_ignoring([busy(1), attempt(2).hangs()], ms(10)).await;
     assert_eq!(hangs, (1, 0), "the deadline cut an attempt off");
 }

@@ -133,12 +133,10 @@ impl CallHandle {
             StopReason::Committed => Some(state.accepted_at_end(learns())),
             // A layer between was not done with the response.
             StopReason::Deadline if state.has_won() => Some(state.accepted_at_end(learns())),
-            StopReason::Deadline if !state.failure_before_deadline().is_none_or(|f| counts(&f)) => {
-                None
-            }
-            StopReason::Deadline => was_accepted(StopReason::Deadline, state.sent_any(), || {
-                state.failure_at_deadline()
-            }),
+            StopReason::Deadline => match state.failure_before_deadline() {
+                Some(failure) if !counts(&failure) => None,
+                failure => was_accepted(StopReason::Deadline, state.sent_any(), || failure),
+            },
             stopped => was_accepted(stopped, state.sent_any(), || {
                 state.last_failure().filter(counts)
             }),

@@ -205,21 +205,7 @@ impl CallState {
         })?
     }
 
-    /// The same of a call that ended at its deadline: only if it returned this failure, or waited
-    /// for a circuit to close.
-    pub(crate) fn failure_at_deadline(&self) -> Option<Failure> {
-        let is_known = self.read(|log| {
-            let last = log.info.records.last()?;
-            // An attempt that the deadline cut off has none.
-            let failure = last.failure?;
-            let returned = last.stopped == Some(StopReason::Deadline) && last.delay.is_none();
-            Some(returned || failure.was_refused())
-        });
-        is_known.flatten().filter(|known| *known)?;
-        self.last_failure()
-    }
-
-    /// The same, also if the deadline ended the delay after it; `None` if it cut an attempt off.
+    /// The same of a call that ended at its deadline; `None` if that cut an attempt off.
     pub(crate) fn failure_before_deadline(&self) -> Option<Failure> {
         self.read(|log| log.info.records.last()?.failure)
             .flatten()?;

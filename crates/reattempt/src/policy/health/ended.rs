@@ -17,6 +17,10 @@ const LONGEST_HOLD: Duration = Duration::from_secs(60);
 /// An attempt that was dropped unanswered before its deadline is a failure after this many times
 /// the usual latency. If no latency is known: after the policy's interval.
 const UNANSWERED: u64 = 4;
+/// So is one that lasted longer than usual, if the backend has answered nothing for this many of
+/// the policy's intervals. Ten, because a caller that drops each of its attempts early, for whatever
+/// is faster, does so for a few seconds.
+const SILENT_INTERVALS: u32 = 10;
 
 impl Pool {
     /// An attempt is over: `hold` is for how long the server asked not to be used.
@@ -104,20 +108,10 @@ impl Common {
             .compare_exchange(0, took.max(1), Relaxed, Relaxed);
     }
 
-    /// Before the first answer of all: whether attempts have ended unanswered for longer than the
-    /// policy's interval.
-    fn is_long_silent(&self, now: u64, took: u64) -> bool {
-        let sent = now.saturating_sub(took).max(1);
-        let first = self
-            .silent_since
-            .compare_exchange(0, sent, Relaxed, Relaxed);
-        let since = first.err().unwrap_or(sent);
-        now.saturating_sub(since) > nanos(self.policy.load().interval)
-    }
-
     /// Whether it counts as a failure. Not of an attempt that was sent before the backend returned:
     /// it says nothing of now. A drop does if the silence before it was long, which at its
-    /// deadline is any silence longer than usual.
+    /// deadline is any silence longer than usual; or if all attempts at the backend have been
+    /// unanswered for long.
     #[cold]
     pub(super) fn unsuccessful(
         &self,
@@ -142,11 +136,21 @@ impl Common {
             | Outcome::NeverSent
             | Outcome::Lost
             | Outcome::Nothing => false,
-            // Nothing is known yet of how long an answer takes: the first connections are made.
-            Outcome::Dropped if usual == 0 => took <= nanos(self.policy.load().interval),
-            Outcome::TimedOut if usual == 0 => !self.is_long_silent(now, took),
-            Outcome::Dropped => took <= unanswered,
-            Outcome::TimedOut => took <= usual,
+            Outcome::Dropped => {
+                let interval = self.policy.load().interval;
+                let silent = member.silent_for(sent, now);
+                let long = nanos(interval.saturating_mul(SILENT_INTERVALS)).max(unanswered);
+                match usual {
+                    // How long an answer takes is not known yet: the first connections are made.
+                    0 => took <= nanos(interval),
+                    _ => took <= unanswered && (took <= usual || silent <= long),
+                }
+            }
+            Outcome::TimedOut => {
+                let silent = member.silent_for(sent, now);
+                let long = nanos(self.policy.load().interval).max(usual);
+                (took <= usual || usual == 0) && silent <= long
+            }
         };
         if is_usual {
             return false;

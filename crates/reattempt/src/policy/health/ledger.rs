@@ -31,8 +31,6 @@ pub(super) struct Common {
     pub(super) draws: AtomicU64,
     /// What an answer usually takes, in nanoseconds; 0 if it is not known.
     pub(super) usual: AtomicU64,
-    /// When the first attempt of all was sent that was dropped unanswered; 0 if none was.
-    pub(super) silent_since: AtomicU64,
     pub(super) ledger: Mutex<Ledger>,
     pub(super) listeners: Listeners,
 }

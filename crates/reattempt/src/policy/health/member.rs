@@ -28,6 +28,9 @@ pub(super) struct Member {
     /// What an answer takes, smoothed: without what was dropped or failed. 0 before the first; the
     /// lowest bit says that it answered since the last tick.
     answers: AtomicU64,
+    /// When the first attempt since its last answer was sent that was dropped unanswered; 0 if none
+    /// was.
+    silent_since: AtomicU64,
     successes: AtomicU64,
     failures: AtomicU64,
     /// Failures without an answer between them.
@@ -65,6 +68,7 @@ impl Member {
             sent_at_tick: AtomicU32::new(0),
             latency: AtomicU64::new(latency.max(load::UNKNOWN)),
             answers: AtomicU64::new(0),
+            silent_since: AtomicU64::new(0),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),

@@ -86,10 +86,11 @@ pub enum Outcome {
     /// and fails within 20 ms of it: all requests in flight on a connection end so at once.
     Lost,
     /// The attempt was dropped before there was an answer: it took at least as long as it lasted. A
-    /// failure if that was long: see [`HealthPolicy::consecutive_failures`].
+    /// failure if that was long, or the backend has been silent for long: see
+    /// [`HealthPolicy::consecutive_failures`].
     Dropped,
     /// The same, at its deadline: a failure if that was longer than an answer usually takes, or if
-    /// none has come for a while.
+    /// no answer has come from the backend for a while.
     TimedOut,
 }
 

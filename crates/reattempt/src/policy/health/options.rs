@@ -185,9 +185,10 @@ impl HealthPolicy {
     /// ([`Outcome::Lost`](super::Outcome::Lost)) within 20 ms, one counts, so that a lost
     /// connection is one failure. An attempt that was dropped unanswered
     /// is a failure, here and in the shares, if it lasted longer than four times what an answer
-    /// usually takes, at its deadline if it lasted longer than usual. Before the first answer of
-    /// all: if it lasted longer than the interval, and at its deadline also once the first of them
-    /// was sent as long ago.
+    /// usually takes (before the first answer of all: longer than the interval), at its deadline if
+    /// it lasted longer than usual. Where the backend has answered none of its attempts for an
+    /// interval, one that its deadline ends is a failure in any case; after ten intervals without
+    /// an answer also one that was dropped before, if it lasted longer than usual.
     ///
     /// While it is on, a backend that returns when its time is over is ejected again by its first
     /// failure.

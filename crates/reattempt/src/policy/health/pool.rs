@@ -53,7 +53,6 @@ impl Pool {
                 tick_at: AtomicU64::new(first),
                 draws: AtomicU64::new(policy.randomness.bits()),
                 usual: AtomicU64::new(0),
-                silent_since: AtomicU64::new(0),
                 held_until: AtomicU64::new(0),
                 ledger: Mutex::new(ledger),
                 listeners: Listeners::default(),

@@ -143,6 +143,26 @@ impl Member {
     /// What its answers take, if it answered since this was last asked.
     pub(in crate::policy::health) fn take_answers(&self) -> Option<u64> {
         let word = self.answers.fetch_and(!ANSWERED, Relaxed);
-        (word & ANSWERED != 0).then_some(word & !ANSWERED)
+        if word & ANSWERED == 0 {
+            return None;
+        }
+        self.silent_since.store(0, Relaxed);
+        Some(word & !ANSWERED)
+    }
+
+    /// An attempt that was sent then was dropped unanswered: for how long it has not answered any,
+    /// in nanoseconds.
+    pub(in crate::policy::health) fn silent_for(&self, sent: u64, now: u64) -> u64 {
+        let has_answered = self.answers.load(Relaxed) & ANSWERED != 0;
+        let since = if has_answered {
+            self.silent_since.store(sent, Relaxed);
+            sent
+        } else {
+            let first = self
+                .silent_since
+                .compare_exchange(0, sent, Relaxed, Relaxed);
+            first.err().unwrap_or(sent)
+        };
+        now.saturating_sub(since)
     }
 }

@@ -320,6 +320,32 @@ fn a_few_slow_answers_do_not_excuse_a_silent_server() {
     assert_eq!(circuit.state(), CircuitState::Open(5 * SECOND));
 }
 
+/// Long polls and short calls of one server; then it hangs, and only short calls come.
+#[test]
+fn limits_shorter_than_usual_open_a_silent_circuit() {
+    let mut circuit = Circuit::new();
+    let lasts = |circuit: &mut Circuit, seconds: u32, outcome| {
+        let sent = circuit.breaker.admit(circuit.now).unwrap();
+        circuit.now += seconds * SECOND;
+        circuit.breaker.ended(sent, circuit.now, outcome);
+    };
+    (0..50).for_each(|_| lasts(&mut circuit, 5, Outcome::Success));
+    // An answer begins the silence anew.
+    for _ in 0..20 {
+        (0..4).for_each(|_| lasts(&mut circuit, 1, Outcome::TimedOut));
+        lasts(&mut circuit, 5, Outcome::Success);
+    }
+    let silent = (1..100).find(|_| {
+        lasts(&mut circuit, 1, Outcome::TimedOut);
+        matches!(circuit.state(), CircuitState::Open(_))
+    });
+    assert!((10..=11).contains(&silent.expect("it opens")), "{silent:?}");
+    circuit.now += 60 * SECOND;
+    lasts(&mut circuit, 1, Outcome::TimedOut);
+    let open = matches!(circuit.state(), CircuitState::Open(_));
+    assert!(open, "the trial was as silent");
+}
+
 /// Of the first answer nothing is known that it could be compared with.
 #[test]
 fn the_first_answer_says_what_is_usual() {

@@ -216,6 +216,35 @@ fn long_silences_in_a_row_eject() {
     lab.shares(1);
 }
 
+/// One hangs behind hedges that win before four times the usual time has passed.
+#[test]
+fn short_silences_eject_one_that_never_answers() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    let mut drops = |lasts: Duration, answers: bool| {
+        lab.results(1, 1, 0);
+        (0..100).find(|_| {
+            lab.results(0, 1, 0);
+            lab.results(2, 1, 0);
+            let sent = lab.send_to(1);
+            lab.pass(lasts);
+            lab.pool.ended(sent, lab.now, Outcome::Dropped, None);
+            if answers {
+                lab.results(1, 1, 0);
+            }
+            lab.pass(500 * MS);
+            lab.look();
+            !lab.ejected().is_empty()
+        })
+    };
+    assert_eq!(drops(3 * MS, true), None, "it answers others");
+    assert_eq!(drops(MS / 2, false), None, "it may be about to answer");
+    let ejected = drops(3 * MS, false).expect("it is ejected");
+    assert!(
+        (20..30).contains(&ejected),
+        "{ejected}: after ten intervals"
+    );
+}
+
 /// A program that starts while the server hangs.
 #[test]
 fn limits_that_pass_before_any_answer_open_a_circuit() {
