@@ -12,7 +12,8 @@ use std::time::Duration;
 use reattempt::strategy::{BestEffort, NeverRetry, StrategyError};
 use reattempt::{
     Call, CallContext, ClientErrorLayer, DeadlineLayer, Decision, Failure, HasCallContext,
-    RetryInfo, RetryLayer, RetryStrategy, RetryView, Stage, Verdict, classify_fn, reason,
+    OnDeadline, RetryInfo, RetryLayer, RetryStrategy, RetryView, Stage, Verdict, classify_fn,
+    reason,
 };
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -51,6 +52,11 @@ impl RetryStrategy for PeopleFirst {
             Some(Asker::Partner) => Decision::Defer(Box::pin(self.partners.clone().ask())),
             _ => self.people.decide(view),
         }
+    }
+
+    // What the strategy for people does otherwise. Of the other methods it has the defaults.
+    fn on_deadline(&self) -> Option<OnDeadline> {
+        RetryStrategy::on_deadline(&self.people)
     }
 }
 

@@ -73,6 +73,40 @@ impl<E> ClientError<E> {
         }
     }
 
+    /// The transport's own error by value, or the error unchanged if the transport has none: for an
+    /// error type of your own.
+    ///
+    /// ```
+    /// use std::io;
+    /// use reattempt::ClientError;
+    ///
+    /// enum ShopError { Io(io::Error), Late, Refused }
+    ///
+    /// impl From<ClientError<io::Error>> for ShopError {
+    ///     fn from(error: ClientError<io::Error>) -> Self {
+    ///         match error.into_transport() {
+    ///             Ok(error) => Self::Io(error),
+    ///             Err(ClientError::Elapsed(_)) => Self::Late,
+    ///             Err(_) => Self::Refused,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let error = ClientError::Transport(io::Error::from(io::ErrorKind::NotFound));
+    /// assert!(matches!(error.into(), ShopError::Io(_)));
+    /// # let _ = (ShopError::Late, ShopError::Refused);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error itself: the call ended at its deadline, or was refused.
+    pub fn into_transport(self) -> Result<E, Self> {
+        match self {
+            Self::Transport(error) => Ok(error),
+            other => Err(other),
+        }
+    }
+
     /// What is known about a call that ended at its deadline.
     #[must_use]
     pub const fn elapsed(&self) -> Option<&Elapsed> {

@@ -176,7 +176,7 @@ pub use policy::{
 #[cfg(not(feature = "tokio"))]
 pub use policy::{admission, throttle};
 
-pub use read_pushback::{FoundPushback, ReadPushback};
+pub use read_pushback::{FoundPushback, ReadPushback, pushback_fn};
 pub use stack_check::StackCheck;
 
 #[cfg(feature = "tokio")]

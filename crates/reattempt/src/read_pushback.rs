@@ -37,11 +37,11 @@ impl From<Option<ServerPushback>> for FoundPushback {
 
 /// Reads the server's pushback from one outcome.
 ///
-/// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it, and an `Arc` of a
-/// reader does.
+/// Closures `Fn(Result<&Res, &Err>) -> Option<ServerPushback>` implement it (with [`pushback_fn`]
+/// their argument type is inferred), and an `Arc` of a reader does.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot read pushback from `Result<&{Res}, &{Err}>`",
-    note = "use a protocol crate's reader, or a closure with its argument type written out"
+    note = "use a protocol crate's reader, or a closure with its argument type written out, or wrapped in `pushback_fn(|outcome| …)`"
 )]
 pub trait ReadPushback<Res, Err> {
     /// The server's pushback. `context` is the attempt's own, for a reader that depends on the
@@ -68,4 +68,28 @@ where
     fn read(&self, outcome: Result<&Res, &Err>, context: &CallContext) -> FoundPushback {
         (**self).read(outcome, context)
     }
+}
+
+/// Returns the closure unchanged; the compiler infers its argument type as that of a reader.
+///
+/// ```
+/// use std::time::Duration;
+/// use reattempt::{CallContext, ReadPushback, ServerPushback, pushback_fn};
+///
+/// enum Answer { Done, BusyFor(Duration) }
+///
+/// let reader = pushback_fn(|outcome| match outcome {
+///     Ok(Answer::BusyFor(time)) => Some(ServerPushback::After(*time)),
+///     Ok(Answer::Done) | Err(_) => None,
+/// });
+/// let busy: Result<_, &std::io::Error> = Ok(&Answer::BusyFor(Duration::from_secs(2)));
+/// let found = reader.read(busy, &CallContext::default());
+/// assert_eq!(found.valid(), Some(ServerPushback::After(Duration::from_secs(2))));
+/// # let _ = Answer::Done;
+/// ```
+pub const fn pushback_fn<F, Res, Err>(f: F) -> F
+where
+    F: Fn(Result<&Res, &Err>) -> Option<ServerPushback>,
+{
+    f
 }

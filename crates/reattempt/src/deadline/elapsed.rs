@@ -13,7 +13,7 @@ use crate::{DeadlineScope, Elapsed, Idempotency, Stage, StopReason};
 /// Makes the outcome for the caller when the deadline has passed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot turn an elapsed deadline into `Result<{Res}, {Err}>`",
-    note = "put `ClientErrorLayer` directly above the transport: its error type has room for `Elapsed`, and for the transport's own error",
+    note = "put `ClientErrorLayer` directly above the transport: its error type has room for `Elapsed`, and for the transport's own error; or, if your classifier reads the error itself, directly below this layer",
     note = "or put `.map_err(BoxError::from)` between the DeadlineLayer and the layers below it; or implement `From<Elapsed>` for an error type of your own"
 )]
 pub trait OnElapsed<Res, Err> {

@@ -2,9 +2,10 @@ use tower_layer::Layer;
 
 use super::Pushback;
 
-/// Reads server pushback with `R` (a [`ReadPushback`](crate::ReadPushback)). Put it inside the
-/// recovery layer. Without a deadline a call waits up to a day if a server asks for it: put a
-/// `DeadlineLayer` outside of the recovery layer.
+/// Reads server pushback with `R` (a [`ReadPushback`](crate::ReadPushback); a closure in
+/// [`pushback_fn`](crate::pushback_fn)). Put it inside the recovery layer. Without a deadline a
+/// call waits up to a day if a server asks for it: put a `DeadlineLayer` outside of the recovery
+/// layer.
 #[derive(Clone, Copy, Debug)]
 pub struct PushbackLayer<R> {
     reader: R,

@@ -99,7 +99,9 @@ pub use future::{RetryFnFuture, WithInfo, WithInfoFuture};
 /// [module](crate::retry_fn) for the defaults.
 ///
 /// The function may borrow, and is called from the returned future only: nothing runs before that
-/// is polled, and dropping it cancels the call.
+/// is polled, and dropping it cancels the call. An attempt's future cannot borrow mutably what the
+/// function captures (a client whose method takes `&mut self`): clone the value for each attempt,
+/// or borrow it in the future from a `RefCell` or from tokio's `Mutex`.
 ///
 /// # Errors
 ///
@@ -167,8 +169,13 @@ impl<F, C, L> RetryFn<F, C, L> {
     }
 
     /// Has a classifier judge each outcome, also one that is `Ok`: a protocol's own, or a closure
-    /// (`|outcome: Result<&T, &E>, context: &CallContext| -> Verdict`).
-    pub fn classify<D>(self, classifier: D) -> RetryFn<F, D, L> {
+    /// in [`classify_fn`](crate::classify_fn) (`classify_fn(|outcome, context| …)`).
+    pub fn classify<D, Fut, T, E>(self, classifier: D) -> RetryFn<F, D, L>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        D: Classify<T, E>,
+    {
         RetryFn {
             function: self.function,
             classifier,

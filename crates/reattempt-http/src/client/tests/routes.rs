@@ -70,6 +70,23 @@ async fn a_limit_of_the_caller_only_shortens_a_routes() {
     assert!(listener.warnings().is_empty());
 }
 
+/// The guide's "For a single call".
+#[tokio::test(start_paused = true)]
+async fn a_callers_policy_replaces_the_routes_with_its_hedging() {
+    let hedges = RoutePolicy::new("r").hedge(HedgePolicy::new(2, secs(1)));
+    let layer = HttpClientLayer::standard().route(Arc::new(hedges.with_timeout(secs(5))));
+    let mut longer = request("GET");
+    let own = RoutePolicy::new("own").with_timeout(secs(60));
+    longer.context_mut().set_policy(Arc::new(own));
+    let mut retried = request("GET");
+    let strategy = Arc::new(MaxAttempts::standard());
+    retried.context_mut().set_strategy(strategy);
+    for (own, limit, attempts) in [(request("GET"), 5, 2), (longer, 60, 1), (retried, 5, 1)] {
+        let (elapsed, took) = ends(&layer, own).await;
+        assert_eq!((took, elapsed.info.attempts()), (secs(limit), attempts));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_routes_attempt_timeout_replaces_the_presets() {
     // The preset's: 30 s for each attempt, 10 minutes for all.

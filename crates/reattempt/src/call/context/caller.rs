@@ -120,7 +120,8 @@ impl CallContext {
     }
 
     /// The call's number in this process's log, if it has left a trace there: the same in each
-    /// event of the call.
+    /// event of the call. `None` before its first failure, and if the log is off: an observer that
+    /// has to tell calls apart in any case reads [`data`](Self::data) that the caller set.
     #[must_use]
     pub fn call_id(&self) -> Option<u64> {
         self.shared().and_then(CallState::id)

@@ -66,31 +66,50 @@ pub enum Surface {
 /// afterwards. [`RetryMachine`](crate::machine::RetryMachine) implements these rules.
 ///
 /// [`Extended`] extends a strategy for single reasons. To decide by anything else, such as data
-/// that an application attached to the call (RFC 0049, Accessible Context), wrap a strategy:
+/// that an application attached to the call (RFC 0049, Accessible Context), wrap a strategy.
+/// Forward every method, not only `decide`: the defaults below are not those of the wrapped
+/// strategy. In a wrapper without `on_deadline` a [`MaxAttempts`] waits for the deadline
+/// ([`OnDeadline::Cap`]) where by itself, over HTTP, it returns the server's failure at once.
 ///
 /// ```
-/// use reattempt::strategy::BestEffort;
-/// use reattempt::{Decision, RetryStrategy, RetryView};
+/// use std::time::Duration;
+/// use reattempt::{Decision, Failure, OnDeadline, RetryStrategy, RetryView, Surface};
 ///
 /// /// Set by the web layer: `request.context_mut().set_data(Robot)`.
 /// struct Robot;
 ///
-/// #[derive(Debug, Default)]
-/// struct NotForRobots(BestEffort);
+/// #[derive(Debug)]
+/// struct NotForRobots<S>(S);
 ///
-/// impl RetryStrategy for NotForRobots {
+/// impl<S: RetryStrategy> RetryStrategy for NotForRobots<S> {
 ///     fn decide(&self, view: &RetryView<'_>) -> Decision {
 ///         if view.data::<Robot>().is_some() {
 ///             return Decision::Stop;
 ///         }
 ///         self.0.decide(view)
 ///     }
+///
+///     fn max_attempts(&self) -> Option<u32> {
+///         self.0.max_attempts()
+///     }
+///
+///     fn on_deadline(&self) -> Option<OnDeadline> {
+///         self.0.on_deadline()
+///     }
+///
+///     fn delay_asked(&self, failure: &Failure, asked: Duration, own: Duration) -> Duration {
+///         self.0.delay_asked(failure, asked, own)
+///     }
+///
+///     fn holds(&self) -> bool {
+///         self.0.holds()
+///     }
+///
+///     fn surface(&self, held: &Failure, new: &Failure) -> Surface {
+///         self.0.surface(held, new)
+///     }
 /// }
 /// ```
-///
-/// Forward the other methods too where the wrapped strategy has its own: a
-/// [`MaxAttempts`] still stops after its attempts without that, but the deadline and a pushback are
-/// handled as the defaults below say.
 pub trait RetryStrategy: Debug + Send + Sync {
     /// Decides whether and when to retry.
     fn decide(&self, view: &RetryView<'_>) -> Decision;
