@@ -112,6 +112,20 @@ async fn a_config_that_cannot_be_used_makes_no_call() {
 }
 
 #[tokio::test]
+async fn standard_input_is_read_once() {
+    for arguments in [
+        &["--config", "-", "--payload", "@-"][..],
+        &["--payload", "@-", "--payload", "@-"],
+    ] {
+        let target = ["call", "http://127.0.0.1:1", "--method", "PUT"];
+        let output = run(&[&target[..], arguments].concat(), "{}".to_owned()).await;
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let line = "reattempt call: -: standard input was read already";
+        assert_eq!(text(&output.stderr).trim_end(), line);
+    }
+}
+
+#[tokio::test]
 async fn key_value_and_mongodb_calls_have_their_flags() {
     let node = kv::Node::start().await.unwrap();
     let target = node.addr().to_string();
