@@ -204,6 +204,10 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
             "reattempt call: --strategy: needs --service in a call of http",
         ),
         (
+            &["http://:80"],
+            "reattempt call: $.target: must be a URL or host:port, got \"http://:80\"",
+        ),
+        (
             &["ftp://h:1"],
             "reattempt call: the target: unknown scheme `ftp`: use http, https, grpc, grpcs, \
              couchbase, memcached or mongodb, or set --protocol",
