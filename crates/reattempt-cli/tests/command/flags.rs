@@ -208,6 +208,19 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
             "reattempt call: $.target: must be a URL or host:port, got \"http://:80\"",
         ),
         (
+            &[
+                "mongodb://h:1",
+                "--options",
+                r#"{"a": 1, "b": [{"c": 1, "c": 2}], "a": 2}"#,
+            ],
+            "reattempt call: $.calls[0].options.a: is there twice; \
+             $.calls[0].options.b[0].c: is there twice",
+        ),
+        (
+            &["mongodb://h:1", "--options", r#"{"a": 1}, {"#],
+            "reattempt call: --options: trailing characters at line 1 column 9",
+        ),
+        (
             &["ftp://h:1"],
             "reattempt call: the target: unknown scheme `ftp`: use http, https, grpc, grpcs, \
              couchbase, memcached or mongodb, or set --protocol",
