@@ -28,6 +28,7 @@ use std::process::ExitCode;
 pub(crate) use flags::Arguments;
 
 use document::{Concurrency, Document, Fault, Faults, Protocol};
+use grpc::Refused;
 use load::Load;
 use report::Report;
 use schedule::{Caller, InFlight, Plan};
@@ -104,7 +105,12 @@ fn carry_out(document: Document, load: Option<Load>, report: &mut Report) -> Res
             return Ok(found.check(None)?);
         };
         match protocol {
-            Protocol::Grpc => run_plan(found.check(grpc::plan(document))?, load, report).await,
+            Protocol::Grpc => {
+                // Only programs read the answers of calls that were not made.
+                let refused = load.map_or(Refused::PerCall, |_| Refused::AsFault);
+                let plan = grpc::plan(document, refused);
+                run_plan(found.check(plan)?, load, report).await
+            }
             Protocol::Http => run_plan(found.check(http::plan(document))?, load, report).await,
             Protocol::Kv => run_plan(found.check(kv::plan(document))?, load, report).await,
             Protocol::Mongodb => {

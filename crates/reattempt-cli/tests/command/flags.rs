@@ -85,6 +85,47 @@ async fn the_flags_of_a_grpc_call_make_the_same_call() {
 }
 
 #[tokio::test]
+async fn a_config_that_cannot_be_used_makes_no_call() {
+    let config = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("unusable.json");
+    for (target, content, line) in [
+        (
+            "grpc://127.0.0.1:1",
+            r#"{"methodConfig": 1}"#,
+            "$.service_config.methodConfig: must be an array of objects, got 1",
+        ),
+        (
+            "http://127.0.0.1:1",
+            r#"{"default": 1}"#,
+            "$.policy.default: must be an object, got 1",
+        ),
+    ] {
+        std::fs::write(&config, content).unwrap();
+        let method = ["GET", "/a.B/C"][usize::from(target.starts_with("grpc"))];
+        let config = config.to_str().unwrap();
+        let flags = ["call", target, "--method", method, "--config", config];
+        let output = run(&flags, String::new()).await;
+        assert_eq!(output.status.code(), Some(2), "{target}");
+        assert_eq!(text(&output.stdout), "", "{target}");
+        let said = text(&output.stderr);
+        assert_eq!(said.trim_end(), format!("reattempt call: {line}"));
+    }
+}
+
+#[tokio::test]
+async fn standard_input_is_read_once() {
+    for arguments in [
+        &["--config", "-", "--payload", "@-"][..],
+        &["--payload", "@-", "--payload", "@-"],
+    ] {
+        let target = ["call", "http://127.0.0.1:1", "--method", "PUT"];
+        let output = run(&[&target[..], arguments].concat(), "{}".to_owned()).await;
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let line = "reattempt call: -: standard input was read already";
+        assert_eq!(text(&output.stderr).trim_end(), line);
+    }
+}
+
+#[tokio::test]
 async fn key_value_and_mongodb_calls_have_their_flags() {
     let node = kv::Node::start().await.unwrap();
     let target = node.addr().to_string();
@@ -161,6 +202,23 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
         (
             &["http://h:1", "--strategy", "fail_fast"],
             "reattempt call: --strategy: needs --service in a call of http",
+        ),
+        (
+            &["http://:80"],
+            "reattempt call: $.target: must be a URL or host:port, got \"http://:80\"",
+        ),
+        (
+            &[
+                "mongodb://h:1",
+                "--options",
+                r#"{"a": 1, "b": [{"c": 1, "c": 2}], "a": 2}"#,
+            ],
+            "reattempt call: $.calls[0].options.a: is there twice; \
+             $.calls[0].options.b[0].c: is there twice",
+        ),
+        (
+            &["mongodb://h:1", "--options", r#"{"a": 1}, {"#],
+            "reattempt call: --options: trailing characters at line 1 column 9",
         ),
         (
             &["ftp://h:1"],

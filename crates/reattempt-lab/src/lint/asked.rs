@@ -10,7 +10,7 @@ use reattempt::{Failure, RetryThrottle, RoutePolicy, Stage, reason};
 use serde_json::{Value, json};
 
 use super::routes::policies;
-use crate::policy::{Clock, PolicyText, Simulated};
+use crate::policy::{Clock, PolicyText, Simulated, as_value};
 
 const FAILURE: Failure = Failure::new(reason::UNKNOWN, Stage::Response);
 
@@ -85,8 +85,7 @@ impl<'a> Asked<'a> {
         let PolicyText::HttpPolicy(text) = self.text else {
             return None;
         };
-        let read = || serde_json::from_str(text).unwrap_or_default();
-        let document = self.document.get_or_init(read);
+        let document = self.document.get_or_init(|| as_value(text));
         let route = document["routes"].get(at).unwrap_or(&document["default"]);
         let shared = |all: &str, name: &Value| match name.as_str() {
             Some(name) => json!({ name: document[all][name] }),

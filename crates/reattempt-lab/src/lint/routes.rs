@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reattempt::RoutePolicy;
 use serde_json::Value;
 
-use crate::policy::{Parsed, PolicyText, Simulated};
+use crate::policy::{Parsed, PolicyText, Simulated, as_value};
 
 /// The routes of a new copy of a policy: its throttles are full.
 pub(super) fn policies(text: &PolicyText, by: &Simulated) -> Vec<Arc<RoutePolicy>> {
@@ -33,7 +33,7 @@ pub(super) fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Route> {
     };
     match (parsed, text) {
         (Parsed::Http(policies), PolicyText::HttpPolicy(text)) => {
-            let json: Value = serde_json::from_str(text).unwrap_or_default();
+            let json = as_value(text);
             let count = json["routes"].as_array().map_or(0, Vec::len);
             let path = |at: usize| match at {
                 at if at < count => format!("$.routes[{at}]"),
@@ -45,7 +45,7 @@ pub(super) fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Route> {
                 .collect()
         }
         (Parsed::Grpc(config), PolicyText::ServiceConfig(text)) => {
-            let json: Value = serde_json::from_str(text).unwrap_or_default();
+            let json = as_value(text);
             let entries = json["methodConfig"].as_array().cloned().unwrap_or_default();
             let policy = |name: &Value| {
                 let part = |part: &str| name[part].as_str().unwrap_or_default().to_owned();

@@ -1,5 +1,6 @@
 //! The policies under test: read by the parsers that the layers use.
 
+mod as_value;
 mod classes;
 mod kv;
 mod protocol;
@@ -20,6 +21,7 @@ use reattempt_grpc::service_config::{self, ServiceConfig};
 use reattempt_http::policy::{self as http_policy, HttpPolicies};
 use serde_json::{Value, json};
 
+pub(crate) use as_value::as_value;
 pub(crate) use classes::Classes;
 pub(crate) use protocol::{Outcome, Protocol};
 pub(crate) use routes::Routes;
@@ -77,10 +79,9 @@ impl PolicyText {
 
     /// The policy as it stands in a scenario.
     pub(crate) fn document(&self) -> Value {
-        let read = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
         match self {
-            Self::ServiceConfig(text) => json!({ "service_config": read(text) }),
-            Self::HttpPolicy(text) => json!({ "http_policy": read(text) }),
+            Self::ServiceConfig(text) => json!({ "service_config": as_value(text) }),
+            Self::HttpPolicy(text) => json!({ "http_policy": as_value(text) }),
             Self::Kv(strategy) => json!({ "kv": kv::document(*strategy) }),
         }
     }
@@ -91,7 +92,7 @@ impl PolicyText {
     /// # Errors
     /// All its faults, each with its path.
     pub fn of_file(text: &str) -> Result<(Self, Vec<Fault>), Faults> {
-        let json: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+        let json = as_value(text);
         let has = |member: &&str| json.get(member).is_some();
         let policy = if Self::FORMS.iter().any(has) {
             let (read, mut warnings) = FORM.read(text, Self::read)?;

@@ -13,7 +13,7 @@ use reattempt::throttle::{Both, GovernorSettings};
 use reattempt::{HedgePolicy, RetryThrottle};
 use serde_json::Value;
 
-use super::{Own, Parsed, PolicyText, Simulated};
+use super::{Own, Parsed, PolicyText, Simulated, as_value};
 
 /// Makes the hedge policy of a process.
 #[derive(Clone)]
@@ -89,7 +89,7 @@ impl Stack {
     pub(crate) fn document(&self) -> Value {
         let mut document = self.policy.document();
         if let Some(with) = &self.with {
-            document["with"] = serde_json::from_str(with).unwrap_or_default();
+            document["with"] = as_value(with);
         }
         document
     }

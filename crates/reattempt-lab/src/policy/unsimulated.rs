@@ -3,7 +3,7 @@
 use reattempt::config::Fault;
 use serde_json::Value;
 
-use super::PolicyText;
+use super::{PolicyText, as_value};
 
 const BODIES: &str = "is not simulated: calls have no bodies";
 const BALANCING: &str = "is not simulated: the scenario's pick chooses the backend";
@@ -11,14 +11,10 @@ const BALANCING: &str = "is not simulated: the scenario's pick chooses the backe
 /// A warning for each of them.
 pub(super) fn members(policy: &PolicyText) -> Vec<Fault> {
     match policy {
-        PolicyText::ServiceConfig(text) => service_config(&read(text)),
-        PolicyText::HttpPolicy(text) => http_policy(&read(text)),
+        PolicyText::ServiceConfig(text) => service_config(&as_value(text)),
+        PolicyText::HttpPolicy(text) => http_policy(&as_value(text)),
         PolicyText::Kv(_) => Vec::new(),
     }
-}
-
-fn read(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// The items of a list, each with its path.

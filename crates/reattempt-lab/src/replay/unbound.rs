@@ -6,7 +6,7 @@ use reattempt::config::Fault;
 use serde_json::{Map, Value};
 
 use super::Replay;
-use crate::policy::PolicyText;
+use crate::policy::{PolicyText, as_value};
 
 impl Replay {
     /// Recorded routes that this policy does not have.
@@ -19,7 +19,7 @@ impl Replay {
             return Vec::new();
         }
         let routes = |text: &str| {
-            let policy: Value = serde_json::from_str(text).unwrap_or_default();
+            let policy = as_value(text);
             policy["routes"].as_array().cloned().unwrap_or_default()
         };
         let tested = routes(text);

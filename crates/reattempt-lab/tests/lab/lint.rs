@@ -277,3 +277,32 @@ fn many_hedged_routes_that_share_a_throttle_are_linted_soon() {
     let unearned = path.map(|path| format!("unearned-budget $.{path}.hedge"));
     assert_eq!(found(2, 0.001), unearned);
 }
+
+#[test]
+fn a_number_beyond_f64_hides_no_findings() {
+    let grpc = |ratio: &str| {
+        let policy = format!(
+            r#"{{"methodConfig": [{{"name": [{{"service": "a.B"}}], "retryPolicy": {{"maxAttempts": 3,
+            "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
+            "retryableStatusCodes": ["UNAVAILABLE", "INTERNAL"]}}}}],
+            "retryThrottling": {{"maxTokens": 2, "tokenRatio": {ratio}}}}}"#
+        );
+        rules(&PolicyText::ServiceConfig(policy).checked().unwrap())
+    };
+    let tiny = "tiny-throttle $.methodConfig[0]".to_owned();
+    assert!(grpc("1e300").contains(&tiny), "{:?}", grpc("1e300"));
+    assert_eq!(grpc("1e400"), grpc("1e300"));
+
+    // A route with a throttle and a budget is asked in a copy of its own.
+    let http = |note: &str| {
+        let policy = format!(
+            r#"{{"routes": [{{"match": {{"path": "/a"}}, "hedge": {{"delay": "0.1s", "budget": "b"}}, "throttle": "t"}}],
+            "throttles": {{"t": {{"maxTokens": 10, "tokenRatio": 0.001}}}}, "budgets": {{"b": {{"percent": 5}}}},
+            "note": {note}}}"#
+        );
+        rules(&PolicyText::HttpPolicy(policy).checked().unwrap())
+    };
+    let unearned = ["unearned-budget $.routes[0].hedge"];
+    assert_eq!(http("1e300"), unearned);
+    assert_eq!(http("1e400"), unearned);
+}

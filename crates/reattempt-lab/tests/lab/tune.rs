@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use super::{http, near, world};
 
 fn scenario(policy: Value) -> Scenario {
+    Scenario::parse(&document(policy)).unwrap()
+}
+
+fn document(policy: Value) -> String {
     let latency = json!({"exponential_ms": 10});
     let mut scenario = world(
         20.0,
@@ -16,7 +20,7 @@ fn scenario(policy: Value) -> Scenario {
         json!([{"kind": "error", "share": 0.3}]),
     );
     scenario["policies"] = json!({ "p": policy });
-    Scenario::parse(&scenario.to_string()).unwrap()
+    scenario.to_string()
 }
 
 fn ranges(texts: &[&str]) -> Vec<Range> {
@@ -286,4 +290,24 @@ fn all_runs_of_a_search_share_one_bound() {
         fault.starts_with("$.policies.p: the search was ended after 20000 events"),
         "{fault}"
     );
+}
+
+#[test]
+fn a_number_beyond_f64_hides_no_knobs() {
+    let policy = r#"{"http_policy": {"default": {"retry": {"maxAttempts": 2}, "throttle": "t"},
+        "throttles": {"t": {"maxTokens": 50, "tokenRatio": 1e400}}}, "with": {"hop_marks": true}}"#;
+    let text = document(json!("policy")).replace("\"policy\"", policy);
+    let scenario = Scenario::parse(&text).unwrap();
+    let points = tune(
+        &scenario,
+        "p",
+        &ranges(&["attempts=2..2"]),
+        1,
+        &Limits::default(),
+    )
+    .unwrap();
+    let policy = &points[0].policy;
+    let throttle = &policy["http_policy"]["throttles"]["t"];
+    assert_eq!(*throttle, json!({"maxTokens": 50, "tokenRatio": f64::MAX}));
+    assert_eq!(policy["with"]["hop_marks"], json!(true));
 }

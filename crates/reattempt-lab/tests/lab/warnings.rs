@@ -124,6 +124,30 @@ fn a_replay_warns_of_what_it_does_not_look_at() {
     );
 }
 
+/// The parsers read past what no string or number of a program can be.
+#[test]
+fn an_unread_text_hides_no_warnings() {
+    let paths = |text: &str| {
+        let (_, warnings) = PolicyText::of_file(text).unwrap();
+        let paths = warnings.into_iter().map(|warning| warning.path);
+        paths.collect::<Vec<_>>()
+    };
+    let found = ["$.note", "$.default.bodyLimit", "$.health"];
+    for unread in [
+        r#""a note""#,
+        r#""\ud800""#,
+        r#"{"\ud800": 1}"#,
+        "[1e400]",
+        r#"{"a": 1, "a": 2}"#,
+    ] {
+        let text =
+            format!(r#"{{"note": {unread}, "default": {{"bodyLimit": 1}}, "health": {{}}}}"#);
+        assert_eq!(paths(&text), found, "{unread}");
+    }
+    let config = r#"{"methodConfig": [{"name": [{}], "waitForReady": true}], "note": "\ud800"}"#;
+    assert_eq!(paths(config), ["$.note", "$.methodConfig[0].waitForReady"]);
+}
+
 #[test]
 fn the_list_of_warnings_has_a_bound() {
     let typos: serde_json::Map<_, _> = (0..1000)

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::document::{Fault, Fields};
 use super::load::Load;
@@ -124,12 +124,12 @@ Exit status:
 const MANY: &str = "Many calls (reattempt call http://127.0.0.1:8080/ --rate 100 --duration 10s)";
 const TLS: &str = "TLS (reattempt call https://localhost:8443/ --ca authority.pem)";
 
-/// A document under construction: its own fields as JSON, with unparsed files, and those of each
-/// call.
+/// A document under construction: its own fields and those of each call as JSON, with unparsed
+/// files and flags.
 #[derive(Debug, Default)]
 struct Draft {
     document: BTreeMap<String, String>,
-    call: Map<String, Value>,
+    call: BTreeMap<&'static str, String>,
 }
 
 impl Draft {
@@ -138,8 +138,8 @@ impl Draft {
             .insert(name.to_owned(), value.into().to_string());
     }
 
-    fn call(&mut self, name: &str, value: impl Into<Value>) {
-        self.call.insert(name.to_owned(), value.into());
+    fn call(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.call.insert(name, value.into().to_string());
     }
 
     fn file(&mut self, name: &str, text: Option<String>) {
@@ -185,8 +185,11 @@ impl Arguments {
             Protocol::Kv => self.kv(&mut draft)?,
             Protocol::Mongodb => self.mongodb(&mut draft)?,
         }
-        let calls = vec![Value::from(draft.call.clone())];
-        draft.set("calls", calls);
+        let call = draft.call.iter();
+        let call = call.map(|(name, text)| format!("\"{name}\": {text}"));
+        let call = call.collect::<Vec<_>>().join(", ");
+        let calls = format!("[{{{call}}}]");
+        draft.document.insert("calls".to_owned(), calls);
         Ok(Fields::of_texts(draft.document))
     }
 

@@ -1,6 +1,6 @@
 //! The flags of MongoDB calls.
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{Arguments, Draft};
 use crate::call::document::Fault;
@@ -33,13 +33,12 @@ impl Arguments {
         draft.call("op", self.op.as_deref().unwrap_or("find"));
         draft.call("database", flags.database.clone());
         draft.call("collection", flags.collection.clone());
-        let options: Option<Value> = flags
-            .options
-            .as_deref()
-            .map(serde_json::from_str)
-            .transpose()
-            .map_err(|error| Fault::new("--options", error))?;
-        draft.call("options", options);
+        if let Some(text) = &flags.options {
+            // As it was written: a value would drop a duplicate member, which is a fault.
+            let options: &RawValue =
+                serde_json::from_str(text).map_err(|error| Fault::new("--options", error))?;
+            draft.call.insert("options", options.get().to_owned());
+        }
         Ok(())
     }
 }

@@ -79,19 +79,31 @@ pub(crate) struct GrpcCall {
     wait_for_ready: Option<bool>,
 }
 
-pub(crate) fn plan(mut document: Document) -> Option<Plan<GrpcCaller>> {
+/// Where a service config that cannot be used is reported; nothing is sent either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// In the answer of each call, for programs.
+    PerCall,
+    /// As a fault of the document, for people.
+    AsFault,
+}
+
+pub(crate) fn plan(mut document: Document, refused: Refused) -> Option<Plan<GrpcCaller>> {
     let (is_tls, authority) = document.one_target(address).unwrap_or_default();
     let tls = Tls::read(&mut document.rest, is_tls, &authority, Version::Grpc);
     let transport = Transport::new(&authority, Version::Grpc, tls);
     let options = ChannelOptions::read(document.rest.nested("channel_options"));
     let setup = &document.setup;
     let config = stack::service_config(&mut document.rest, setup, &options);
+    if let (Err(faults), Refused::AsFault) = (&config, refused) {
+        document.rest.add_all("service_config", faults);
+    }
     let channel = config.map(|config| Channel {
         stack: stack::stack(setup, transport, config.clone(), &options),
         config,
     });
     let caller = GrpcCaller {
-        channel,
+        channel: channel.map_err(|faults| faults.listed()),
         scheme: if is_tls { Scheme::HTTPS } else { Scheme::HTTP },
         authority,
     };

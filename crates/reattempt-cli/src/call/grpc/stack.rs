@@ -23,7 +23,7 @@ use tower::util::BoxCloneSyncService;
 
 use super::payloads::Payloads;
 use crate::call::attempts::{JournalLayer, JournalObserver};
-use crate::call::document::{Fields, Setup, Whole};
+use crate::call::document::{Faults, Fields, Setup, Whole};
 use crate::call::transport::{AnswerBody, Transport, TransportError};
 
 type ResponseBody = DeadlineBody<LimitedResponseBody<GrpcOutcomeBody<AnswerBody>>, AsGrpcStatus>;
@@ -88,7 +88,7 @@ pub(super) fn service_config(
     fields: &mut Fields,
     setup: &Setup,
     channel: &ChannelOptions,
-) -> Result<Option<Arc<ServiceConfig>>, String> {
+) -> Result<Option<Arc<ServiceConfig>>, Faults> {
     let mut options = Options::new()
         .randomness(setup.randomness.clone())
         .on_deadline(setup.on_deadline_or_cap())
@@ -101,20 +101,16 @@ pub(super) fn service_config(
     let Some(text) = fields.text("service_config") else {
         return Ok(None);
     };
-    match ServiceConfig::parse_with(&text, &options) {
-        Ok(config) => {
-            for warning in config.warnings() {
-                // Advice on a valid config is the task of `reattempt check`.
-                if warning.is_advice() {
-                    tracing::info!("service config: {warning}");
-                } else {
-                    fields.warn(format_args!("service config: {warning}"));
-                }
-            }
-            Ok(Some(Arc::new(config)))
+    let config = ServiceConfig::parse_with(&text, &options)?;
+    for warning in config.warnings() {
+        // Advice on a valid config is the task of `reattempt check`.
+        if warning.is_advice() {
+            tracing::info!("service config: {warning}");
+        } else {
+            fields.warn(format_args!("service config: {warning}"));
         }
-        Err(invalid) => Err(invalid.listed()),
     }
+    Ok(Some(Arc::new(config)))
 }
 
 /// The layers around one server.
@@ -168,6 +164,7 @@ mod tests {
 
     use super::*;
     use crate::call::document::Document;
+    use crate::call::grpc::Refused;
     use crate::call::schedule::Caller as _;
 
     #[tokio::test]
@@ -186,7 +183,7 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             0.5
         });
-        let mut plan = crate::call::grpc::plan(document).unwrap();
+        let mut plan = crate::call::grpc::plan(document, Refused::PerCall).unwrap();
         let (head, call) = plan.calls.remove(0);
         let answer = plan.caller.call(head, call).await;
         assert_eq!(answer.stopped, Some("deadline"), "{answer:?}");

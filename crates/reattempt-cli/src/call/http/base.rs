@@ -61,7 +61,8 @@ impl Base {
         } else {
             format!("{host}:{}", default_port(is_tls))
         };
-        if host.is_empty() || authority.parse::<http::uri::Authority>().is_err() {
+        let is_usable = |authority: Authority| !authority.host().is_empty();
+        if !authority.parse().is_ok_and(is_usable) {
             return Err(fault("must be a URL or host:port"));
         }
         Ok(Self {
@@ -169,7 +170,15 @@ mod tests {
         assert_eq!(below("127.0.0.1:81", "/a?b"), "http://127.0.0.1:81/a?b");
         assert_eq!(below("http://h/x/", "a"), "http://h/x/a");
         assert_eq!(below("https://h/x", "/a"), "https://h/x/a");
-        for wrong in ["ftp://h", "", "a b:1"] {
+        for wrong in [
+            "ftp://h",
+            "",
+            "a b:1",
+            "http://",
+            "http://:80/a",
+            "u:p@:81",
+            ":81",
+        ] {
             assert!(Base::of(wrong).is_err(), "{wrong}");
         }
     }

@@ -207,6 +207,16 @@ async fn a_dash_is_standard_input() {
 }
 
 #[tokio::test]
+async fn a_second_dash_is_a_file_that_cannot_be_read() {
+    let output = run(&["check", "-", "-"], r#"{"methodConfig": []}"#.to_owned()).await;
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    let lines: Vec<_> = said.lines().collect();
+    let again = "-: $: cannot be read: standard input was read already";
+    assert_eq!(lines, ["-: ok (service-config)", again]);
+}
+
+#[tokio::test]
 async fn error_maps_and_cluster_configurations_are_checked_as_such() {
     let map = r#"{"version": 1, "revision": 1, "errors": {"d": {"name": "A", "desc": "b", "attrs": []}}}"#;
     let map = file("map.json", map);
