@@ -130,8 +130,9 @@ impl HttpClassifier {
         self
     }
 
-    /// Asks this function about every response first. `None` leaves it to the settings above. A
-    /// failure without a code gets the status as its code. `Retry-After` is read of a status from
+    /// Asks this function about every response first, also where a route has statuses of its own;
+    /// a route's function replaces the layer's. `None` leaves it to the settings above. A failure
+    /// without a code gets the status as its code. `Retry-After` is read of a status from
     /// 300 up only, also where this function retries another.
     ///
     /// ```

@@ -1,7 +1,6 @@
 //! Admission, backends with health and circuit breakers of a client.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use reattempt::CircuitBreakerLayer;
 use reattempt::ClientErrorLayer;
@@ -14,7 +13,7 @@ use super::breakers::OriginBreakers;
 use super::defaults::OriginAdmissions;
 use super::layer::HttpClientLayer;
 use super::{HttpClient, WithBreakers};
-use crate::{BeyondCap, HttpClassifier, HttpPushback};
+use crate::{HttpClassifier, HttpPushback};
 
 impl<R, B> HttpClientLayer<R, B> {
     /// Refuses calls while the server accepts too few of them, with
@@ -91,9 +90,7 @@ impl<R, B> HttpClientLayer<R, B> {
         policy: impl Into<LiveHealthPolicy>,
     ) -> Backends<S, HttpClassifier, HttpPushback> {
         let classifier = self.settings.health_classifier();
-        // A server may ask for more rest than a call waits for. `Backends` has a limit of its own.
-        let pushback = (*self.settings.pushback).clone();
-        let pushback = pushback.cap(Duration::MAX, BeyondCap::Wait);
+        let pushback = (*self.settings.pushback).clone().uncapped();
         let backends = Backends::new(services, policy, classifier).pushback(pushback);
         match self.settings.recovery.known_observer() {
             Some(observer) => backends.observer(observer),

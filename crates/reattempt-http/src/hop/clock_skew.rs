@@ -9,7 +9,10 @@ pub(super) struct ClockSkew(pub(super) Duration);
 impl ClockSkew {
     /// The time left at `now` until `at` by another clock; zero when that has certainly passed.
     pub(super) fn left(self, at: SystemTime, now: SystemTime) -> Duration {
-        let latest = at.checked_add(self.0).unwrap_or(at);
-        latest.duration_since(now).unwrap_or_default()
+        match at.checked_add(self.0) {
+            Some(latest) => latest.duration_since(now).unwrap_or_default(),
+            // Later than any clock can say.
+            None => Duration::MAX,
+        }
     }
 }

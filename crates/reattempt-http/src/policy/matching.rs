@@ -69,8 +69,8 @@ impl Matching {
     pub(super) fn read(place: &mut Place<'_>, json: Json<'_>) -> Option<Self> {
         let members = Members::of(place, json, members::MATCH)?;
         let mut methods = members.optional(place, "methods", methods);
-        let exact = members.optional(place, "path", path).map(Path::Exact);
-        let prefix = members.optional(place, "prefix", path).map(Path::Prefix);
+        let exact = members.optional(place, "path", literal).map(Path::Exact);
+        let prefix = members.optional(place, "prefix", literal).map(Path::Prefix);
         let pattern = members.optional(place, "pattern", pattern);
         let said = ["path", "prefix", "pattern"].map(|name| members.get(name).is_some());
         if said.iter().filter(|said| **said).count() > 1 {
@@ -202,19 +202,38 @@ fn path(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
     let is_path = |text: &str| {
         text.starts_with('/') && !text.contains(|c: char| "?#".contains(c) || c <= ' ')
     };
-    match json.as_str() {
-        Some(text) if is_path(&text) => Some(text.into_owned()),
-        _ => config::wrong(place, "a path without query that starts with \"/\"", json),
+    let text = match json.as_str() {
+        Some(text) if is_path(&text) => text.into_owned(),
+        _ => return config::wrong(place, "a path without query that starts with \"/\"", json),
+    };
+    if !text.is_ascii() {
+        place.warn("is compared unchanged: most clients send these characters percent-encoded");
     }
+    Some(text)
+}
+
+/// A path or a prefix, which have no parameters.
+fn literal(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
+    let text = path(place, json)?;
+    if let Some(part) = text
+        .split('/')
+        .find(|part| part.starts_with('{') || is_foreign_parameter(part))
+    {
+        place.warn(format!(
+            "{part:?} is matched literally: only a \"pattern\" has parameters, such as \"{{name}}\""
+        ));
+    }
+    Some(text)
+}
+
+/// In the syntax of other routers.
+fn is_foreign_parameter(part: &str) -> bool {
+    part.starts_with('*') || part.len() > 1 && part.starts_with([':', '<'])
 }
 
 fn pattern(place: &mut Place<'_>, json: Json<'_>) -> Option<Path> {
     let text = path(place, json)?;
-    // Parameter syntax of other routers; here it would only match itself.
-    if let Some(other) = text
-        .split('/')
-        .find(|part| part.len() > 1 && part.starts_with([':', '*', '<']))
-    {
+    if let Some(other) = text.split('/').find(|part| is_foreign_parameter(part)) {
         place.warn(format!(
             "{other:?} is matched literally: a parameter is \"{{name}}\", and the rest of a path \"{{*name}}\""
         ));

@@ -313,10 +313,16 @@ fn a_pattern_has_as_many_parameters_as_its_router_takes() {
 
 #[test]
 fn a_parameter_in_the_words_of_another_router_is_warned_of() {
-    for (pattern, part) in [("/users/:id", ":id"), ("/files/*rest", "*rest")] {
-        let text = format!(r#"{{"routes": [{{"match": {{"pattern": "{pattern}"}}}}]}}"#);
+    for (kind, path, part) in [
+        ("pattern", "/users/:id", ":id"),
+        ("pattern", "/files/*rest", "*rest"),
+        ("pattern", "/files/*", "*"),
+        ("prefix", "/files/*", "*"),
+        ("path", "/users/{id}", "{id}"),
+    ] {
+        let text = format!(r#"{{"routes": [{{"match": {{"{kind}": "{path}"}}}}]}}"#);
         let warned = warnings(&text);
-        let begins = format!("$.routes[0].match.pattern: \"{part}\" is matched literally");
+        let begins = format!("$.routes[0].match.{kind}: \"{part}\" is matched literally");
         assert!(
             warned.len() == 1 && warned[0].starts_with(&begins),
             "{warned:?}"
@@ -324,6 +330,8 @@ fn a_parameter_in_the_words_of_another_router_is_warned_of() {
     }
     let fine = r#"{"routes": [{"match": {"pattern": "/a:b/{id}/{*rest}"}}]}"#;
     assert_eq!(warnings(fine), Vec::<String>::new());
+    let encoded = warnings(r#"{"routes": [{"match": {"path": "/café"}}]}"#);
+    assert_eq!(encoded.len(), 1, "{encoded:?}");
 }
 
 #[test]

@@ -35,8 +35,8 @@ pub enum BeyondCap {
 /// | header, the first valid one | |
 /// | --- | --- |
 /// | `x-amz-retry-after` | milliseconds, up to 25 s; off unless [enabled](Self::also_amz) |
-/// | `retry-after-ms` | milliseconds; [`milliseconds`](Self::milliseconds) |
-/// | `Retry-After` | seconds, or a date in any of HTTP's three forms |
+/// | `retry-after-ms` | milliseconds, also a decimal; [`milliseconds`](Self::milliseconds) |
+/// | `Retry-After` | seconds, also a decimal as some servers send it, or a date in any of HTTP's three forms |
 /// | `RateLimit-Reset`, `X-RateLimit-Reset` | seconds from now, or Unix time in seconds (from 10⁹) or milliseconds (from 10¹²), or a date; [`rate_limits`](Self::rate_limits) |
 ///
 /// Many servers send the rate limit headers with every response, so these count only if the call
@@ -44,10 +44,10 @@ pub enum BeyondCap {
 /// other status from 300 up if it is 0.
 ///
 /// Put it in a `PushbackLayer` below the recovery layer. Invalid values count as absent and are
-/// recorded (`AttemptRecord::pushback_unreadable`); so does the reset of a limit in the past, which
-/// the response contradicts. Of `Retry-After` a date in the past means now. A number that is too
-/// large saturates; of several values the longest counts. What a route sets takes precedence over
-/// the layer's, and what it leaves unset is as the layer was built:
+/// recorded (`AttemptRecord::pushback_unreadable`). So does an instant in the past, which the
+/// response contradicts: one of the two clocks is wrong. A number that is too large saturates; of
+/// several values the longest counts. What a route sets takes precedence over the layer's, and what
+/// it leaves unset is as the layer was built:
 /// [`HttpRoute::with_pushback`](crate::HttpRoute::with_pushback).
 ///
 /// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a
@@ -80,6 +80,8 @@ pub struct HttpPushback {
     rate_limits: Option<bool>,
     only_exhausted: Option<bool>,
     cap: Option<(Duration, BeyondCap)>,
+    /// Without a cap, also on a route that has one.
+    uncapped: bool,
     spread: Option<Duration>,
     randomness: Randomness,
 }
@@ -97,6 +99,7 @@ impl HttpPushback {
             rate_limits: None,
             only_exhausted: None,
             cap: None,
+            uncapped: false,
             spread: None,
             randomness: Randomness::Thread,
         }
@@ -163,6 +166,14 @@ impl HttpPushback {
     #[must_use]
     pub const fn cap(mut self, cap: Duration, beyond: BeyondCap) -> Self {
         self.cap = Some((cap, beyond));
+        self
+    }
+
+    /// For backends: a server may ask for more rest than a call waits for.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn uncapped(mut self) -> Self {
+        self.cap = None;
+        self.uncapped = true;
         self
     }
 
@@ -255,7 +266,12 @@ impl HttpPushback {
             amz: self.amz.or(layer.amz),
             rate_limits: self.rate_limits.or(layer.rate_limits),
             only_exhausted: self.only_exhausted.or(layer.only_exhausted),
-            cap: self.cap.or(layer.cap),
+            cap: if layer.uncapped {
+                layer.cap
+            } else {
+                self.cap.or(layer.cap)
+            },
+            uncapped: layer.uncapped,
             spread: self.spread.or(layer.spread),
             randomness: match self.spread {
                 Some(_) => self.randomness.clone(),

@@ -15,7 +15,18 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// The time until this HTTP date; a date in the past means now.
+/// `1*DIGIT "." 1*DIGIT`, as some servers send it, in units of so many milliseconds; rounded up.
+#[cold]
+pub(super) fn decimal(text: &[u8], unit: f64) -> Option<Duration> {
+    let point = text.iter().position(|byte| *byte == b'.')?;
+    digits(&text[..point]).and(digits(&text[point + 1..]))?;
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    // As a number that is too large it saturates.
+    Some(Duration::from_millis((number * unit).ceil() as u64))
+}
+
+/// The time until this HTTP date. `None` for one in the past, as for a limit's reset: the server
+/// failed and asks for rest, so one of the two clocks is wrong.
 pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
     let seconds = http_date::seconds(text, now)?;
     let from_1970 = Duration::from_secs(seconds.unsigned_abs());
@@ -25,7 +36,7 @@ pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duratio
         UNIX_EPOCH.checked_add(from_1970)
     };
     // Only a date of the far past can be out of the clock's range.
-    Some(at.map_or(Duration::ZERO, |at| until(at, now)))
+    Some(until(at?, now)).filter(|left| !left.is_zero())
 }
 
 /// The time until this instant.

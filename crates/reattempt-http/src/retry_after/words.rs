@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::HttpPushback;
 use super::rate_limit;
-use super::value::{digits, until_date};
+use super::value::{decimal, digits, until_date};
 
 static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// Milliseconds; sent by AWS services.
@@ -91,7 +91,10 @@ impl HttpPushback {
         rate_limits: bool,
         limited: impl FnOnce() -> bool,
     ) -> Word {
-        let milliseconds = |text: &[u8]| digits(text).map(Duration::from_millis);
+        let milliseconds = |text: &[u8]| {
+            let whole = digits(text).map(Duration::from_millis);
+            whole.or_else(|| decimal(text, 1.0))
+        };
         let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
         let (mut retry_after, mut reset) = <(Ranked, Ranked)>::default();
         for (name, value) in headers {
@@ -100,7 +103,9 @@ impl HttpPushback {
                 if self.seconds != Some(false) {
                     let seconds_or_date = |text: &[u8]| {
                         let seconds = digits(text).map(Duration::from_secs);
-                        seconds.or_else(|| until_date(text, self.wall_clock))
+                        seconds
+                            .or_else(|| decimal(text, 1000.0))
+                            .or_else(|| until_date(text, self.wall_clock))
                     };
                     retry_after.add(2, read(value, seconds_or_date));
                 }

@@ -4,7 +4,7 @@ use http::{HeaderMap, StatusCode};
 use reattempt::{Failure, Stage, Verdict};
 
 use super::HttpClassifier;
-use crate::reasons::of_status;
+use crate::reasons::{HTTP_TOO_MANY_REQUESTS, of_status};
 use crate::{StatusSet, TransportFault};
 
 /// A classifier in a layer, and one that overrides it where it sets something.
@@ -45,15 +45,14 @@ impl<'a> InForce<'a> {
         if self.is_limit_apart(status.as_u16()) {
             return None;
         }
-        let with_code = |mut failure: Failure| {
+        let mut verdict = judge(status, headers)?;
+        if let Verdict::Retry(failure) | Verdict::Fatal(failure) = &mut verdict {
+            if self.layer.limits_apart && failure.reason == HTTP_TOO_MANY_REQUESTS {
+                return Some(Verdict::Success);
+            }
             failure.code = failure.code.or(Some(status.as_u16().into()));
-            failure
-        };
-        Some(match judge(status, headers)? {
-            Verdict::Retry(failure) => Verdict::Retry(with_code(failure)),
-            Verdict::Fatal(failure) => Verdict::Fatal(with_code(failure)),
-            verdict => verdict,
-        })
+        }
+        Some(verdict)
     }
 
     pub(super) const fn is_limit_apart(&self, status: u16) -> bool {

@@ -207,4 +207,13 @@ fn a_function_leaves_rate_limits_apart() {
     let limited = limited.body(()).unwrap();
     let verdict = backends.verdict::<_, std::io::Error>(Ok(&limited), None);
     assert_eq!(verdict, Verdict::Success);
+    let quota = HttpClassifier::new().judge_heads(|status, _| {
+        let failure = Failure::new(HTTP_TOO_MANY_REQUESTS, Stage::Response);
+        (status == 400).then_some(Verdict::Retry(failure))
+    });
+    let answer = http::Response::builder().status(400).body(()).unwrap();
+    for (classifier, apart) in [(quota, false), (quota.limits_apart(), true)] {
+        let verdict = classifier.verdict::<_, std::io::Error>(Ok(&answer), None);
+        assert_eq!(verdict == Verdict::Success, apart, "its own reason");
+    }
 }

@@ -203,11 +203,27 @@ async fn backends_have_the_presets_classifier_and_observers() {
     assert_eq!(*events.0.lock().unwrap(), ["a ejected"]);
 }
 
-/// Longer than a call waits: the preset's cap ends the call, and the balancer still heeds it.
+/// Longer than a call waits: the cap of the preset or of a route ends the call, or its wait, and the
+/// balancer still heeds it.
 #[tokio::test(start_paused = true)]
 async fn backends_rest_for_as_long_as_they_ask() {
+    assert_eq!(
+        asked_of_one_that_rests(HttpClientLayer::standard()).await,
+        1
+    );
+    for of_route in [r#""cap": "10s""#, r#""cap": "1s", "beyondCap": "wait""#] {
+        let text = format!(r#"{{"default": {{"retry": {{"retryAfter": {{{of_route}}}}}}}}}"#);
+        let table = HttpPolicies::parse(&text).unwrap().policies;
+        let layer = HttpClientLayer::policies(LiveHttpPolicies::new(table));
+        assert_eq!(asked_of_one_that_rests(layer).await, 1, "{of_route}");
+    }
+}
+
+/// How often one of two backends gets a request in 50 seconds that asks for a minute of rest.
+async fn asked_of_one_that_rests<R: Route<Request<Full<Bytes>>> + Clone>(
+    layer: HttpClientLayer<R>,
+) -> u32 {
     let asked = Arc::new(std::sync::atomic::AtomicU32::new(0));
-    let layer = HttpClientLayer::standard();
     let replica = |name: &'static str| {
         let asked = Arc::clone(&asked);
         let answer = move |_: Sent| {
@@ -228,7 +244,7 @@ async fn backends_rest_for_as_long_as_they_ask() {
         let _ = client.clone().oneshot(get("shop.example")).await;
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    asked.load(Ordering::Relaxed)
 }
 
 /// What was never sent may go anywhere, and a POST that was sent may not.
