@@ -175,6 +175,27 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
     assert_eq!((seen, info.attempts(), took), (Ok(2), 2, ms(20)));
 }
 
+/// M5 M13 M23: a hedge that reaches no server is not the read's end.
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_finds_no_server_leaves_the_first_attempt() {
+    for kind in [
+        FailureKind::WaitQueueTimeout,
+        FailureKind::Selection,
+        FailureKind::NotSupported,
+    ] {
+        let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(3, ms(20)));
+        let mut call = Call::new(FIND);
+        call.context_mut().attach_policy(Arc::new(policy));
+        let client = client(&[Step::WorksAfter(ms(70)), Step::Fails(kind)]);
+        let (seen, info, took) = send(MongoClientLayer::new().layer(client), call).await;
+        assert_eq!(
+            (seen, info.attempts(), took),
+            (Ok(1), 2, ms(70)),
+            "{kind:?}"
+        );
+    }
+}
+
 /// M10 M14 M19: a hedge is sent before the classifier is asked.
 #[tokio::test(start_paused = true)]
 async fn a_policy_of_a_call_hedges_nothing_that_runs_once() {
