@@ -174,7 +174,9 @@ impl<S> Layer<S> for MongoClientLayer {
     fn layer(&self, inner: S) -> Self::Service {
         let classifier = self.classifier.for_strategy(&self.strategy);
         let mut retry = RetryLayer::new(classifier, self.strategy.clone()).named("mongodb");
-        let mut hedge = HedgeLayer::by_policy(classifier).named("mongodb");
+        // A hedging policy sends the next attempt at once.
+        let at_once = classifier.without_overload_errors();
+        let mut hedge = HedgeLayer::by_policy(at_once).named("mongodb");
         if let Some(observer) = &self.observer {
             retry = retry.observer(Arc::clone(observer));
             hedge = hedge.observer(Arc::clone(observer));

@@ -196,6 +196,17 @@ async fn a_hedge_that_finds_no_server_leaves_the_first_attempt() {
     }
 }
 
+/// No hedging policy backs off: an overloaded server is not asked again at once.
+#[tokio::test(start_paused = true)]
+async fn a_hedged_read_is_not_repeated_after_an_overload() {
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(4, ms(20)));
+    let mut call = Call::new(FIND);
+    call.context_mut().attach_policy(Arc::new(policy));
+    let client = client(&[Step::Busy; 3]);
+    let (seen, info, _) = send(MongoClientLayer::current().layer(client), call).await;
+    assert_eq!((seen.is_err(), info.attempts()), (true, 1));
+}
+
 /// M10 M14 M19: a hedge is sent before the classifier is asked.
 #[tokio::test(start_paused = true)]
 async fn a_policy_of_a_call_hedges_nothing_that_runs_once() {
