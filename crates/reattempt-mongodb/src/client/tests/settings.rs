@@ -196,6 +196,17 @@ async fn a_hedge_that_finds_no_server_leaves_the_first_attempt() {
     }
 }
 
+/// M22 R47: the specification has no hedges.
+#[tokio::test(start_paused = true)]
+async fn of_a_hedged_read_the_last_error_to_arrive_is_raised() {
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
+    let mut call = Call::new(FIND);
+    call.context_mut().attach_policy(Arc::new(policy));
+    let client = client(&[LOST, Step::Fails(FailureKind::Selection)]);
+    let (seen, ..) = send(MongoClientLayer::new().layer(client), call).await;
+    assert!(seen.unwrap_err().contains("Selection"));
+}
+
 /// No hedging policy backs off: an overloaded server is not asked again at once.
 #[tokio::test(start_paused = true)]
 async fn a_hedged_read_is_not_repeated_after_an_overload() {
