@@ -61,7 +61,7 @@ impl Follower<'_> {
                 return of.lost.extend(attempt);
             }
             Some(of) => {
-                // What was not sent, and a breaker's refusal, end no call while others are in flight.
+                // What was not sent and a breaker's refusal end no call while others are in flight.
                 let reason = self.recording.reasons.get(usize::from(entry.reason));
                 let ends = !unsent && reason != Some(&CIRCUIT_BREAKER_OPEN);
                 of.failed |= entry.outcome == AttemptOutcome::Fatal && ends;

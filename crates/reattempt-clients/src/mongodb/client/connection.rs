@@ -104,8 +104,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A command that cannot be encoded, network failures, timeouts and protocol errors. A reply that
-    /// is not ok is not an error here.
+    /// A command that cannot be encoded, network failures, timeouts and protocol errors. A reply
+    /// that is not ok is not an error here.
     pub async fn call(
         &mut self,
         request_id: i32,
