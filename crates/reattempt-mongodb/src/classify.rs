@@ -192,7 +192,9 @@ impl MongoClassifier {
     /// gets the reason [`MONGODB_SYSTEM_OVERLOADED`], which makes
     /// [`RetryableReads`](crate::RetryableReads) back off: only for a strategy with
     /// [`overload_backoff`](crate::RetryableReads::overload_backoff), because any other sends again
-    /// at once. [`MongoClientLayer`](crate::MongoClientLayer) sees to it.
+    /// at once, or after its own delay. [`MongoClientLayer`](crate::MongoClientLayer) does without
+    /// it for a strategy of its own that does not back off, and for hedged reads. It does not know
+    /// the strategy that a route's policy or the caller sets instead: that one has to back off.
     #[must_use]
     pub const fn with_overload_errors(mut self) -> Self {
         self.overload = true;
@@ -201,8 +203,18 @@ impl MongoClassifier {
 
     /// Without overload errors, unless the strategy backs off after them.
     #[cfg(feature = "tokio")]
-    pub(crate) const fn for_strategy(mut self, strategy: &crate::RetryableReads) -> Self {
-        self.overload = self.overload && strategy.backs_off();
+    pub(crate) const fn for_strategy(self, strategy: &crate::RetryableReads) -> Self {
+        if strategy.backs_off() {
+            self
+        } else {
+            self.without_overload_errors()
+        }
+    }
+
+    /// For what sends again without back-off.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn without_overload_errors(mut self) -> Self {
+        self.overload = false;
         self
     }
 

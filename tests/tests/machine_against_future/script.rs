@@ -205,7 +205,11 @@ impl Attempt {
         let verdict = match rng.random_range(0..100) {
             0..18 => Verdict::Success,
             18..22 => Verdict::Committed,
-            22..28 => Verdict::Fatal(failure),
+            22..26 => Verdict::Fatal(failure),
+            26..28 => {
+                let unsent = Failure::new(failure.reason, Stage::Dispatch);
+                Verdict::Fatal(unsent.transparent(failure.transparent))
+            }
             _ => Verdict::Retry(failure),
         };
         let pushbacks = [

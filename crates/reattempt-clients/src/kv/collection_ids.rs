@@ -29,7 +29,8 @@ enum Entry {
 }
 
 /// How long requests wait for the lookup of another one. Its node may be silent, and its deadline
-/// far: then one of them looks the id up at another node.
+/// far: then one of them looks the id up at another node, and the rest wait for that. If all did,
+/// a silent node would cause as many lookups as requests.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The result of a lookup: an id, or the outcome of the request that was not sent. `None` while the

@@ -20,9 +20,10 @@ use super::staging::Dialling;
 ///
 /// Place it below the recovery layer: a status 0x88 (`KV_COLLECTION_OUTDATED`) removes the id, and
 /// the next attempt looks it up first. Of all concurrent requests that need the same id, one looks
-/// it up and the others wait, for a second at most. The outcome of a failed lookup is the outcome
-/// of these requests, which are not sent: a response is classified as a lookup's (0x88 is final
-/// then), and a lost lookup is an error of the dispatch stage.
+/// it up and the others wait. After each second without an answer one more of them looks it up, so
+/// with several silent nodes a request waits several seconds. The outcome of a failed lookup is the
+/// outcome of these requests, which are not sent: a response is classified as a lookup's (0x88 is
+/// final then), and a lost lookup is an error of the dispatch stage.
 #[derive(Clone, Debug)]
 pub struct CollectionClient<S> {
     inner: S,

@@ -41,7 +41,6 @@ pub fn prepare(
                     report_wire_version(&reporter, max_wire_version);
                     Stage::Dispatch
                 }
-                Progress::Unsent => Stage::Dispatch,
                 Progress::Sending => Stage::InFlight,
                 Progress::Answered => Stage::Response,
             };

@@ -33,6 +33,7 @@ impl MongoFailure for MongoError {
             },
             Self::Authentication { .. } | Self::Protocol { .. } => FailureKind::Client { stage },
             Self::Rebuild { .. } => FailureKind::NotSupported,
+            Self::Invalid { .. } => FailureKind::Invalid,
         }
     }
 

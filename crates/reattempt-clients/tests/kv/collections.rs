@@ -2,8 +2,8 @@
 
 use std::future::{Future, pending, ready};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -47,6 +47,27 @@ async fn a_lookup_that_hangs_holds_up_no_other_request() {
     assert_eq!(began.elapsed(), Duration::from_secs(1));
     assert_eq!(asked.load(Ordering::Relaxed), 2, "at another node");
     assert!(timeout(Duration::from_secs(60), hangs).await.is_err());
+}
+
+/// However many wait: silent nodes get no burst of lookups.
+#[tokio::test(start_paused = true)]
+async fn each_second_one_of_those_that_wait_looks_the_id_up() {
+    let asked: Arc<Mutex<Vec<Duration>>> = Arc::default();
+    let (times, began) = (Arc::clone(&asked), Instant::now());
+    let node = service_fn(move |_: KvRequest| {
+        times.lock().unwrap().push(began.elapsed());
+        pending::<Answer>()
+    });
+    let client = CollectionClient::new(node, CollectionIds::new());
+    let get = || KvRequest::get("k").in_collection_named("s.c");
+    let calls = (0..5).map(|_| client.clone().oneshot(get()));
+    let calls: Vec<_> = calls.map(tokio::spawn).collect();
+    tokio::time::sleep(Duration::from_millis(3500)).await;
+    assert_eq!(
+        *asked.lock().unwrap(),
+        [0, 1, 2, 3].map(Duration::from_secs)
+    );
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]

@@ -1,8 +1,12 @@
+use std::sync::{Arc, Mutex};
+
 use bson::doc;
 use reattempt_clients::mongodb::client::{Client, MongoError};
+use reattempt_clients::mongodb::wire::PROTOCOL_LIMIT;
+use reattempt_mongodb::{FailureKind, MongoFailure};
 use reattempt_testbed::mongodb::Node;
 
-use super::{find, options, send};
+use super::{find, node, options, send};
 
 /// M12, M23, M24: a command is written for the server that gets it, or not sent.
 #[tokio::test]
@@ -37,4 +41,29 @@ async fn a_server_that_is_too_old_gets_what_it_knows_or_nothing() {
         );
     }
     assert_eq!(node.seen_named("find").len(), 1);
+}
+
+/// M31: it is the caller's, says nothing of the server, and has no events.
+#[tokio::test]
+async fn a_command_that_cannot_be_encoded_is_none() {
+    let node = node().await;
+    let events: Arc<Mutex<Vec<_>>> = Arc::default();
+    let heard = Arc::clone(&events);
+    let client = Client::new(options(&node))
+        .on_event(move |event| heard.lock().unwrap().push((event.kind, event.connection)));
+    send(&client, &find()).await.unwrap();
+    let connection = events.lock().unwrap()[0].1;
+    events.lock().unwrap().clear();
+    let (mut nul, mut long) = (find(), find());
+    nul.command.insert("a\0b", 1);
+    long.command.insert("comment", "x".repeat(PROTOCOL_LIMIT));
+    for impossible in [nul, long] {
+        let error = send(&client, &impossible).await.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Invalid, "{error}");
+        assert_eq!(error.server(), Some(node.address()));
+        assert!(!error.was_sent() && events.lock().unwrap().is_empty());
+    }
+    assert_eq!(node.seen_named("find").len(), 1);
+    let reply = send(&client, &find()).await.unwrap();
+    assert_eq!(reply.connection_id, connection, "it is still sound");
 }

@@ -177,7 +177,8 @@ impl HttpService {
     /// Classifies a response (RFC 0049, Response Code Retry List).
     ///
     /// A success has a status 2xx, and for query and analytics no errors. The failure's code is
-    /// that of the error that decided, else the status.
+    /// that of the error that decided, `None` if that has no number; where no error decided, it is
+    /// the status.
     #[must_use]
     pub fn verdict(&self, status: StatusCode, answer: &ServiceAnswer) -> Verdict {
         if answer.end == BodyEnd::Broken {

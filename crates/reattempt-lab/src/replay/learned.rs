@@ -4,7 +4,7 @@ use reattempt::machine::FailedAttempt;
 use reattempt::policy::{AttemptEnd, EndedAttempt};
 use reattempt::reason::CIRCUIT_BREAKER_OPEN;
 use reattempt::record::Entry;
-use reattempt::{AttemptKind, AttemptOutcome};
+use reattempt::{AttemptKind, AttemptOutcome, Stage};
 
 use super::facts::{facts, verdict};
 use super::follow::{Follower, Progress, RouteWay};
@@ -37,12 +37,16 @@ impl Follower<'_> {
             _ => number == 1 || entry.kind == AttemptKind::Hedge,
         };
         let now = self.clock.now();
+        let mut unsent = false;
         let end = match entry.outcome {
             AttemptOutcome::Success | AttemptOutcome::Committed => Some(AttemptEnd::Succeeded),
             AttemptOutcome::Fatal | AttemptOutcome::Retry => {
                 let verdict = verdict(entry, &self.recording.reasons);
                 let facts = facts(entry, &self.recording.reasons, now, None);
                 let failed = FailedAttempt::new(&facts, &verdict);
+                unsent = failed
+                    .as_ref()
+                    .is_some_and(|failed| failed.failure().stage == Stage::Dispatch);
                 failed.and_then(|failed| failed.learned())
             }
             // The end of the call has its reason in the records that it cut.
@@ -57,10 +61,10 @@ impl Follower<'_> {
                 return of.lost.extend(attempt);
             }
             Some(of) => {
-                // A breaker's refusal ends no call while others are in flight.
+                // What was not sent and a breaker's refusal end no call while others are in flight.
                 let reason = self.recording.reasons.get(usize::from(entry.reason));
-                of.failed |=
-                    entry.outcome == AttemptOutcome::Fatal && reason != Some(&CIRCUIT_BREAKER_OPEN);
+                let ends = !unsent && reason != Some(&CIRCUIT_BREAKER_OPEN);
+                of.failed |= entry.outcome == AttemptOutcome::Fatal && ends;
                 std::mem::take(&mut of.lost)
             }
             None => Vec::new(),

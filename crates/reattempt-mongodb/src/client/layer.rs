@@ -20,7 +20,7 @@ use crate::{MongoClassifier, NestedRetries, RetryReads, RetryableReads};
 /// | how often, and when | one retry, at once | Retryable Reads, Executing Retryable Read Commands: [`RetryableReads`] |
 /// | which failures | eleven codes, network errors, a cleared pool | Retryable Reads, Retryable Error: [`MongoClassifier`] |
 /// | which operations | reads outside of transactions | Retryable Reads, Supported Read Operations: [`RetryReads`] |
-/// | which error is raised | the second, unless its command never reached a server | Retryable Reads, Executing Retryable Read Commands |
+/// | which error is raised | the second, unless its command never reached a server; of a hedged read the one that arrives last | Retryable Reads, Executing Retryable Read Commands; hedges: gRPC A6 |
 /// | `retryReads` | on | Retryable Reads, MongoClient Configuration |
 /// | time for all attempts | unlimited | `timeoutMS` is unset by default (Client Side Operations Timeout); some reads take hours |
 /// | time of each attempt | unlimited | `socketTimeoutMS` of drivers that have it |
@@ -174,7 +174,9 @@ impl<S> Layer<S> for MongoClientLayer {
     fn layer(&self, inner: S) -> Self::Service {
         let classifier = self.classifier.for_strategy(&self.strategy);
         let mut retry = RetryLayer::new(classifier, self.strategy.clone()).named("mongodb");
-        let mut hedge = HedgeLayer::by_policy(classifier).named("mongodb");
+        // A hedging policy sends the next attempt at once.
+        let at_once = classifier.without_overload_errors();
+        let mut hedge = HedgeLayer::by_policy(at_once).named("mongodb");
         if let Some(observer) = &self.observer {
             retry = retry.observer(Arc::clone(observer));
             hedge = hedge.observer(Arc::clone(observer));

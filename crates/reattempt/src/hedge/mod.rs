@@ -5,7 +5,8 @@
 //! unless the policy allows others
 //! ([`HedgePolicy::hedge_non_idempotent`](crate::HedgePolicy::hedge_non_idempotent)). The
 //! throttle is asked when a hedge is due. A hedge's failure never ends the call while another
-//! attempt can succeed, unless it is fatal.
+//! attempt can succeed, unless it is fatal and the hedge was sent: a fatal one in the stage
+//! [`Stage::Dispatch`](crate::Stage::Dispatch) only ends the hedging.
 //!
 //! The delay is fixed, or learned from how long attempts take: [`ExtraLoad`], [`Percentile`], or a
 //! [`HedgeDelay`] of your own. No clock is read for a call that succeeds at once.

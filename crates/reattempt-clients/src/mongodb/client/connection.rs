@@ -9,10 +9,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::encoded::Encoded;
 use super::server_error::Printable;
 use super::{During, MongoError, Origin, ServerDescription};
 use crate::dial;
-use crate::mongodb::wire::{OpMsg, ReadError, Reply, WireError, read_reply};
+use crate::mongodb::wire::{ReadError, Reply, WireError, read_reply};
 
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 static REQUESTS: AtomicI32 = AtomicI32::new(1);
@@ -103,17 +104,28 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Network failures, timeouts and protocol errors. A reply that is not ok is not an error here.
+    /// A command that cannot be encoded, network failures, timeouts and protocol errors. A reply
+    /// that is not ok is not an error here.
     pub async fn call(
         &mut self,
         request_id: i32,
         command: &Document,
         timeout: Option<Duration>,
     ) -> Result<Reply, MongoError> {
+        let message = Encoded::new(request_id, command, &self.origin)?;
+        self.send(&message, timeout).await
+    }
+
+    /// As [`Connection::call`].
+    pub(super) async fn send(
+        &mut self,
+        message: &Encoded,
+        timeout: Option<Duration>,
+    ) -> Result<Reply, MongoError> {
         let Some(after) = timeout else {
-            return self.exchange(request_id, command, false).await;
+            return self.exchange(message, false).await;
         };
-        match tokio::time::timeout(after, self.exchange(request_id, command, false)).await {
+        match tokio::time::timeout(after, self.exchange(message, false)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(MongoError::SocketTimeout {
                 origin: self.origin.clone(),
@@ -126,17 +138,12 @@ impl Connection {
 
     pub(super) async fn exchange(
         &mut self,
-        request_id: i32,
-        command: &Document,
+        message: &Encoded,
         handshake: bool,
     ) -> Result<Reply, MongoError> {
         let phase = |during| if handshake { During::Handshake } else { during };
-        let bytes = OpMsg::encode(request_id, 0, command).map_err(|error| MongoError::Rebuild {
-            origin: self.origin.clone(),
-            message: error.to_string(),
-        })?;
         self.busy = true;
-        if let Err(error) = self.stream.write_all(&bytes).await {
+        if let Err(error) = self.stream.write_all(&message.bytes).await {
             return Err(self.broken(phase(During::Send), &error));
         }
         let during = phase(During::Receive);
@@ -156,9 +163,9 @@ impl Connection {
             }
             Err(ReadError::Wire(error)) => return Err(self.protocol(during, error.to_string())),
         };
-        if reply.response_to != request_id {
-            let answered = reply.response_to;
-            let message = format!("asked {request_id}, the reply answers {answered}");
+        let (asked, answered) = (message.request_id, reply.response_to);
+        if answered != asked {
+            let message = format!("asked {asked}, the reply answers {answered}");
             return Err(self.protocol(during, message));
         }
         self.busy = false;

@@ -109,6 +109,15 @@ pub enum MongoError {
         /// What the server lacks.
         message: String,
     },
+    /// The command cannot be encoded for any server: a key with a NUL, or too long. Nothing was
+    /// sent.
+    #[error("{}: cannot encode the command: {message}", .origin.server)]
+    Invalid {
+        /// The server that it was for.
+        origin: Origin,
+        /// What is wrong with it.
+        message: String,
+    },
 }
 
 impl MongoError {
@@ -125,7 +134,8 @@ impl MongoError {
             | Self::SocketTimeout { origin, .. }
             | Self::Authentication { origin, .. }
             | Self::Protocol { origin, .. }
-            | Self::Rebuild { origin, .. } => Some(origin),
+            | Self::Rebuild { origin, .. }
+            | Self::Invalid { origin, .. } => Some(origin),
         }
     }
 

@@ -10,6 +10,7 @@ use reattempt_mongodb::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::next_request_id;
+use super::encoded::Encoded;
 use super::server_error::is_ok;
 use super::{
     ClientOptions, Connection, Credential, During, MongoError, ServerDescription, ServerError,
@@ -205,7 +206,8 @@ impl Connection {
         command.insert("$db", database);
         let request_id = next_request_id();
         let (deadline, limit) = patience.next();
-        let called = timeout_at(deadline, self.exchange(request_id, &command, true)).await;
+        let message = Encoded::new(request_id, &command, &self.origin)?;
+        let called = timeout_at(deadline, self.exchange(&message, true)).await;
         let reply = called.map_err(|_| self.late(limit))??.document;
         if is_ok(&reply) {
             Ok(reply)

@@ -13,6 +13,7 @@
 mod connection;
 mod cursor;
 mod description;
+mod encoded;
 mod error;
 mod event;
 mod handshake;

@@ -13,8 +13,6 @@ pub enum Progress<'a> {
         /// Its highest wire version, as last seen.
         max_wire_version: i32,
     },
-    /// No byte of the command was written.
-    Unsent,
     /// Some bytes may have been written.
     Sending,
     /// The reply has arrived.

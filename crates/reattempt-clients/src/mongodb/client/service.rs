@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::connection::next_request_id;
+use super::encoded::Encoded;
 use super::event::{CommandEvent, EventKind, OnEvent, Pending};
 use super::request::Target;
 use super::server_error::is_ok;
@@ -119,6 +120,8 @@ impl Client {
             preference,
         })?;
         let request_id = next_request_id();
+        // Before any event: a command that cannot be written was never one.
+        let message = Encoded::new(request_id, &command, &origin)?;
         let started = CommandEvent {
             kind: EventKind::Started,
             command: request.command_name().to_owned(),
@@ -129,9 +132,7 @@ impl Client {
         };
         let pending = Pending::start(self.on_event.clone(), started);
         request.on_progress.tell(Progress::Sending);
-        let outcome = lease
-            .call(request_id, &command, self.options.socket_timeout)
-            .await;
+        let outcome = lease.send(&message, self.options.socket_timeout).await;
         let error = match outcome {
             Ok(reply) => {
                 request.on_progress.tell(Progress::Answered);
@@ -169,12 +170,7 @@ impl Client {
                 }
                 ServerError::read(origin, reply.document, request_id, false).into()
             }
-            Err(error) => {
-                if !error.was_sent() {
-                    request.on_progress.tell(Progress::Unsent);
-                }
-                error
-            }
+            Err(error) => error,
         };
         self.topology.on_error(&pool, generation, &error);
         drop(pending);

@@ -189,6 +189,18 @@ async fn errors_in_the_body_beat_the_status() {
     }
 }
 
+/// A status is no code of the service's errors.
+#[tokio::test(start_paused = true)]
+async fn an_error_without_a_number_gives_the_failure_no_code() {
+    for service in [QUERY, HttpService::analytics()] {
+        for code in [r#""code": "4040", "#, ""] {
+            let body = errors(&format!(r#"{{{code}"msg": "m"}}"#));
+            let verdict = judged(service, 503, &body).await;
+            assert_eq!(verdict.failure().unwrap().code, None, "{body}");
+        }
+    }
+}
+
 /// C41 C44
 #[tokio::test(start_paused = true)]
 async fn without_errors_the_status_decides_and_a_failed_one_is_final() {

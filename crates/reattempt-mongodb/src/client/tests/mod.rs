@@ -23,6 +23,7 @@ enum Step {
     Fails(FailureKind),
     /// Overloaded, with the server's own base of 50 ms.
     Busy,
+    WorksAfter(Duration),
     Hangs,
 }
 
@@ -98,6 +99,10 @@ fn client(
                 None => return Ok(attempt),
                 Some(Step::Fails(kind)) => (kind, false),
                 Some(Step::Busy) => (FailureKind::command(Some(462)), true),
+                Some(Step::WorksAfter(delay)) => {
+                    tokio::time::sleep(delay).await;
+                    return Ok(attempt);
+                }
                 Some(Step::Hangs) => std::future::pending().await,
             };
             Err(DriverError {

@@ -175,6 +175,49 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
     assert_eq!((seen, info.attempts(), took), (Ok(2), 2, ms(20)));
 }
 
+/// M5 M13 M23: a hedge that reaches no server is not the read's end.
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_finds_no_server_leaves_the_first_attempt() {
+    for kind in [
+        FailureKind::WaitQueueTimeout,
+        FailureKind::Selection,
+        FailureKind::NotSupported,
+    ] {
+        let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(3, ms(20)));
+        let mut call = Call::new(FIND);
+        call.context_mut().attach_policy(Arc::new(policy));
+        let client = client(&[Step::WorksAfter(ms(70)), Step::Fails(kind)]);
+        let (seen, info, took) = send(MongoClientLayer::new().layer(client), call).await;
+        assert_eq!(
+            (seen, info.attempts(), took),
+            (Ok(1), 2, ms(70)),
+            "{kind:?}"
+        );
+    }
+}
+
+/// M22 R47: the specification has no hedges.
+#[tokio::test(start_paused = true)]
+async fn of_a_hedged_read_the_last_error_to_arrive_is_raised() {
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
+    let mut call = Call::new(FIND);
+    call.context_mut().attach_policy(Arc::new(policy));
+    let client = client(&[LOST, Step::Fails(FailureKind::Selection)]);
+    let (seen, ..) = send(MongoClientLayer::new().layer(client), call).await;
+    assert!(seen.unwrap_err().contains("Selection"));
+}
+
+/// No hedging policy backs off: an overloaded server is not asked again at once.
+#[tokio::test(start_paused = true)]
+async fn a_hedged_read_is_not_repeated_after_an_overload() {
+    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(4, ms(20)));
+    let mut call = Call::new(FIND);
+    call.context_mut().attach_policy(Arc::new(policy));
+    let client = client(&[Step::Busy; 3]);
+    let (seen, info, _) = send(MongoClientLayer::current().layer(client), call).await;
+    assert_eq!((seen.is_err(), info.attempts()), (true, 1));
+}
+
 /// M10 M14 M19: a hedge is sent before the classifier is asked.
 #[tokio::test(start_paused = true)]
 async fn a_policy_of_a_call_hedges_nothing_that_runs_once() {

@@ -23,6 +23,18 @@ async fn a_hedges_failure_does_not_end_the_call_if_others_can_succeed() {
     assert_eq!(send(&three(), &probe).await.0, CallResult::Answer(1));
 }
 
+/// Law 7
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_was_never_sent_drops_no_other_attempt() {
+    let unsent = Verdict::Fatal(Failure::new(KV_LOCKED, Stage::Dispatch));
+    let probe = probe([
+        attempt(1).after(ms(100)),
+        attempt(2).comes_to(unsent).after(ms(2)),
+    ]);
+    let (call_result, info) = send(&three(), &probe).await;
+    assert_eq!((call_result, info.attempts()), (CallResult::Answer(1), 2));
+}
+
 /// A probe of an ejected backend is a hedge: what replaces a failed attempt goes to a healthy one.
 #[tokio::test(start_paused = true)]
 async fn the_replacement_of_a_failed_hedge_may_not_lose() {

@@ -18,7 +18,7 @@ use crate::test_util::{
     Answer, CallResult, Fault, NeverForces, Payload, Probe, attempt, call_result, ms, probe,
     readiness, send, send_request, verdict,
 };
-use crate::{AttemptKind, NextAttempt, Observer};
+use crate::{AttemptKind, Failure, NextAttempt, Observer, Stage};
 
 mod cut_off;
 mod failures;

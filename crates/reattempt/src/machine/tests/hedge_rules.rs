@@ -9,7 +9,8 @@ use crate::AttemptKind::{self, Hedge, Initial, Retry};
 use crate::failure::reason::{KV_LOCKED, KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::strategy::NeverRetry;
 use crate::{
-    AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, StopReason, Transparent as Unseen,
+    AttemptOutcome, HedgePolicy, OnDeadline, RetryThrottle, Stage, StopReason,
+    Transparent as Unseen, Verdict,
 };
 
 /// Four attempts, 200 ms apart.
@@ -64,6 +65,38 @@ fn a_fatal_failure_ends_the_hedged_call_at_once() {
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(250)));
+    assert_eq!(story.info.stopped(), Some(StopReason::Fatal));
+}
+
+/// R42 speaks of a server's status: what never left the client takes no attempt with it.
+#[test]
+fn a_final_failure_before_sending_leaves_others_in_flight() {
+    for ends in [attempt(1), attempt(1).fails(UNKNOWN)] {
+        let script = [
+            ends.clone().after(ms(550)),
+            attempt(2)
+                .fails_fatally(UNKNOWN)
+                .in_stage(Stage::Dispatch)
+                .after(ms(50)),
+        ];
+        let story = call().hedged(&four(), &script);
+        let (end, stopped) = match ends.verdict {
+            Some(Verdict::Success) => (End::Worked(1), StopReason::Success),
+            _ => (End::Failed(1), StopReason::Fatal),
+        };
+        assert_eq!((story.end, story.at), (end, ms(550)));
+        assert_eq!(story.sent_ms(), [0, 200], "none is sent after it");
+        assert_eq!(story.info.stopped(), Some(stopped));
+    }
+}
+
+/// R42
+#[test]
+fn a_final_failure_before_sending_ends_a_call_alone() {
+    let unsent = attempt(1).fails_fatally(UNKNOWN).in_stage(Stage::Dispatch);
+    let script = [unsent.after(ms(210)), attempt(2).ready_after(ms(50))];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(210)));
     assert_eq!(story.info.stopped(), Some(StopReason::Fatal));
 }
 

@@ -79,6 +79,7 @@ fn any_line(number: u32) -> impl Strategy<Value = Line> {
                 0 => line.do_not_come_back(),
                 1 => line.forbids_another(),
                 2 => line.key_moves_after(ms(takes / 2)),
+                3 | 4 if end > 2 => line.in_stage(Stage::Dispatch),
                 _ => line,
             };
             line.after(ms(takes))

@@ -139,7 +139,8 @@ pub trait HedgeDelay: fmt::Debug + Send + Sync {
 
 /// Sends several attempts of a call without waiting for a failure (A6, Hedging Policy).
 ///
-/// The classifier decides which failures are fatal.
+/// The classifier decides which failures are fatal. One that was never sent
+/// ([`Stage::Dispatch`](crate::Stage::Dispatch)) ends no call while another attempt is in flight.
 #[derive(Clone, Debug)]
 pub struct HedgePolicy {
     max_attempts: u32,

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::Pool;
 use crate::lock::lock;
+use crate::mongodb::client::encoded::Encoded;
 use crate::mongodb::client::{Connection, During, MongoError};
 use crate::mongodb::wire::Reply;
 
@@ -40,12 +41,22 @@ impl Lease {
         command: &Document,
         timeout: Option<Duration>,
     ) -> Result<Reply, MongoError> {
+        let message = Encoded::new(request_id, command, self.connection().origin())?;
+        self.send(&message, timeout).await
+    }
+
+    /// As [`Lease::call`].
+    pub(in crate::mongodb::client) async fn send(
+        &mut self,
+        message: &Encoded,
+        timeout: Option<Duration>,
+    ) -> Result<Reply, MongoError> {
         let mut interrupted = self.interrupted.clone();
         let connection = self.connection();
         let origin = connection.origin().clone();
         tokio::select! {
             biased;
-            outcome = connection.call(request_id, command, timeout) => outcome,
+            outcome = connection.send(message, timeout) => outcome,
             // The pool and its sender live as long as the lease.
             _ = interrupted.changed() => Err(MongoError::Network {
                 origin,
