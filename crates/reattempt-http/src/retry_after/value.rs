@@ -15,7 +15,7 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// `1*DIGIT "." 1*DIGIT`, as some servers send it, in units of so many milliseconds; rounded up.
+/// `1*DIGIT "." 1*DIGIT`, as some servers send it, in units of `unit` milliseconds; rounded up.
 #[cold]
 pub(super) fn decimal(text: &[u8], unit: f64) -> Option<Duration> {
     let point = text.iter().position(|byte| *byte == b'.')?;

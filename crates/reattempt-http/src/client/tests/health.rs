@@ -203,8 +203,8 @@ async fn backends_have_the_presets_classifier_and_observers() {
     assert_eq!(*events.0.lock().unwrap(), ["a ejected"]);
 }
 
-/// Longer than a call waits: the cap of the preset or of a route ends the call, or its wait, and the
-/// balancer still heeds it.
+/// Longer than a call waits: the cap of the preset or of a route ends the call, or its wait, and
+/// the balancer still heeds it.
 #[tokio::test(start_paused = true)]
 async fn backends_rest_for_as_long_as_they_ask() {
     assert_eq!(

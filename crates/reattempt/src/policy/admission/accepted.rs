@@ -10,8 +10,8 @@ use crate::{Failure, Stage, StopReason};
 /// refused it, or the request itself failed.
 ///
 /// `last` is the last failure of an attempt that was sent, else the refusal; for
-/// [`StopReason::Deadline`] only if that cut no attempt off: it ended a delay, or the next delay did
-/// not fit.
+/// [`StopReason::Deadline`] only if that cut no attempt off: it ended a delay, or the next delay
+/// did not fit.
 #[must_use]
 pub fn was_accepted(
     stopped: StopReason,

@@ -18,8 +18,8 @@ const LONGEST_HOLD: Duration = Duration::from_secs(60);
 /// the usual latency. If no latency is known: after the policy's interval.
 const UNANSWERED: u64 = 4;
 /// So is one that lasted longer than usual, if the backend has answered nothing for this many of
-/// the policy's intervals. Ten, because a caller that drops each of its attempts early, for whatever
-/// is faster, does so for a few seconds.
+/// the policy's intervals. Ten, because a caller may drop each of its attempts early for a few
+/// seconds.
 const SILENT_INTERVALS: u32 = 10;
 
 impl Pool {
