@@ -3,9 +3,12 @@
 use reattempt::config::{Form, Json, Members, Place};
 use serde_json::Value;
 
-/// Of two members of one name the last one counts, as in serde_json's `Value`.
+/// Of two members of one name the last one counts, as in serde_json's `Value`. What is wrong is
+/// listed by the parser of the policy.
 const FORM: Form = Form {
     of_server: true,
+    most_faults: 0,
+    most_warnings: 0,
     ..Form::new("the policy")
 };
 

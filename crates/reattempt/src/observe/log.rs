@@ -157,7 +157,13 @@ impl Observer for LogObserver {
         // Not if the service broke before it could be asked again.
         let is_final = failed_last.is_some_and(|record| record.outcome == AttemptOutcome::Fatal);
         let failure = failed_last.and_then(|record| record.failure.as_ref());
-        let failed = info.reasons().next().is_some() || info.transparent > 0;
+        let retried = info.reasons().next().is_some() || info.transparent > 0;
+        // A hedge may win after an attempt that could not be sent, and is not retried.
+        let succeeds = matches!(
+            info.stopped(),
+            Some(StopReason::Success | StopReason::Committed)
+        );
+        let failed = retried || succeeds && failure.is_some();
         let (level, said) = match info.stopped() {
             Some(StopReason::Success | StopReason::Committed) if failed => match winner(info) {
                 Some(AttemptKind::Initial) => (

@@ -51,7 +51,8 @@ impl HedgeMachine {
             if failed.failure.stage == Stage::Dispatch && self.in_flight > 0 {
                 // No server said it: it ends the hedging, and those in flight may still succeed.
                 self.freeze(StopReason::Fatal);
-                return self.after_failure(failed, policy);
+                failed.stop(StopReason::Fatal);
+                return HedgeAction::Go;
             }
             failed.stop(StopReason::Fatal);
             return HedgeAction::Return(StopReason::Fatal);

@@ -22,7 +22,7 @@ impl Common {
             let policy = self.policy.load();
             let (tick, interval) = (nanos(TICK.min(policy.interval)), nanos(policy.interval));
             let ticks = now.saturating_sub(ledger.ticked_at) / tick;
-            self.measure(ledger, ticks);
+            self.measure(ledger, now, ticks);
             let due = ledger.swept_at.saturating_add(interval);
             if now >= due {
                 // A shorter interval begins now, not before what was done since.
@@ -66,11 +66,11 @@ impl Common {
 
     /// The usual latency is the lower median of what the answers of those take whose last attempt
     /// was answered. An estimate that nothing renews comes nearer to it.
-    pub(super) fn measure(&self, ledger: &Ledger, ticks: u64) {
+    pub(super) fn measure(&self, ledger: &Ledger, now: u64, ticks: u64) {
         let (mut known, mut idle) = (Vec::new(), Vec::new());
         for member in &ledger.members {
             let gets_no_load = member.gets_no_load();
-            match member.take_answers() {
+            match member.take_answers(now) {
                 Some(answers) if !member.is_failing() => known.push(answers),
                 _ if gets_no_load => idle.push(member),
                 _ => {}

@@ -21,6 +21,9 @@ const UNANSWERED: u64 = 4;
 /// the policy's intervals. Ten, because a caller may drop each of its attempts early for a few
 /// seconds.
 const SILENT_INTERVALS: u32 = 10;
+/// One that its deadline ended counts as unanswered by a silent backend if it lasted for this part
+/// of the usual latency.
+const SHORTEST: u64 = 8;
 
 impl Pool {
     /// An attempt is over: `hold` is for how long the server asked not to be used.
@@ -138,18 +141,20 @@ impl Common {
             | Outcome::Nothing => false,
             Outcome::Dropped => {
                 let interval = self.policy.load().interval;
-                let silent = member.silent_for(sent, now);
                 let long = nanos(interval.saturating_mul(SILENT_INTERVALS)).max(unanswered);
+                let is_silent = member.silent_for(sent, now, long) > long;
                 match usual {
                     // How long an answer takes is not known yet: the first connections are made.
                     0 => took <= nanos(interval),
-                    _ => took <= unanswered && (took <= usual || silent <= long),
+                    _ => took <= unanswered && (took <= usual || !is_silent),
                 }
             }
             Outcome::TimedOut => {
-                let silent = member.silent_for(sent, now);
                 let long = nanos(self.policy.load().interval).max(usual);
-                (took <= usual || usual == 0) && silent <= long
+                let is_silent = member.silent_for(sent, now, long) > long;
+                // With next to no time left an attempt says nothing of a silent backend either.
+                let is_short = took <= usual && (!is_silent || took < usual / SHORTEST);
+                is_short || usual == 0 && !is_silent
             }
         };
         if is_usual {

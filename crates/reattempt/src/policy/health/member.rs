@@ -28,9 +28,12 @@ pub(super) struct Member {
     /// What an answer takes, smoothed: without what was dropped or failed. 0 before the first; the
     /// lowest bit says that it answered since the last tick.
     answers: AtomicU64,
-    /// When the first attempt since its last answer was sent that was dropped unanswered; 0 if none
-    /// was.
+    /// When it was last known to have answered, at a tick; 0 if it never did.
+    heard_at: AtomicU64,
+    /// When the first attempt after that was sent that was dropped unanswered; 0 if none was.
     silent_since: AtomicU64,
+    /// When the last of them was dropped.
+    silent_until: AtomicU64,
     successes: AtomicU64,
     failures: AtomicU64,
     /// Failures without an answer between them.
@@ -68,7 +71,9 @@ impl Member {
             sent_at_tick: AtomicU32::new(0),
             latency: AtomicU64::new(latency.max(load::UNKNOWN)),
             answers: AtomicU64::new(0),
+            heard_at: AtomicU64::new(0),
             silent_since: AtomicU64::new(0),
+            silent_until: AtomicU64::new(0),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             in_a_row: AtomicU32::new(0),

@@ -186,9 +186,10 @@ impl HealthPolicy {
     /// connection is one failure. An attempt that was dropped unanswered
     /// is a failure, here and in the shares, if it lasted longer than four times what an answer
     /// usually takes (before the first answer of all: longer than the interval), at its deadline if
-    /// it lasted longer than usual. Where the backend has answered none of its attempts for an
-    /// interval, one that its deadline ends is a failure in any case; after ten intervals without
-    /// an answer also one that was dropped before, if it lasted longer than usual.
+    /// it lasted longer than usual. A backend that has succeeded with none of its attempts for an
+    /// interval (and for as long as an answer usually takes) fails with any that its deadline ends
+    /// after an eighth of that time; after ten intervals (and four times that time) also with one
+    /// that was dropped before, if it lasted longer than usual.
     ///
     /// While it is on, a backend that returns when its time is over is ejected again by its first
     /// failure.

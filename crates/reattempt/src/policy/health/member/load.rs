@@ -3,7 +3,7 @@
 use super::Member;
 use crate::sync::Ordering;
 
-use Ordering::Relaxed;
+use Ordering::{Acquire, Relaxed, Release};
 
 /// The latency of a backend that has not answered yet, in nanoseconds.
 pub(super) const UNKNOWN: u64 = 1;
@@ -141,28 +141,34 @@ impl Member {
     }
 
     /// What its answers take, if it answered since this was last asked.
-    pub(in crate::policy::health) fn take_answers(&self) -> Option<u64> {
-        let word = self.answers.fetch_and(!ANSWERED, Relaxed);
-        if word & ANSWERED == 0 {
+    pub(in crate::policy::health) fn take_answers(&self, now: u64) -> Option<u64> {
+        if self.answers.load(Relaxed) & ANSWERED == 0 {
             return None;
         }
-        self.silent_since.store(0, Relaxed);
+        // In this order: who finds no answer since the last tick finds when it was.
+        self.heard_at.store(now, Relaxed);
+        let word = self.answers.fetch_and(!ANSWERED, Release);
         Some(word & !ANSWERED)
     }
 
-    /// An attempt that was sent then was dropped unanswered: for how long it has not answered any,
-    /// in nanoseconds.
-    pub(in crate::policy::health) fn silent_for(&self, sent: u64, now: u64) -> u64 {
-        let has_answered = self.answers.load(Relaxed) & ANSWERED != 0;
-        let since = if has_answered {
-            self.silent_since.store(sent, Relaxed);
-            sent
+    /// An attempt that was sent then was dropped unanswered: for how long the backend has answered
+    /// none, in nanoseconds. Time without attempts is no silence: after a gap that is longer than
+    /// `long` it begins anew, unless the backend is ejected and gets none.
+    pub(in crate::policy::health) fn silent_for(&self, sent: u64, now: u64, long: u64) -> u64 {
+        let has_answered = self.answers.load(Acquire) & ANSWERED != 0;
+        let heard = if has_answered {
+            now
         } else {
-            let first = self
-                .silent_since
-                .compare_exchange(0, sent, Relaxed, Relaxed);
-            first.err().unwrap_or(sent)
+            self.heard_at.load(Relaxed).max(self.returned_at())
         };
+        let since = self.silent_since.load(Relaxed);
+        let until = self.silent_until.fetch_max(now, Relaxed);
+        let is_gap = sent > until.saturating_add(long) && !self.is_ejected();
+        if since > heard && !is_gap {
+            return now.saturating_sub(since);
+        }
+        let since = sent.max(heard.saturating_add(1));
+        self.silent_since.store(since, Relaxed);
         now.saturating_sub(since)
     }
 }

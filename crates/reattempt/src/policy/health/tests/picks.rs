@@ -245,6 +245,73 @@ fn short_silences_eject_one_that_never_answers() {
     );
 }
 
+/// Attempts at backend 1 that lose to hedges after three times the usual time, in turn.
+fn lost_hedges(lab: &mut Lab, number: u32) {
+    for _ in 0..number {
+        let sent = lab.send_to(1);
+        lab.pass(3 * MS);
+        lab.pool.ended(sent, lab.now, Outcome::Dropped, None);
+    }
+}
+
+#[test]
+fn silence_begins_after_an_answer_a_return_and_a_pause() {
+    let healthy = || {
+        let mut lab = Lab::new(HealthPolicy::standard(), 3);
+        lab.shares(100);
+        lab.pass(2 * SECOND);
+        lab.look();
+        lab
+    };
+    // An hour without calls.
+    let mut lab = healthy();
+    lost_hedges(&mut lab, 1);
+    lab.pass(3600 * SECOND);
+    lost_hedges(&mut lab, 5);
+    assert_eq!(lab.ejected(), NONE, "the pause");
+
+    // An attempt that was sent long before the last answer.
+    let mut lab = healthy();
+    (0..3).for_each(|at| lab.results(at, 1, 0));
+    let usual = 2 * SECOND;
+    for _ in 0..200 {
+        let sent = lab.send();
+        lab.pool
+            .ended(sent, lab.now + usual, Outcome::Success, None);
+        lab.pass(SECOND);
+    }
+    let before = lab.send_to(1);
+    lab.pass(6 * SECOND);
+    lab.results(1, 1, 0);
+    lab.pass(SECOND);
+    lab.look();
+    lab.pool.ended(before, lab.now, Outcome::Dropped, None);
+    for _ in 0..5 {
+        let sent = lab.send_to(1);
+        lab.pass(300 * MS);
+        lab.pool.ended(sent, lab.now, Outcome::TimedOut, None);
+    }
+    assert_eq!(lab.ejected(), NONE, "the answer");
+
+    // One that was ejected while it was started anew.
+    let mut lab = healthy();
+    let pass = |lab: &mut Lab| {
+        lab.pass(SECOND);
+        lab.results(0, 1, 0);
+        lab.results(2, 1, 0);
+    };
+    for _ in 0..8 {
+        lost_hedges(&mut lab, 1);
+        pass(&mut lab);
+    }
+    lab.results(1, 0, 5);
+    assert_eq!(lab.ejected(), [1]);
+    (0..6).for_each(|_| pass(&mut lab));
+    assert_eq!(lab.ejected(), NONE, "its time is over");
+    lost_hedges(&mut lab, 1);
+    assert_eq!(lab.ejected(), NONE, "the return");
+}
+
 /// A program that starts while the server hangs.
 #[test]
 fn limits_that_pass_before_any_answer_open_a_circuit() {
