@@ -54,7 +54,7 @@ impl RetryStrategy for PeopleFirst {
         }
     }
 
-    // What the strategy for people does otherwise. Of the other methods it has the defaults.
+    // As `BestEffort` alone would. Its other methods are the trait's defaults.
     fn on_deadline(&self) -> Option<OnDeadline> {
         RetryStrategy::on_deadline(&self.people)
     }

@@ -51,7 +51,7 @@ impl<B, E: TransportError> Classify<Response<B>, E> for HttpClassifier {
                 if failure.code == Some(409)
                     && is_keyed(context)
                     && may_have_key(context)
-                    && !outcome.is_ok_and(|it| self.is_said_final(it, route)) =>
+                    && !outcome.is_ok_and(|it| self.is_decided(it, route)) =>
             {
                 failure.reason = HTTP_KEY_IN_USE;
                 Verdict::Retry(failure)

@@ -131,8 +131,10 @@ impl HttpClassifier {
     }
 
     /// Asks this function about every response first, also where a route has statuses of its own;
-    /// a route's function replaces the layer's. `None` leaves it to the settings above. A failure
-    /// without a code gets the status as its code. `Retry-After` is read of a status from
+    /// a route's function replaces the layer's. `None` leaves it to the statuses and headers. A
+    /// failure without a code gets the status as its code. A preset's classifier is replaced as a
+    /// whole by `HttpClientLayer::classifier`: over `github` or `llm` put the function into the
+    /// classifier of a route. `Retry-After` is read of a status from
     /// 300 up only, also where this function retries another.
     ///
     /// ```

@@ -25,9 +25,9 @@
 //!   whose deadline has passed by then as DEADLINE_EXCEEDED.
 //! - Sizes are those of the messages as sent, compressed if they are, without the five-byte prefix
 //!   of each. A request counts as far as the transport has read it, whether it arrived or not.
-//! - A call that waits for a connection ([`WaitForReadyLayer`](crate::WaitForReadyLayer)) starts
-//!   an attempt here with each try, although all of them are one attempt of its
-//!   [`RetryInfo`](reattempt::RetryInfo).
+//! - A call that waits for a connection or a backend
+//!   ([`WaitForReadyLayer`](crate::WaitForReadyLayer)) starts an attempt here with each try,
+//!   although all of them are one attempt of its [`RetryInfo`](reattempt::RetryInfo).
 //! - Retries, hedges and transparent retries are reported at the end of a call, and only if there
 //!   were any. The retry delay is the time after the first attempt with no attempt active, up to
 //!   the last attempt, or to the end of a wait that was cut off.

@@ -249,6 +249,33 @@ async fn a_call_that_waits_waits_for_a_backend() {
     }
 }
 
+/// R16: a picker that once said that a backend is left, and then finds none.
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_backend_backs_off() {
+    let tries = AtomicUsize::new(0);
+    let service = ServiceBuilder::new()
+        .layer(ReplayBodyLayer::new())
+        .layer(RetryLayer::new(GrpcClassifier::new(), NeverRetry))
+        .layer(WaitForReadyLayer::new())
+        .service_fn(|request: Request<ReplayBody<Full<Bytes>>>| {
+            let is_first = tries.fetch_add(1, Ordering::Relaxed) == 0;
+            let context = request.context().unwrap();
+            std::future::ready(if is_first {
+                context.reporter().untried_backend(true);
+                Err(Broken(TransportFault::ConnectFailed))
+            } else {
+                Ok(ControlPlaneFailure::no_backend("all are down").into_response::<()>())
+            })
+        });
+    let mut request = request();
+    request.extensions_mut().insert(WaitForReady(true));
+    let limit = std::time::Duration::from_secs(10);
+    let waited = tokio::time::timeout(limit, service.oneshot(request)).await;
+    assert!(waited.is_err());
+    let tries = tries.load(Ordering::Relaxed);
+    assert!(tries < 30, "{tries}");
+}
+
 /// A limit that no layer enforces: the failure is returned in time.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_is_only_attached_ends_the_wait_too() {

@@ -43,10 +43,10 @@ impl<S, B> Waiting<S, B> {
         }
     }
 
-    /// Nothing was sent: starts to wait. False if the deadline comes before the end of the wait and
+    /// Nothing was sent: starts to wait, for a further backend if there was one. False if the deadline comes before the end of the wait and
     /// no layer enforces it.
-    fn wait(&mut self) -> bool {
-        let delay = self.delay().max(LEAST);
+    fn wait(&mut self, has_backend: bool) -> bool {
+        let delay = self.delay(has_backend).max(LEAST);
         let until = tokio::time::Instant::now().into_std() + delay;
         let limit = self
             .template
@@ -66,12 +66,12 @@ impl<S, B> Waiting<S, B> {
 
     /// The time until the next try: short if there may be a backend that the call has not tried.
     /// Once all were tried, each is tried as often as if it were the only one.
-    fn delay(&mut self) -> Duration {
+    fn delay(&mut self, has_backend: bool) -> Duration {
         let context = self.template.context();
         let tried = context.map_or(0, |context| context.backends_tried().len());
         let untried = context.is_some_and(|context| context.report().untried_backend);
         // The call records no more backends than this, and a balancer may report one for ever.
-        if untried && tried < MOST_RECORDS {
+        if has_backend && untried && tried < MOST_RECORDS {
             return LEAST;
         }
         let delay = self.backoff.delay(self.tries, self.delay);
@@ -209,7 +209,7 @@ where
                     };
                     // The future of this try is dropped before the wait.
                     state.set(State::Done);
-                    if !(is_not_ready(&outcome) && waiting.wait()) {
+                    if !(is_not_ready(&outcome) && waiting.wait(outcome.is_err())) {
                         waiting.over();
                         return Poll::Ready(outcome);
                     }

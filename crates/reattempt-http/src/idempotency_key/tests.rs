@@ -157,13 +157,14 @@ async fn a_conflict_with_another_attempt_of_the_call_is_retried() {
 
 /// What happens to the attempts of a call with a key in turn: the status of an answer, or a fault.
 async fn ends_with(script: &'static [Result<u16, io::ErrorKind>]) -> (u16, u32) {
-    ends_by(HttpClassifier::new(), script).await
+    let (status, info) = ends_by(HttpClassifier::new(), script).await;
+    (status, info.attempts())
 }
 
 async fn ends_by(
     classifier: HttpClassifier,
     script: &'static [Result<u16, io::ErrorKind>],
-) -> (u16, u32) {
+) -> (u16, RetryInfo) {
     let mut request = keyed();
     let watch = RetryInfo::track(&mut request);
     let left = Arc::new(Mutex::new(script.iter()));
@@ -177,7 +178,7 @@ async fn ends_by(
             std::future::ready(next.map(answer).map_err(io::Error::from))
         });
     let status = service.oneshot(request).await.unwrap().status();
-    (status.as_u16(), watch.info().attempts())
+    (status.as_u16(), watch.info())
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +208,8 @@ async fn a_conflict_is_final_if_no_other_attempt_was_accepted() {
 async fn a_status_that_may_be_repeated_is_not_one_unprocessed() {
     let safe = HttpClassifier::new().safe(crate::StatusSet::of(&[429, 503]));
     let script = &[Ok(503), Ok(409), Ok(200)];
-    assert_eq!(ends_by(safe, script).await, (200, 3));
+    let (status, info) = ends_by(safe, script).await;
+    assert_eq!((status, info.attempts()), (200, 3));
 }
 
 /// The second attempt meets the first in flight; that one ends, before the third does.
@@ -244,7 +246,16 @@ async fn a_conflict_that_the_users_function_ends_is_not_retried() {
         (status == 409).then_some(Verdict::Fatal(failure))
     });
     let script = &[Ok(503), Ok(409), Ok(200)];
-    assert_eq!(ends_by(classifier, script).await, (409, 2));
+    let (status, info) = ends_by(classifier, script).await;
+    assert_eq!((status, info.attempts()), (409, 2));
+    let classifier = HttpClassifier::new().judge_heads(|status, _| {
+        let failure = Failure::new(reason::UNKNOWN, Stage::Response);
+        (status == 409).then_some(Verdict::Retry(failure))
+    });
+    let (status, info) = ends_by(classifier, script).await;
+    assert_eq!((status, info.attempts()), (200, 3));
+    let reasons: Vec<_> = info.reasons().collect();
+    assert!(reasons.contains(&reason::UNKNOWN), "its own: {reasons:?}");
 }
 
 #[tokio::test(start_paused = true)]

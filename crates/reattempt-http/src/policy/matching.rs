@@ -206,7 +206,8 @@ fn path(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
         Some(text) if is_path(&text) => text.into_owned(),
         _ => return config::wrong(place, "a path without query that starts with \"/\"", json),
     };
-    if !text.is_ascii() {
+    let is_literal = |part: &&str| !part.starts_with('{');
+    if !text.split('/').filter(is_literal).all(str::is_ascii) {
         place.warn("is compared unchanged: most clients send these characters percent-encoded");
     }
     Some(text)
@@ -217,7 +218,7 @@ fn literal(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
     let text = path(place, json)?;
     if let Some(part) = text
         .split('/')
-        .find(|part| part.starts_with('{') || is_foreign_parameter(part))
+        .find(|part| part.contains('{') || is_foreign_parameter(part))
     {
         place.warn(format!(
             "{part:?} is matched literally: only a \"pattern\" has parameters, such as \"{{name}}\""
@@ -228,7 +229,7 @@ fn literal(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
 
 /// In the syntax of other routers.
 fn is_foreign_parameter(part: &str) -> bool {
-    part.starts_with('*') || part.len() > 1 && part.starts_with([':', '<'])
+    part.starts_with('*') || part.ends_with('*') || part.len() > 1 && part.starts_with([':', '<'])
 }
 
 fn pattern(place: &mut Place<'_>, json: Json<'_>) -> Option<Path> {

@@ -318,6 +318,8 @@ fn a_parameter_in_the_words_of_another_router_is_warned_of() {
         ("pattern", "/files/*rest", "*rest"),
         ("pattern", "/files/*", "*"),
         ("prefix", "/files/*", "*"),
+        ("prefix", "/api*", "api*"),
+        ("path", "/v{version}/x", "v{version}"),
         ("path", "/users/{id}", "{id}"),
     ] {
         let text = format!(r#"{{"routes": [{{"match": {{"{kind}": "{path}"}}}}]}}"#);
@@ -328,7 +330,7 @@ fn a_parameter_in_the_words_of_another_router_is_warned_of() {
             "{warned:?}"
         );
     }
-    let fine = r#"{"routes": [{"match": {"pattern": "/a:b/{id}/{*rest}"}}]}"#;
+    let fine = r#"{"routes": [{"match": {"pattern": "/a:b/{größe}/{*rest}"}}]}"#;
     assert_eq!(warnings(fine), Vec::<String>::new());
     let encoded = warnings(r#"{"routes": [{"match": {"path": "/café"}}]}"#);
     assert_eq!(encoded.len(), 1, "{encoded:?}");

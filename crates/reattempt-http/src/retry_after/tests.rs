@@ -66,6 +66,8 @@ fn decimals_are_rounded_up_to_the_millisecond() {
         ("0.0001", 1),
         ("20.0", 20_000),
         ("007.25", 7250),
+        ("16.1", 16_100),
+        ("2.0070", 2007),
     ] {
         assert_eq!(after(seconds), Some(ms(read)), "{seconds}");
     }

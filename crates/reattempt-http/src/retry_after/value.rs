@@ -15,18 +15,23 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// `1*DIGIT "." 1*DIGIT`, as some servers send it, in units of `unit` milliseconds; rounded up.
+/// `1*DIGIT "." 1*DIGIT`, as some servers send it, in units of a thousandth (`places` 0) or of one
+/// (`places` 3) of a second; rounded up to the millisecond, and saturating.
 #[cold]
-pub(super) fn decimal(text: &[u8], unit: f64) -> Option<Duration> {
+pub(super) fn decimal(text: &[u8], places: usize) -> Option<Duration> {
     let point = text.iter().position(|byte| *byte == b'.')?;
-    digits(&text[..point]).and(digits(&text[point + 1..]))?;
-    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    // As a number that is too large it saturates.
-    Some(Duration::from_millis((number * unit).ceil() as u64))
+    let (whole, part) = (digits(&text[..point])?, &text[point + 1..]);
+    digits(part)?;
+    let mut millis = whole;
+    for place in 0..places {
+        let digit = part.get(place).map_or(0, |digit| u64::from(digit & 0xf));
+        millis = millis.saturating_mul(10).saturating_add(digit);
+    }
+    let is_more = part.iter().skip(places).any(|digit| *digit != b'0');
+    Some(Duration::from_millis(millis.saturating_add(is_more.into())))
 }
 
-/// The time until this HTTP date. `None` for one in the past, as for a limit's reset: the server
-/// failed and asks for rest, so one of the two clocks is wrong.
+/// The time until this HTTP date.
 pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
     let seconds = http_date::seconds(text, now)?;
     let from_1970 = Duration::from_secs(seconds.unsigned_abs());
@@ -36,10 +41,12 @@ pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duratio
         UNIX_EPOCH.checked_add(from_1970)
     };
     // Only a date of the far past can be out of the clock's range.
-    Some(until(at?, now)).filter(|left| !left.is_zero())
+    until(at?, now)
 }
 
-/// The time until this instant.
-pub(super) fn until(at: SystemTime, now: fn() -> SystemTime) -> Duration {
-    at.duration_since(now()).unwrap_or_default()
+/// The time until this instant. `None` if it has passed: the server asks for rest, or says that a
+/// limit still holds, so one of the two clocks is wrong.
+pub(super) fn until(at: SystemTime, now: fn() -> SystemTime) -> Option<Duration> {
+    let left = at.duration_since(now()).ok()?;
+    (!left.is_zero()).then_some(left)
 }

@@ -91,10 +91,7 @@ impl HttpPushback {
         rate_limits: bool,
         limited: impl FnOnce() -> bool,
     ) -> Word {
-        let milliseconds = |text: &[u8]| {
-            let whole = digits(text).map(Duration::from_millis);
-            whole.or_else(|| decimal(text, 1.0))
-        };
+        let milliseconds = |text: &[u8]| digits(text).map(Duration::from_millis);
         let until = |text: &[u8]| rate_limit::until(text, self.wall_clock);
         let (mut retry_after, mut reset) = <(Ranked, Ranked)>::default();
         for (name, value) in headers {
@@ -104,14 +101,15 @@ impl HttpPushback {
                     let seconds_or_date = |text: &[u8]| {
                         let seconds = digits(text).map(Duration::from_secs);
                         seconds
-                            .or_else(|| decimal(text, 1000.0))
+                            .or_else(|| decimal(text, 3))
                             .or_else(|| until_date(text, self.wall_clock))
                     };
                     retry_after.add(2, read(value, seconds_or_date));
                 }
             } else if *name == RETRY_AFTER_MS {
                 if self.milliseconds != Some(false) {
-                    retry_after.add(1, read(value, milliseconds));
+                    let or_decimal = |text: &[u8]| milliseconds(text).or_else(|| decimal(text, 0));
+                    retry_after.add(1, read(value, or_decimal));
                 }
             } else if *name == AMZ_RETRY_AFTER {
                 if self.amz == Some(true) {

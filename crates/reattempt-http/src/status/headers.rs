@@ -30,17 +30,15 @@ impl HttpClassifier {
         self
     }
 
-    /// Whether the response itself, or the user's function about it, says that it is final.
-    pub(crate) fn is_said_final<B>(&self, response: &Response<B>, route: Option<&Self>) -> bool {
+    /// Whether the response itself says that it is final, or the user's function has judged it.
+    pub(crate) fn is_decided<B>(&self, response: &Response<B>, route: Option<&Self>) -> bool {
         let in_force = InForce::new(self, route);
         let headers = response.headers();
-        match in_force.judged(response.status(), headers) {
-            Some(verdict) => matches!(verdict, Verdict::Fatal(_)),
-            None => {
-                in_force.has(|classifier| classifier.should_retry_header)
-                    && matches!(headers.get(&SHOULD_RETRY), Some(value) if value == "false")
-            }
-        }
+        let says_no = || {
+            in_force.has(|classifier| classifier.should_retry_header)
+                && matches!(headers.get(&SHOULD_RETRY), Some(value) if value == "false")
+        };
+        in_force.judged(response.status(), headers).is_some() || says_no()
     }
 }
 

@@ -52,22 +52,30 @@ impl<'a> InForce<'a> {
             }
             failure.code = failure.code.or(Some(status.as_u16().into()));
         }
-        Some(verdict)
+        Some(match verdict {
+            Verdict::Success => self.success(),
+            verdict => verdict,
+        })
     }
 
     pub(super) const fn is_limit_apart(&self, status: u16) -> bool {
         status == 429 && self.layer.limits_apart
     }
 
+    /// Of a head.
+    const fn success(&self) -> Verdict {
+        // Set by the stack, not the route: it depends on the `OutcomeBodyLayer`.
+        if self.layer.judge_bodies {
+            Verdict::Committed
+        } else {
+            Verdict::Success
+        }
+    }
+
     pub(super) fn of_status(&self, status: u16) -> Verdict {
         let listed = self.retryable().contains(status);
         if status < 400 && !listed {
-            // Set by the stack, not the route: it depends on the `OutcomeBodyLayer`.
-            return if self.layer.judge_bodies {
-                Verdict::Committed
-            } else {
-                Verdict::Success
-            };
+            return self.success();
         }
         if self.is_limit_apart(status) {
             return Verdict::Success;
