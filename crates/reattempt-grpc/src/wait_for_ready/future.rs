@@ -43,8 +43,8 @@ impl<S, B> Waiting<S, B> {
         }
     }
 
-    /// Nothing was sent: starts to wait, for a further backend if there was one. False if the deadline comes before the end of the wait and
-    /// no layer enforces it.
+    /// Nothing was sent: starts to wait, for a further backend if there was one. False if the
+    /// deadline comes before the end of the wait and no layer enforces it.
     fn wait(&mut self, has_backend: bool) -> bool {
         let delay = self.delay(has_backend).max(LEAST);
         let until = tokio::time::Instant::now().into_std() + delay;
