@@ -216,7 +216,10 @@ impl HttpPushback {
     /// without jitter, and also if [`honour`](Self::honour) is off.
     #[must_use]
     pub fn delay(&self, headers: &HeaderMap) -> Option<Duration> {
-        self.words(headers, false, || false).delay()
+        match self.words(headers, false, || false) {
+            Word::Unreadable => self.decimals(headers),
+            word => word.delay(),
+        }
     }
 
     /// What the response asks for.
@@ -231,23 +234,34 @@ impl HttpPushback {
     }
 
     pub(crate) fn pushback<B>(&self, response: &http::Response<B>) -> FoundPushback {
-        let asked = match self.word(response) {
-            Word::Nothing => return FoundPushback::Absent,
-            Word::Unreadable => return FoundPushback::Unreadable,
-            Word::After(asked) => asked,
-        };
+        match self.word(response) {
+            Word::Nothing => FoundPushback::Absent,
+            Word::Unreadable => self.decimal_pushback(response.headers()),
+            Word::After(asked) => FoundPushback::Valid(self.bounded(asked)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn decimal_pushback(&self, headers: &HeaderMap) -> FoundPushback {
+        match self.decimals(headers) {
+            Some(asked) => FoundPushback::Valid(self.bounded(asked)),
+            None => FoundPushback::Unreadable,
+        }
+    }
+
+    /// With the cap and the spread.
+    #[inline]
+    fn bounded(&self, asked: Duration) -> ServerPushback {
         let asked = match self.cap {
-            Some((cap, BeyondCap::Stop)) if asked > cap => {
-                return FoundPushback::Valid(ServerPushback::Stop);
-            }
+            Some((cap, BeyondCap::Stop)) if asked > cap => return ServerPushback::Stop,
             Some((cap, BeyondCap::Wait)) => asked.min(cap),
             _ => asked,
         };
-        let asked = match self.spread {
+        ServerPushback::After(match self.spread {
             None | Some(Duration::ZERO) => asked,
             Some(spread) => asked.saturating_add(self.later(spread)),
-        };
-        FoundPushback::Valid(ServerPushback::After(asked))
+        })
     }
 
     fn later(&self, spread: Duration) -> Duration {

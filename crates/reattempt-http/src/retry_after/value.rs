@@ -17,7 +17,6 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
 
 /// `1*DIGIT "." 1*DIGIT`, as some servers send it, in units of a thousandth (`places` 0) or of one
 /// (`places` 3) of a second; rounded up to the millisecond, and saturating.
-#[cold]
 pub(super) fn decimal(text: &[u8], places: usize) -> Option<Duration> {
     let point = text.iter().position(|byte| *byte == b'.')?;
     let (whole, part) = (digits(&text[..point])?, &text[point + 1..]);

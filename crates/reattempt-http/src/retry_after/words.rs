@@ -100,16 +100,13 @@ impl HttpPushback {
                 if self.seconds != Some(false) {
                     let seconds_or_date = |text: &[u8]| {
                         let seconds = digits(text).map(Duration::from_secs);
-                        seconds
-                            .or_else(|| decimal(text, 3))
-                            .or_else(|| until_date(text, self.wall_clock))
+                        seconds.or_else(|| until_date(text, self.wall_clock))
                     };
                     retry_after.add(2, read(value, seconds_or_date));
                 }
             } else if *name == RETRY_AFTER_MS {
                 if self.milliseconds != Some(false) {
-                    let or_decimal = |text: &[u8]| milliseconds(text).or_else(|| decimal(text, 0));
-                    retry_after.add(1, read(value, or_decimal));
+                    retry_after.add(1, read(value, milliseconds));
                 }
             } else if *name == AMZ_RETRY_AFTER {
                 if self.amz == Some(true) {
@@ -128,5 +125,20 @@ impl HttpPushback {
             }
             reset.word
         })
+    }
+
+    /// The delay, where no header has a whole number or a date.
+    #[cold]
+    pub(super) fn decimals(&self, headers: &HeaderMap) -> Option<Duration> {
+        let mut found = Ranked::default();
+        for (name, value) in headers {
+            let value = || value.as_bytes().trim_ascii();
+            if *name == RETRY_AFTER && self.seconds != Some(false) {
+                found.add(2, decimal(value(), 3));
+            } else if *name == RETRY_AFTER_MS && self.milliseconds != Some(false) {
+                found.add(1, decimal(value(), 0));
+            }
+        }
+        found.word.delay()
     }
 }

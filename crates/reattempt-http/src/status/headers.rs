@@ -43,7 +43,21 @@ impl HttpClassifier {
 }
 
 impl InForce<'_> {
+    #[inline]
     pub(super) fn of_head(&self, status: StatusCode, headers: &HeaderMap) -> Verdict {
+        let looks_further = |classifier: &HttpClassifier| {
+            classifier.should_retry_header
+                || classifier.limited_403
+                || classifier.judge_heads.is_some()
+        };
+        if self.has(looks_further) {
+            self.of_whole_head(status, headers)
+        } else {
+            self.of_status(status.as_u16())
+        }
+    }
+
+    fn of_whole_head(&self, status: StatusCode, headers: &HeaderMap) -> Verdict {
         if let Some(verdict) = self.judged(status, headers) {
             return verdict;
         }

@@ -39,7 +39,6 @@ impl<'a> InForce<'a> {
     }
 
     /// What a function of the user's says of the response.
-    #[inline]
     pub(super) fn judged(&self, status: StatusCode, headers: &HeaderMap) -> Option<Verdict> {
         let judge = self.setting(|classifier| classifier.judge_heads)?;
         if self.is_limit_apart(status.as_u16()) {
