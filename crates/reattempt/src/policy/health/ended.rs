@@ -151,7 +151,9 @@ impl Common {
             }
             Outcome::TimedOut => {
                 let long = nanos(self.policy.load().interval).max(usual);
-                let is_silent = member.silent_for(sent, now, long) > long;
+                // Before the first answer of all there is nothing that a pause could hide.
+                let pause = if usual == 0 { u64::MAX } else { long };
+                let is_silent = member.silent_for(sent, now, pause) > long;
                 // With next to no time left an attempt says nothing of a silent backend either.
                 let is_short = took <= usual && (!is_silent || took < usual / SHORTEST);
                 is_short || usual == 0 && !is_silent

@@ -152,9 +152,9 @@ impl Member {
     }
 
     /// An attempt that was sent then was dropped unanswered: for how long the backend has answered
-    /// none, in nanoseconds. Time without attempts is no silence: after a gap that is longer than
-    /// `long` it begins anew, unless the backend is ejected and gets none.
-    pub(in crate::policy::health) fn silent_for(&self, sent: u64, now: u64, long: u64) -> u64 {
+    /// none, in nanoseconds. Time without attempts is no silence: it begins anew after a pause that
+    /// is longer than `pause`, unless the backend is ejected and gets none.
+    pub(in crate::policy::health) fn silent_for(&self, sent: u64, now: u64, pause: u64) -> u64 {
         let has_answered = self.answers.load(Acquire) & ANSWERED != 0;
         let heard = if has_answered {
             now
@@ -163,8 +163,8 @@ impl Member {
         };
         let since = self.silent_since.load(Relaxed);
         let until = self.silent_until.fetch_max(now, Relaxed);
-        let is_gap = sent > until.saturating_add(long) && !self.is_ejected();
-        if since > heard && !is_gap {
+        let is_paused = sent > until.saturating_add(pause) && !self.is_ejected();
+        if since > heard && !is_paused {
             return now.saturating_sub(since);
         }
         let since = sent.max(heard.saturating_add(1));

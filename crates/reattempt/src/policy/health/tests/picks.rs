@@ -329,6 +329,15 @@ fn limits_that_pass_before_any_answer_open_a_circuit() {
         breaker.ended(sent, now, Outcome::TimedOut);
     }
     assert!(breaker.admit(now).is_err());
+    // The same with a call now and then.
+    let breaker = CircuitBreaker::new(HealthPolicy::standard(), now);
+    for _ in 0..6 {
+        let sent = breaker.admit(now).expect("it is closed");
+        now += 20 * MS;
+        breaker.ended(sent, now, Outcome::TimedOut);
+        now += 60 * SECOND;
+    }
+    assert!(matches!(breaker.state(now), CircuitState::HalfOpen));
 }
 
 /// An attempt's limit is often shorter than four times what an answer takes.
