@@ -99,6 +99,34 @@ fn a_tick_does_not_forget_what_a_server_asked_for() {
     });
 }
 
+/// Two attempts are unanswered, one is answered, and the next is unanswered while a tick is due.
+#[test]
+fn a_tick_does_not_forget_an_answer() {
+    model(|| {
+        let start = Instant::now();
+        let at = move |ms| start + Duration::from_millis(ms);
+        let policy = HealthPolicy::standard()
+            .consecutive_failures(1)
+            .interval(Duration::from_millis(100));
+        let breaker = Arc::new(CircuitBreaker::new(policy, start));
+        let call = |sent, ended, outcome| {
+            let sent = breaker.admit(at(sent)).unwrap();
+            breaker.ended(sent, at(ended), outcome);
+        };
+        call(0, 50, Outcome::Success);
+        call(1000, 1010, Outcome::TimedOut);
+        call(1080, 1090, Outcome::TimedOut);
+        call(1100, 1120, Outcome::Success);
+        let late = breaker.admit(at(1180)).unwrap();
+        let own = Arc::clone(&breaker);
+        let other = thread::spawn(move || own.ended(late, at(1215), Outcome::TimedOut));
+        let ticks = breaker.admit(at(1210)).unwrap();
+        other.join().unwrap();
+        breaker.ended(ticks, at(1220), Outcome::Success);
+        assert_eq!(breaker.state(at(1220)), CircuitState::Closed);
+    });
+}
+
 #[test]
 fn two_threads_that_open_a_circuit_are_one_event() {
     use std::sync::atomic::{AtomicU32, Ordering};
