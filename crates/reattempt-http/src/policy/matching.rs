@@ -206,8 +206,11 @@ fn path(place: &mut Place<'_>, json: Json<'_>) -> Option<String> {
         Some(text) if is_path(&text) => text.into_owned(),
         _ => return config::wrong(place, "a path without query that starts with \"/\"", json),
     };
-    let is_literal = |part: &&str| !part.starts_with('{');
-    if !text.split('/').filter(is_literal).all(str::is_ascii) {
+    // The names of a pattern's parameters are compared with nothing.
+    let literals = text
+        .split('{')
+        .map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
+    if !literals.clone().all(str::is_ascii) {
         place.warn("is compared unchanged: most clients send these characters percent-encoded");
     }
     Some(text)

@@ -35,8 +35,8 @@ pub enum BeyondCap {
 /// | header, the first valid one | |
 /// | --- | --- |
 /// | `x-amz-retry-after` | milliseconds, up to 25 s; off unless [enabled](Self::also_amz) |
-/// | `retry-after-ms` | milliseconds, also a decimal; [`milliseconds`](Self::milliseconds) |
-/// | `Retry-After` | seconds, also a decimal as some servers send it, or a date in any of HTTP's three forms |
+/// | `retry-after-ms` | milliseconds; [`milliseconds`](Self::milliseconds) |
+/// | `Retry-After` | seconds, or a date in any of HTTP's three forms |
 /// | `RateLimit-Reset`, `X-RateLimit-Reset` | seconds from now, or Unix time in seconds (from 10⁹) or milliseconds (from 10¹²), or a date; [`rate_limits`](Self::rate_limits) |
 ///
 /// Many servers send the rate limit headers with every response, so these count only if the call
@@ -44,10 +44,10 @@ pub enum BeyondCap {
 /// other status from 300 up if it is 0.
 ///
 /// Put it in a `PushbackLayer` below the recovery layer. Invalid values count as absent and are
-/// recorded (`AttemptRecord::pushback_unreadable`). So does an instant in the past, which the
-/// response contradicts: one of the two clocks is wrong. A number that is too large saturates; of
-/// several values the longest counts. What a route sets takes precedence over the layer's, and what
-/// it leaves unset is as the layer was built:
+/// recorded (`AttemptRecord::pushback_unreadable`); so does the reset of a limit in the past, which
+/// the response contradicts. Of `Retry-After` a date in the past means now. A number that is too
+/// large saturates; of several values the longest counts. What a route sets takes precedence over
+/// the layer's, and what it leaves unset is as the layer was built:
 /// [`HttpRoute::with_pushback`](crate::HttpRoute::with_pushback).
 ///
 /// There is no cap unless [`HttpPushback::cap`] sets one: a call without a deadline waits up to a
@@ -216,10 +216,7 @@ impl HttpPushback {
     /// without jitter, and also if [`honour`](Self::honour) is off.
     #[must_use]
     pub fn delay(&self, headers: &HeaderMap) -> Option<Duration> {
-        match self.words(headers, false, || false) {
-            Word::Unreadable => self.decimals(headers),
-            word => word.delay(),
-        }
+        self.words(headers, false, || false).delay()
     }
 
     /// What the response asks for.
@@ -234,34 +231,23 @@ impl HttpPushback {
     }
 
     pub(crate) fn pushback<B>(&self, response: &http::Response<B>) -> FoundPushback {
-        match self.word(response) {
-            Word::Nothing => FoundPushback::Absent,
-            Word::Unreadable => self.decimal_pushback(response.headers()),
-            Word::After(asked) => FoundPushback::Valid(self.bounded(asked)),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn decimal_pushback(&self, headers: &HeaderMap) -> FoundPushback {
-        match self.decimals(headers) {
-            Some(asked) => FoundPushback::Valid(self.bounded(asked)),
-            None => FoundPushback::Unreadable,
-        }
-    }
-
-    /// With the cap and the spread.
-    #[inline]
-    fn bounded(&self, asked: Duration) -> ServerPushback {
+        let asked = match self.word(response) {
+            Word::Nothing => return FoundPushback::Absent,
+            Word::Unreadable => return FoundPushback::Unreadable,
+            Word::After(asked) => asked,
+        };
         let asked = match self.cap {
-            Some((cap, BeyondCap::Stop)) if asked > cap => return ServerPushback::Stop,
+            Some((cap, BeyondCap::Stop)) if asked > cap => {
+                return FoundPushback::Valid(ServerPushback::Stop);
+            }
             Some((cap, BeyondCap::Wait)) => asked.min(cap),
             _ => asked,
         };
-        ServerPushback::After(match self.spread {
+        let asked = match self.spread {
             None | Some(Duration::ZERO) => asked,
             Some(spread) => asked.saturating_add(self.later(spread)),
-        })
+        };
+        FoundPushback::Valid(ServerPushback::After(asked))
     }
 
     fn later(&self, spread: Duration) -> Duration {

@@ -44,12 +44,16 @@ pub(crate) fn remaining(headers: &HeaderMap) -> Option<u64> {
 /// holds, so one of the two clocks is wrong.
 pub(super) fn until(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
     let Some(number) = digits(text) else {
-        return until_date(text, now);
+        return until_date(text, now).filter(is_ahead);
     };
     let since_1970 = match number {
         SECONDS_OF_A_MOMENT..MILLIS_OF_A_MOMENT => Duration::from_secs(number),
         MILLIS_OF_A_MOMENT..NO_MOMENT => Duration::from_millis(number),
         _ => return Some(Duration::from_secs(number)),
     };
-    value::until(UNIX_EPOCH.checked_add(since_1970)?, now)
+    Some(value::until(UNIX_EPOCH.checked_add(since_1970)?, now)).filter(is_ahead)
+}
+
+fn is_ahead(delay: &Duration) -> bool {
+    !delay.is_zero()
 }

@@ -38,41 +38,21 @@ fn seconds_and_all_three_date_forms_are_read() {
 }
 
 #[test]
-fn a_past_date_counts_as_absent_and_a_large_number_saturates() {
-    for past in [
-        "Sun, 06 Nov 1994 08:49:36 GMT",
-        "Sun, 06 Nov 1994 08:49:37 GMT",
+fn a_past_date_means_now_and_too_large_a_number_saturates() {
+    assert_eq!(after("Sun, 06 Nov 1994 08:49:36 GMT"), Some(Duration::ZERO));
+    for before_1970 in [
         "Fri, 01 Jan 1960 00:00:00 GMT",
         "Mon, 01 Jan 1601 00:00:00 GMT",
         "Sat, 01 Jan 0000 00:00:00 GMT",
         "Wed Dec 31 23:59:59 1969",
     ] {
-        assert_eq!(after(past), None, "{past}");
+        assert_eq!(after(before_1970), Some(Duration::ZERO), "{before_1970}");
     }
     let leap_second = after("Fri, 30 Jun 1995 23:59:60 GMT");
     assert_eq!(leap_second, after("Sat, 01 Jul 1995 00:00:00 GMT"));
     assert!(leap_second.is_some());
     let huge = after("99999999999999999999999999");
     assert_eq!(huge, Some(Duration::from_secs(u64::MAX)));
-    let huge = after("99999999999999999999999999.5");
-    assert_eq!(huge, Some(Duration::from_millis(u64::MAX)));
-}
-
-#[test]
-fn decimals_are_rounded_up_to_the_millisecond() {
-    let ms = Duration::from_millis;
-    for (seconds, read) in [
-        ("1.5", 1500),
-        ("0.0001", 1),
-        ("20.0", 20_000),
-        ("007.25", 7250),
-        ("16.1", 16_100),
-        ("2.0070", 2007),
-    ] {
-        assert_eq!(after(seconds), Some(ms(read)), "{seconds}");
-    }
-    let in_ms = read(HttpPushback::new(), 429, &[("retry-after-ms", "20500.2")]);
-    assert_eq!(in_ms, Some(ServerPushback::After(ms(20_501))));
 }
 
 const WEEKDAYS: [&str; 7] = [
@@ -106,7 +86,7 @@ fn two_digits_are_a_year_at_most_fifty_years_ahead() {
     let in_2027 = || SystemTime::UNIX_EPOCH + Duration::from_secs(1_798_761_600);
     let in_2070 = || SystemTime::UNIX_EPOCH + Duration::from_secs(3_155_760_000);
     let past = "Wednesday, 01-Jan-69 00:00:00 GMT";
-    assert_eq!(at(in_2018, past), None, "of 1969");
+    assert_eq!(at(in_2018, past), Some(Duration::ZERO), "of 1969");
     let ahead = "Wednesday, 01-Jan-70 00:00:10 GMT";
     let ten = Duration::from_secs(10);
     assert_eq!(at(in_2070, ahead), Some(ten));
@@ -115,7 +95,7 @@ fn two_digits_are_a_year_at_most_fifty_years_ahead() {
     // 2060 is 66 years ahead, and in 1960 it was a Sunday.
     assert_eq!(after("Saturday, 06-Nov-60 08:49:37 GMT"), None);
     let never = || SystemTime::UNIX_EPOCH + Duration::from_secs(i64::MAX as u64);
-    assert_eq!(at(never, past), None, "no panic");
+    assert_eq!(at(never, past), Some(Duration::ZERO), "no panic");
 }
 
 #[test]
@@ -158,8 +138,7 @@ proptest! {
                     continue;
                 }
                 let expected = httpdate::parse_http_date(&text).ok();
-                let expected = expected.and_then(|at| at.duration_since(then()).ok());
-                let expected = expected.filter(|left| !left.is_zero());
+                let expected = expected.map(|at| at.duration_since(then()).unwrap_or_default());
                 prop_assert_eq!(after(&text), expected, "{}", text);
             }
         }
@@ -172,11 +151,7 @@ fn junk_counts_as_absent() {
         "",
         "soon",
         "-5",
-        "1.",
-        ".5",
-        "1.5.5",
-        "1.5e3",
-        "-1.5",
+        "1.5",
         "+3",
         "1e3",
         "10 s",

@@ -15,22 +15,7 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// `1*DIGIT "." 1*DIGIT`, as some servers send it, in units of a thousandth (`places` 0) or of one
-/// (`places` 3) of a second; rounded up to the millisecond, and saturating.
-pub(super) fn decimal(text: &[u8], places: usize) -> Option<Duration> {
-    let point = text.iter().position(|byte| *byte == b'.')?;
-    let (whole, part) = (digits(&text[..point])?, &text[point + 1..]);
-    digits(part)?;
-    let mut millis = whole;
-    for place in 0..places {
-        let digit = part.get(place).map_or(0, |digit| u64::from(digit & 0xf));
-        millis = millis.saturating_mul(10).saturating_add(digit);
-    }
-    let is_more = part.iter().skip(places).any(|digit| *digit != b'0');
-    Some(Duration::from_millis(millis.saturating_add(is_more.into())))
-}
-
-/// The time until this HTTP date.
+/// The time until this HTTP date; a date in the past means now.
 pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duration> {
     let seconds = http_date::seconds(text, now)?;
     let from_1970 = Duration::from_secs(seconds.unsigned_abs());
@@ -40,12 +25,10 @@ pub(super) fn until_date(text: &[u8], now: fn() -> SystemTime) -> Option<Duratio
         UNIX_EPOCH.checked_add(from_1970)
     };
     // Only a date of the far past can be out of the clock's range.
-    until(at?, now)
+    Some(at.map_or(Duration::ZERO, |at| until(at, now)))
 }
 
-/// The time until this instant. `None` if it has passed: the server asks for rest, or says that a
-/// limit still holds, so one of the two clocks is wrong.
-pub(super) fn until(at: SystemTime, now: fn() -> SystemTime) -> Option<Duration> {
-    let left = at.duration_since(now()).ok()?;
-    (!left.is_zero()).then_some(left)
+/// The time until this instant.
+pub(super) fn until(at: SystemTime, now: fn() -> SystemTime) -> Duration {
+    at.duration_since(now()).unwrap_or_default()
 }

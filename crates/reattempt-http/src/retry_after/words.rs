@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::HttpPushback;
 use super::rate_limit;
-use super::value::{decimal, digits, until_date};
+use super::value::{digits, until_date};
 
 static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// Milliseconds; sent by AWS services.
@@ -125,20 +125,5 @@ impl HttpPushback {
             }
             reset.word
         })
-    }
-
-    /// The delay, where no header has a whole number or a date.
-    #[cold]
-    pub(super) fn decimals(&self, headers: &HeaderMap) -> Option<Duration> {
-        let mut found = Ranked::default();
-        for (name, value) in headers {
-            let value = || value.as_bytes().trim_ascii();
-            if *name == RETRY_AFTER && self.seconds != Some(false) {
-                found.add(2, decimal(value(), 3));
-            } else if *name == RETRY_AFTER_MS && self.milliseconds != Some(false) {
-                found.add(1, decimal(value(), 0));
-            }
-        }
-        found.word.delay()
     }
 }

@@ -17,7 +17,7 @@ impl HttpClientLayer {
     /// | attempts | 3 | both SDKs, `_constants.py`: 2 retries |
     /// | back-off | 0.5 s, doubled, at most 8 s, up to a quarter shorter | the same; `_calculate_retry_timeout` |
     /// | which failures | 408, 409, 429, every 5xx (Anthropic's 529 too), transport errors; `x-should-retry: true` or `false` overrides the status | both SDKs, `_should_retry` |
-    /// | server's delay | `retry-after-ms`, else `Retry-After`, up to 2 min and 250 ms later (zero means now; the SDKs then wait as without one); beyond it the response is returned | OpenAI's SDK; Anthropic's honours 60 s, and beyond it sends again by its own back-off |
+    /// | server's delay | `retry-after-ms`, else `Retry-After` (whole numbers or a date, while OpenAI's SDK also reads decimals), up to 2 min and 250 ms later (zero means now; the SDKs then wait as without one); beyond it the response is returned | OpenAI's SDK; Anthropic's honours 60 s, and beyond it sends again by its own back-off |
     /// | time to the response head | 10 min for all attempts together | both SDKs: 10 min an attempt |
     /// | which requests | idempotent ones, or those that were not processed, or with `x-should-retry: true` | RFC 9110; see below |
     /// | `Idempotency-Key` | makes a request idempotent | the caller sends it to a server that honours it |

@@ -139,24 +139,23 @@ impl Common {
             | Outcome::NeverSent
             | Outcome::Lost
             | Outcome::Nothing => false,
-            Outcome::Dropped => {
+            Outcome::Dropped | Outcome::TimedOut => {
                 let interval = self.policy.load().interval;
                 let long = nanos(interval.saturating_mul(SILENT_INTERVALS)).max(unanswered);
-                let is_silent = member.silent_for(sent, now, long) > long;
-                match usual {
-                    // How long an answer takes is not known yet: the first connections are made.
-                    0 => took <= nanos(interval),
-                    _ => took <= unanswered && (took <= usual || !is_silent),
-                }
-            }
-            Outcome::TimedOut => {
-                let long = nanos(self.policy.load().interval).max(usual);
                 // Before the first answer of all there is nothing that a pause could hide.
                 let pause = if usual == 0 { u64::MAX } else { long };
-                let is_silent = member.silent_for(sent, now, pause) > long;
-                // With next to no time left an attempt says nothing of a silent backend either.
-                let is_short = took <= usual && (!is_silent || took < usual / SHORTEST);
-                is_short || usual == 0 && !is_silent
+                let silent = member.silent_for(sent, now, pause);
+                match (outcome, usual) {
+                    // How long an answer takes is not known yet: the first connections are made.
+                    (Outcome::Dropped, 0) => took <= nanos(interval),
+                    (Outcome::Dropped, _) => {
+                        took <= unanswered && (took <= usual || silent <= long)
+                    }
+                    (_, 0) => silent <= nanos(interval),
+                    // With next to no time left an attempt says nothing of a silent backend either.
+                    _ if took < usual / SHORTEST => true,
+                    _ => took <= usual && silent <= nanos(interval).max(usual),
+                }
             }
         };
         if is_usual {

@@ -189,7 +189,8 @@ impl HealthPolicy {
     /// it lasted longer than usual. A backend that has succeeded with none of its attempts for an
     /// interval (and for as long as an answer usually takes) fails with any that its deadline ends
     /// after an eighth of that time; after ten intervals (and four times that time) also with one
-    /// that was dropped before, if it lasted longer than usual.
+    /// that was dropped before, if it lasted longer than usual. A pause of ten intervals without
+    /// attempts begins the time anew.
     ///
     /// While it is on, a backend that returns when its time is over is ejected again by its first
     /// failure.
