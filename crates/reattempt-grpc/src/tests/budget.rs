@@ -114,9 +114,9 @@ async fn read(mut body: ReplayBody<Slow>, life: Life, pace: u64, cancelled: ones
     let mut read = 0_usize;
     let reading = async {
         while let Some(frame) = body.frame().await {
-            tokio::time::sleep(Duration::from_millis(pace)).await;
             match frame {
                 Ok(frame) => {
+                    tokio::time::sleep(Duration::from_millis(pace)).await;
                     for byte in frame.into_data().unwrap_or_default() {
                         assert_eq!(byte, read as u8, "the stream, whole and in order");
                         read += 1;

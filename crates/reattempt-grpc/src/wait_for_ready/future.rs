@@ -102,8 +102,10 @@ where
     /// again.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Option<S::Future>> {
         ready!(self.timer.poll(cx));
-        let is_ready = ready!(self.service.poll_ready(cx)).is_ok();
-        let Some(copy) = again(&self.template).filter(|_| is_ready) else {
+        if ready!(self.service.poll_ready(cx)).is_err() {
+            return Poll::Ready(None);
+        }
+        let Some(copy) = again(&self.template) else {
             return Poll::Ready(None);
         };
         if let Some(reporter) = &self.reporter {

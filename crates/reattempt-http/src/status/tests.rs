@@ -188,6 +188,10 @@ fn a_function_judges_heads_before_status_and_headers() {
     assert!(matches!(ended, Verdict::Fatal(_)));
     assert_eq!(code(ended), Some(7), "its own code stays");
     assert_eq!(of(404, &[]), Verdict::Success);
+    let later = judged.judge_bodies();
+    let missing = http::Response::builder().status(404).body(()).unwrap();
+    let left_open = later.verdict::<_, std::io::Error>(Ok(&missing), None);
+    assert_eq!(left_open, Verdict::Committed, "until its body ends");
     assert_eq!(of(200, &[]), Verdict::Success);
     assert!(matches!(of(501, &["x-should-retry"]), Verdict::Retry(_)));
     // A route's function replaces the layer's.

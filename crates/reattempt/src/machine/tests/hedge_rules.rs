@@ -90,6 +90,23 @@ fn a_final_failure_before_sending_leaves_others_in_flight() {
     }
 }
 
+/// R45: another's stop came before it.
+#[test]
+fn a_final_failure_after_a_stop_has_its_own_reason() {
+    let unsent = attempt(2).fails_fatally(UNKNOWN).in_stage(Stage::Dispatch);
+    let script = [
+        attempt(1).fails(UNKNOWN).after(ms(450)).do_not_come_back(),
+        unsent.after(ms(300)),
+        attempt(3).after(ms(200)),
+    ];
+    let story = call().hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Worked(3), ms(600)));
+    let stopped = story.info.records().map(|record| record.stopped);
+    let stopped: Vec<_> = stopped.collect();
+    let own = [StopReason::Pushback, StopReason::Fatal, StopReason::Success];
+    assert_eq!(stopped, own.map(Some));
+}
+
 /// R42
 #[test]
 fn a_final_failure_before_sending_ends_a_call_alone() {

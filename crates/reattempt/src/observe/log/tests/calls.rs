@@ -264,6 +264,11 @@ async fn a_call_says_what_its_hedge_did() {
     let saves = [attempt(1).fails(KV_LOCKED), attempt(2)];
     let (of_call, _) = events(hedge(), &probe(saves), 100).await;
     is_one(&of_call, Level::INFO, &["call was saved by a hedge"]);
+    let unsent = Verdict::Fatal(Failure::new(UNKNOWN, Stage::Dispatch));
+    let unsent = attempt(1).comes_to(unsent);
+    let saves = [unsent.after(ms(30)), attempt(2).after(ms(50))];
+    let (of_call, _) = events(hedge(), &probe(saves), 100).await;
+    is_one(&of_call, Level::INFO, &["call was saved by a hedge"]);
     let declines = [
         attempt(1).fails(KV_LOCKED),
         attempt(2).fails_fatally(UNKNOWN),

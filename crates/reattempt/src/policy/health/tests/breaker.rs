@@ -324,10 +324,13 @@ fn a_few_slow_answers_do_not_excuse_a_silent_server() {
 #[test]
 fn limits_shorter_than_usual_open_a_silent_circuit() {
     let mut circuit = Circuit::new();
-    let lasts = |circuit: &mut Circuit, seconds: u32, outcome| {
+    let lasts_for = |circuit: &mut Circuit, time, outcome| {
         let sent = circuit.breaker.admit(circuit.now).unwrap();
-        circuit.now += seconds * SECOND;
+        circuit.now += time;
         circuit.breaker.ended(sent, circuit.now, outcome);
+    };
+    let lasts = |circuit: &mut Circuit, seconds: u32, outcome| {
+        lasts_for(circuit, seconds * SECOND, outcome);
     };
     (0..50).for_each(|_| lasts(&mut circuit, 5, Outcome::Success));
     // An answer begins the silence anew.
@@ -341,6 +344,8 @@ fn limits_shorter_than_usual_open_a_silent_circuit() {
     });
     assert!((10..=11).contains(&silent.expect("it opens")), "{silent:?}");
     circuit.now += 60 * SECOND;
+    lasts_for(&mut circuit, 100 * MS, Outcome::TimedOut);
+    assert_eq!(circuit.state(), CircuitState::HalfOpen, "it had no time");
     lasts(&mut circuit, 1, Outcome::TimedOut);
     let open = matches!(circuit.state(), CircuitState::Open(_));
     assert!(open, "the trial was as silent");
