@@ -24,9 +24,9 @@ use std::sync::{Arc, PoisonError};
 
 use crate::attempt::{AttemptRecord, AttemptReport, Backend};
 use crate::call::attempt_key::{AttemptKey, SLOTS};
-use crate::info::{MOST_RECORDS, RetryInfo};
+use crate::info::RetryInfo;
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
-use crate::{AttemptOutcome, Failure, RetryReason, StopReason};
+use crate::{Failure, StopReason};
 #[cfg(feature = "tokio")]
 pub(crate) use at_end::AtEnd;
 #[cfg(feature = "tokio")]
@@ -81,9 +81,6 @@ const WON: u64 = 1 << 59;
 /// The recovery layer has said that the call is over.
 const OVER: u64 = 1 << 62;
 const CLAIMED: u64 = 1 << 63;
-
-/// The maximum number of distinct reasons counted per call.
-const MOST_REASONS: usize = 16;
 
 const fn stopped_bits(stopped: StopReason) -> u64 {
     (stopped.to_byte() as u64) << STOPPED_SHIFT
@@ -278,29 +275,6 @@ impl CallState {
     }
 }
 
-impl RetryInfo {
-    pub(crate) fn count_reason(&mut self, reason: RetryReason) {
-        if let Some(seen) = self.reasons.iter_mut().find(|(r, _)| *r == reason) {
-            seen.1 = seen.1.saturating_add(1);
-        } else if self.reasons.len() < MOST_REASONS {
-            self.reasons.push((reason, 1));
-        }
-    }
-
-    pub(crate) fn push(&mut self, record: &AttemptRecord) {
-        // A final failure is no reason to retry.
-        if let (AttemptOutcome::Retry, Some(failure)) = (record.outcome, &record.failure) {
-            self.count_reason(failure.reason);
-        }
-        if self.records.len() == MOST_RECORDS {
-            self.records.remove(0);
-            self.dropped = self.dropped.saturating_add(1);
-        }
-        // Cloned in place.
-        self.records.extend_from_slice(std::slice::from_ref(record));
-    }
-}
-
 impl AttemptKey {
     /// Whether the word is this attempt's.
     const fn owns(self, word: u64) -> bool {
@@ -385,26 +359,4 @@ fn report(word: u64) -> AttemptReport {
         return AttemptReport::default();
     }
     reported(word)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::reason::KV_LOCKED;
-    use crate::{AttemptKind, Stage};
-
-    #[test]
-    fn of_many_records_the_last_are_kept_and_the_others_counted() {
-        let mut info = RetryInfo::default();
-        let most = u32::try_from(MOST_RECORDS).unwrap();
-        for number in 1..=most + 5 {
-            let outcome = AttemptOutcome::Retry;
-            let mut record = AttemptRecord::new(number, AttemptKind::Retry, outcome);
-            record.failure = Some(Failure::new(KV_LOCKED, Stage::Response));
-            info.push(&record);
-            assert_eq!(info.dropped_records(), number.saturating_sub(most));
-        }
-        assert!(info.records().map(|record| record.number).eq(6..=most + 5));
-        assert_eq!(info.count(KV_LOCKED), most + 5, "dropped records count");
-    }
 }

@@ -5,10 +5,13 @@ mod display;
 #[cfg(feature = "tokio")]
 pub(crate) use display::tokens;
 
-use crate::{AttemptRecord, RetryReason, StopReason};
+use crate::{AttemptOutcome, AttemptRecord, RetryReason, StopReason};
 
 /// The maximum number of records kept per call; older ones are dropped and counted.
 pub const MOST_RECORDS: usize = 32;
+
+/// The maximum number of distinct reasons counted per call.
+const MOST_REASONS: usize = 16;
 
 /// The summary of a whole call. Bounded: counts per reason, and the last [`MOST_RECORDS`] records.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,5 +89,53 @@ impl RetryInfo {
     #[must_use]
     pub const fn stopped(&self) -> Option<StopReason> {
         self.stopped
+    }
+}
+
+/// How the call writes it.
+impl RetryInfo {
+    /// An attempt failed for this reason.
+    pub(crate) fn count_reason(&mut self, reason: RetryReason) {
+        if let Some(seen) = self.reasons.iter_mut().find(|(r, _)| *r == reason) {
+            seen.1 = seen.1.saturating_add(1);
+        } else if self.reasons.len() < MOST_REASONS {
+            self.reasons.push((reason, 1));
+        }
+    }
+
+    /// An attempt ended.
+    pub(crate) fn push(&mut self, record: &AttemptRecord) {
+        // A final failure is no reason to retry.
+        if let (AttemptOutcome::Retry, Some(failure)) = (record.outcome, &record.failure) {
+            self.count_reason(failure.reason);
+        }
+        if self.records.len() == MOST_RECORDS {
+            self.records.remove(0);
+            self.dropped = self.dropped.saturating_add(1);
+        }
+        // Cloned in place.
+        self.records.extend_from_slice(std::slice::from_ref(record));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::reason::KV_LOCKED;
+    use crate::{AttemptKind, Failure, Stage};
+
+    #[test]
+    fn of_many_records_the_last_are_kept_and_the_others_counted() {
+        let mut info = RetryInfo::default();
+        let most = u32::try_from(MOST_RECORDS).unwrap();
+        for number in 1..=most + 5 {
+            let outcome = AttemptOutcome::Retry;
+            let mut record = AttemptRecord::new(number, AttemptKind::Retry, outcome);
+            record.failure = Some(Failure::new(KV_LOCKED, Stage::Response));
+            info.push(&record);
+            assert_eq!(info.dropped_records(), number.saturating_sub(most));
+        }
+        assert!(info.records().map(|record| record.number).eq(6..=most + 5));
+        assert_eq!(info.count(KV_LOCKED), most + 5, "dropped records count");
     }
 }

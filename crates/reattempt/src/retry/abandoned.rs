@@ -8,6 +8,7 @@ use tower_service::Service;
 
 use super::Next;
 use super::future::{RetryFuture, Sent, State, StateProj};
+use super::kept::Kept;
 use crate::in_drop::InDrop;
 
 impl<S, C, Req> RetryFuture<S, C, Req>
@@ -39,11 +40,14 @@ where
         let stopped = effects.why_dropped(crate::clock::now());
         dropping.run(|| match &mut state {
             StateProj::InFlight { .. } => effects.cancelled(Some(stopped)),
-            StateProj::Deciding { deciding } => {
-                let failed = &mut deciding.asked.failed;
+            StateProj::Between {
+                failing,
+                kept: Kept::Undecided(undecided),
+            } => {
+                let failed = &mut undecided.asked.failed;
                 failed.stop(stopped);
                 effects.record(&mut failed.record);
-                deciding.failing.driver.unsent(effects.throttle());
+                failing.driver.unsent(effects.throttle());
             }
             StateProj::Between { failing, .. } => match failing.next {
                 // A late gate was reached. What goes on at once does so in the same poll.
@@ -70,13 +74,16 @@ impl<F, O> State<F, O> {
                 Sent::Again(_) | Sent::Holding(_) => "Again",
                 Sent::Passed => "Passed",
             },
-            Self::Deciding { .. } => "Deciding",
+            Self::Between {
+                kept: Kept::Undecided(_),
+                ..
+            } => "Undecided",
             Self::Between { failing, .. } => match failing.next {
                 Next::Settle | Next::Send => "Settle",
                 Next::Wait => "Wait",
                 Next::Yield => "Yield",
                 Next::Ready | Next::AtOnce => "Ready",
-                Next::Late(_) | Next::Expire => "Expired",
+                Next::Late(_) => "Expired",
             },
             Self::Done => "Done",
         }

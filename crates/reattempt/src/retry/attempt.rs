@@ -1,16 +1,16 @@
-//! The end of an attempt: its verdict, the machine's decision, and the next attempt.
+//! Between two attempts: the machine's decision on the one that failed, and the next one.
 
 use std::ops::ControlFlow;
-use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use crate::machine::{Action, FailedAttempt, Keep, Resume};
+use crate::machine::{Action, FailedAttempt, Keep, Resume, Wait};
 use crate::{
     AttemptKind, Classify, HasCallContext, NextAttempt, Replay, StopReason, Surface, Verdict,
 };
 use tower_service::Service;
 
-use super::future::{RetryFuture, Sent, State, StateOwned, StateProj};
-use super::{Failing, Next};
+use super::kept::{Kept, Undecided};
+use super::{Config, Failing, Next};
 use crate::clock;
 use crate::poll::polled_after_completion;
 use crate::recovery::{Outcome, Source};
@@ -19,47 +19,37 @@ use crate::recovery::{Outcome, Source};
 /// once does not hold up its thread.
 const MOST_AT_ONCE: u32 = 4;
 
-impl<S, C, Req> RetryFuture<S, C, Req>
+/// A call between two attempts: the parts of its future that are used then.
+pub(super) struct Between<'a, S, C, Req>
+where
+    S: Service<Req>,
+{
+    pub(super) failing: &'a mut Failing,
+    pub(super) kept: &'a mut Kept<Outcome<S, Req>>,
+    pub(super) source: &'a mut Source<S, Req>,
+    pub(super) config: &'a Config<C>,
+}
+
+impl<S, C, Req> Between<'_, S, C, Req>
 where
     S: Service<Req>,
     C: Classify<S::Response, S::Error>,
     Req: HasCallContext + Replay,
 {
-    /// An attempt failed: its future is dropped before any delay, because it may hold a connection.
-    /// Then user code is asked what follows, and a panic of it ends the call as a drop does.
-    pub(super) fn settling(
-        mut state: Pin<&mut State<S::Future, Outcome<S, Req>>>,
-        mut failing: Box<Failing>,
-    ) -> &mut Failing {
-        failing.next = Next::Settle;
-        let kept = None;
-        state.set(State::Between { failing, kept });
-        match state.project() {
-            StateProj::Between { failing, .. } => failing,
-            _ => polled_after_completion("RetryFuture"),
-        }
-    }
-
-    /// An attempt failed: let the machine decide. `held` is the failure that the strategy holds.
-    #[cold]
-    #[inline(never)]
+    /// An attempt failed: lets the machine decide. `held` is the failure that the strategy holds.
     pub(super) fn failed(
-        mut self: Pin<&mut Self>,
+        &mut self,
         verdict: Verdict,
         outcome: Outcome<S, Req>,
-        failing: Option<Box<Failing>>,
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
-        let this = self.as_mut().project();
-        let failing = failing.unwrap_or_else(Failing::take);
-        let failing = Self::settling(this.state, failing);
         let failure = verdict.failure();
-        failing.failure = failure.copied();
-        let settings = &this.config.settings;
-        this.source.describe(settings.service.as_ref());
-        let effects = settings.effects(this.source.context_mut());
+        self.failing.failure = failure.copied();
+        let settings = &self.config.settings;
+        self.source.describe(settings.service.as_ref());
+        let effects = settings.effects(self.source.context_mut());
         let mut facts = effects.facts(clock::now());
-        this.source
+        self.source
             .complete(&mut facts, AttemptKind::Retry, failure, outcome.is_err());
         let classifier = &settings.classifier;
         facts.on_deadline = classifier.on_deadline();
@@ -67,121 +57,207 @@ where
             let warnings = &settings.warnings;
             warnings.if_unknown(classifier, outcome.as_ref(), &verdict);
         }
-        let context = this.source.context_mut();
+        let context = self.source.context_mut();
         if facts.report.config_coming {
-            facts.config_moved = failing.has_moved(context);
+            facts.config_moved = self.failing.has_moved(context);
         }
-        let strategy = this.config.strategy(context);
+        let strategy = self.config.strategy(context);
         let effects = settings.effects(context);
         let mut failed = FailedAttempt::new(&facts, &verdict);
         let Some(failed) = &mut failed else {
             return ControlFlow::Break(outcome);
         };
-        let action = effects.failed(&mut failing.driver, failed, strategy);
+        let action = effects.failed(&mut self.failing.driver, failed, strategy);
         self.act(action, outcome, held)
     }
 
     /// Carries out what the machine decided.
     pub(super) fn act(
-        mut self: Pin<&mut Self>,
+        &mut self,
         action: Action,
         outcome: Outcome<S, Req>,
         held: Option<Outcome<S, Req>>,
     ) -> ControlFlow<Outcome<S, Req>> {
-        let mut this = self.as_mut().project();
-        let StateProj::Between { failing, kept } = this.state.as_mut().project() else {
-            polled_after_completion("RetryFuture")
-        };
         match action {
             Action::Return(surface) => {
                 let held = held.filter(|_| surface == Surface::Held);
                 return ControlFlow::Break(held.unwrap_or(outcome));
             }
-            Action::Expire(surface) => self.expire(surface, outcome, held),
-            Action::Ask(asked) => self.ask(asked, outcome, held),
-            Action::Wait(wait) => {
-                let settings = &this.config.settings;
-                let attempt = this.source.context_mut().attempt();
-                match wait.keep {
-                    Keep::New => *kept = Some(outcome),
-                    Keep::Held => {
-                        drop(outcome);
-                        *kept = held;
-                    }
-                    Keep::Error if outcome.is_err() => *kept = Some(outcome),
-                    // The body may have outgrown its buffer since it was asked: then the server's
-                    // answer is all that there is.
-                    Keep::Error
-                        if !this.source.can_replay(
-                            attempt,
-                            wait.kind,
-                            failing.failure.as_ref(),
-                        ) =>
-                    {
-                        let effects = settings.effects(this.source.context_mut());
-                        effects.unsent(&mut failing.driver, StopReason::NotReplayable);
-                        return ControlFlow::Break(outcome);
-                    }
-                    Keep::Error => drop(outcome),
-                }
-                failing.wait(&wait);
-                failing.next = match wait.until {
-                    Some(_) => Next::Wait,
-                    None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
-                    None => Next::AtOnce,
-                };
-                // After the response was dropped, which may end the request in the transport. The
-                // request of a kept one goes on until another attempt is sent.
-                let is_kept = wait.keep == Keep::New && matches!(kept, Some(Ok(_)));
-                if let (false, Source::Template { request, .. }) = (is_kept, &*this.source) {
-                    request.attempt_over(attempt);
-                }
+            Action::Expire(surface) => {
+                let held = held.filter(|_| surface == Surface::Held);
+                self.expire(held.unwrap_or(outcome));
             }
+            Action::Ask(asked) => {
+                *self.kept = Kept::Undecided(Box::new(Undecided {
+                    asked,
+                    outcome,
+                    held,
+                }));
+            }
+            Action::Wait(wait) => return self.wait(&wait, outcome, held),
         }
         ControlFlow::Continue(())
     }
 
-    /// The service is ready: send the next attempt, unless the deadline has passed.
-    pub(super) fn send(mut self: Pin<&mut Self>) -> ControlFlow<Outcome<S, Req>> {
-        let mut this = self.as_mut().project();
-        // The state stays until the attempt is sent, so that a panic of the service or of the
-        // observer ends the call as a drop does.
-        let (StateProj::Between { failing, kept }, Source::Template { request, service }) =
-            (this.state.as_mut().project(), &mut *this.source)
-        else {
+    /// Another attempt follows: keeps the failure that may be returned in place of it.
+    fn wait(
+        &mut self,
+        wait: &Wait,
+        outcome: Outcome<S, Req>,
+        held: Option<Outcome<S, Req>>,
+    ) -> ControlFlow<Outcome<S, Req>> {
+        let attempt = self.source.context_mut().attempt();
+        match wait.keep {
+            Keep::New => *self.kept = Kept::Failure(outcome),
+            Keep::Held => {
+                drop(outcome);
+                *self.kept = held.map_or(Kept::Nothing, Kept::Failure);
+            }
+            Keep::Error if outcome.is_err() => *self.kept = Kept::Failure(outcome),
+            // The body may have outgrown its buffer since it was asked: then the server's answer is
+            // all that there is.
+            Keep::Error if !self.can_replay(attempt, wait.kind) => {
+                self.unsent(StopReason::NotReplayable);
+                return ControlFlow::Break(outcome);
+            }
+            Keep::Error => drop(outcome),
+        }
+        self.failing.wait(wait);
+        self.failing.next = match wait.until {
+            Some(_) => Next::Wait,
+            None if attempt % MOST_AT_ONCE == 0 => Next::Yield,
+            None => Next::AtOnce,
+        };
+        // After the response was dropped, which may end the request in the transport. The request
+        // of a kept one goes on until another attempt is sent.
+        let is_kept = wait.keep == Keep::New && matches!(self.kept, Kept::Failure(Ok(_)));
+        if let (false, Source::Template { request, .. }) = (is_kept, &*self.source) {
+            request.attempt_over(attempt);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Whether the request could be sent once more after this attempt.
+    pub(super) fn can_replay(&self, attempt: u32, kind: AttemptKind) -> bool {
+        let failure = self.failing.failure.as_ref();
+        self.source.can_replay(attempt, kind, failure)
+    }
+
+    /// A late gate: the attempt that was waited for is not sent.
+    pub(super) fn unsent(&mut self, stopped: StopReason) {
+        let effects = self.config.settings.effects(self.source.context_mut());
+        effects.unsent(&mut self.failing.driver, stopped);
+    }
+
+    /// Waits, gets the service ready, and sends the next attempt; or the call ends here.
+    pub(super) fn poll(
+        &mut self,
+        owner: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<ControlFlow<Outcome<S, Req>, S::Future>> {
+        loop {
+            if let Kept::Undecided(undecided) = &mut *self.kept {
+                self.failing.poll_beside(cx);
+                let decision = ready!(undecided.asked.deferred.as_mut().poll(cx));
+                if let ControlFlow::Break(outcome) = self.decided(decision) {
+                    return Poll::Ready(ControlFlow::Break(outcome));
+                }
+                continue;
+            }
+            match self.failing.next {
+                Next::Wait => {
+                    let moved = ready!(self.failing.poll_wait(owner, cx));
+                    self.failing.next = if moved {
+                        let effects = self.config.settings.effects(self.source.context_mut());
+                        effects.waited_until(clock::now());
+                        // No delay is left, so other tasks run once: a configuration that is always
+                        // newer must not hold up the deadline.
+                        Next::Yield
+                    } else {
+                        Next::Ready
+                    };
+                }
+                Next::Yield => {
+                    self.failing.next = Next::Ready;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Next::Late(polls) => {
+                    return self.poll_late(polls, owner, cx).map(ControlFlow::Break);
+                }
+                // User code panicked.
+                Next::Settle | Next::Send => polled_after_completion("RetryFuture"),
+                Next::Ready | Next::AtOnce => {
+                    let Source::Template { service, .. } = &mut *self.source else {
+                        polled_after_completion("RetryFuture")
+                    };
+                    match service.poll_ready(cx) {
+                        Poll::Ready(Ok(())) => {
+                            if let Some(step) = self.send() {
+                                return Poll::Ready(step);
+                            }
+                        }
+                        Poll::Ready(Err(error)) => {
+                            return Poll::Ready(ControlFlow::Break(self.broken(error)));
+                        }
+                        Poll::Pending => {
+                            self.failing.next = Next::Ready;
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The service is ready: sends the next attempt, or ends the call. `None` if the deadline has
+    /// passed and is waited for.
+    fn send(&mut self) -> Option<ControlFlow<Outcome<S, Req>, S::Future>> {
+        let Source::Template { request, service } = &mut *self.source else {
             polled_after_completion("RetryFuture")
         };
         let context = &*request.context_mut();
         // If nothing was waited for, the instant counts at which the failure was read, and by which
         // it was decided.
-        let resume = match (failing.next, context.deadline()) {
+        let resume = match (self.failing.next, context.deadline()) {
             (Next::AtOnce, _) | (_, None) => Resume::Send,
             (_, deadline) => Resume::at(clock::now(), deadline),
         };
-        match (resume, kept.is_some()) {
+        match resume {
+            Resume::Send => {}
+            Resume::Expire => {
+                self.late();
+                return None;
+            }
             // Without a failure to return, a call that no layer ends sends what it waited to send.
-            (Resume::Send, _) | (Resume::Return, false) => {}
-            _ => return self.late(resume == Resume::Expire),
+            Resume::Return => {
+                if let Some(kept) = self.kept.take() {
+                    self.unsent(StopReason::Deadline);
+                    // The service may hold a permit for the attempt that is not sent.
+                    self.source.shed();
+                    return Some(ControlFlow::Break(kept));
+                }
+            }
         }
         let next = NextAttempt {
             number: context.attempt() + 1,
-            kind: failing.kind,
-            after: failing.failure.as_ref(),
+            kind: self.failing.kind,
+            after: self.failing.failure.as_ref(),
         };
-        let machine = &failing.driver.machine;
+        let machine = &self.failing.driver.machine;
         let holds = machine.holds();
-        let may_follow = !machine.is_last() || this.config.settings.classifier.may_force();
+        let may_follow = !machine.is_last() || self.config.settings.classifier.may_force();
         let (number, kind) = (next.number, next.kind);
-        failing.next = Next::Send;
+        self.failing.next = Next::Send;
         // The request may refuse at the last moment, also to be sent itself: its body may have
         // outgrown its buffer. Without a failure that was kept it is sent all the same.
-        let is_asked = match kept {
-            Some(Ok(_)) => true,
-            Some(Err(_)) => !may_follow,
-            None => false,
+        let is_asked = match self.kept {
+            Kept::Failure(Ok(_)) => true,
+            Kept::Failure(Err(_)) => !may_follow,
+            Kept::Nothing | Kept::Undecided(_) => false,
         };
         let mut refused = is_asked && !request.can_replay(&next);
-        if !refused && matches!(kept, Some(Ok(_))) {
+        if !refused && matches!(self.kept, Kept::Failure(Ok(_))) {
             // Before the copy: what is read for the kept response is read no further.
             request.attempt_over(number - 1);
         }
@@ -192,20 +268,19 @@ where
         };
         refused |= may_follow && copy.is_none();
         if refused {
-            if let Some(kept) = kept.take() {
-                let effects = this.config.settings.effects(request.context_mut());
-                effects.unsent(&mut failing.driver, StopReason::NotReplayable);
-                this.source.shed();
-                return ControlFlow::Break(kept);
+            if let Some(kept) = self.kept.take() {
+                self.unsent(StopReason::NotReplayable);
+                self.source.shed();
+                return Some(ControlFlow::Break(kept));
             }
         }
         if !holds {
-            *kept = None;
+            *self.kept = Kept::Nothing;
         }
         let context = request.context_mut();
         context.start_attempt(number, kind);
-        this.config.settings.sent_again(context);
-        failing.driver.sent();
+        self.config.settings.sent_again(context);
+        self.failing.driver.sent();
         let future = match copy {
             Some(mut copy) => {
                 copy.context_mut().follow(context);
@@ -213,7 +288,7 @@ where
             }
             None => {
                 let last = Source::Last(context.clone());
-                match std::mem::replace(this.source, last) {
+                match std::mem::replace(self.source, last) {
                     Source::Template {
                         request,
                         mut service,
@@ -222,16 +297,6 @@ where
                 }
             }
         };
-        if let StateOwned::Between { failing, kept } =
-            this.state.as_mut().project_replace(State::Done)
-        {
-            let sent = match kept {
-                Some(kept) => Sent::Holding(Box::new((failing, kept))),
-                None => Sent::Again(failing),
-            };
-            let future = Some(future);
-            this.state.set(State::InFlight { future, sent });
-        }
-        ControlFlow::Continue(())
+        Some(ControlFlow::Continue(future))
     }
 }

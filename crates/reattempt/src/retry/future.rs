@@ -11,8 +11,9 @@ use crate::{Classify, HasCallContext, Replay, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::{Config, Deciding, Failing, First, Next};
-use crate::clock;
+use super::attempt::Between;
+use super::kept::Kept;
+use super::{Config, Failing, First, Next};
 use crate::poll::{as_poll, polled_after_completion};
 use crate::recovery::{Outcome, Source};
 use crate::timer;
@@ -61,14 +62,8 @@ pin_project! {
         /// The inner service has the request. The future is gone once a first attempt succeeded:
         /// to replace the state as well would cost such a call a tenth of its instructions.
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
-        /// An attempt failed, and the strategy finishes its decision.
-        Deciding { deciding: Box<Deciding<O>> },
         /// An attempt failed: it is settled, and another one follows, or the deadline.
-        Between {
-            failing: Box<Failing>,
-            // The failure that a gate still ahead may return.
-            kept: Option<O>,
-        },
+        Between { failing: Box<Failing>, kept: Kept<O> },
         /// The outcome was returned.
         Done,
     }
@@ -99,11 +94,11 @@ impl<O> Sent<O> {
     }
 
     /// What earlier attempts left, and the failure that the strategy holds.
-    fn failures(self) -> (Option<Box<Failing>>, Option<O>) {
+    fn failures(self) -> (Box<Failing>, Option<O>) {
         match self {
-            Self::First | Self::Limited | Self::Passed => (None, None),
-            Self::Again(failing) => (Some(failing), None),
-            Self::Holding(both) => (Some(both.0), Some(both.1)),
+            Self::First | Self::Limited | Self::Passed => (Failing::take(), None),
+            Self::Again(failing) => (failing, None),
+            Self::Holding(both) => (both.0, Some(both.1)),
         }
     }
 }
@@ -200,7 +195,8 @@ where
         outcome: Outcome<S, Req>,
         cx: &mut Context<'_>,
     ) -> Option<Outcome<S, Req>> {
-        match self.as_mut().failed(verdict, outcome, None, None) {
+        let failing = Failing::take();
+        match self.as_mut().failed(verdict, outcome, failing, None) {
             ControlFlow::Continue(()) => self.poll_on(cx),
             ControlFlow::Break(outcome) => Some(self.over(outcome)),
         }
@@ -220,15 +216,58 @@ where
         let this = self.project();
         match this.state.project_replace(State::Done) {
             StateOwned::Between { failing, .. } => Failing::give_back(failing),
-            StateOwned::InFlight { sent, .. } => {
-                if let (Some(failing), _held) = sent.failures() {
-                    Failing::give_back(failing);
-                }
-            }
-            StateOwned::Deciding { .. } | StateOwned::Done => {}
+            StateOwned::InFlight { sent, .. } => match sent {
+                Sent::Again(failing) => Failing::give_back(failing),
+                Sent::Holding(both) => Failing::give_back(both.0),
+                Sent::First | Sent::Limited | Sent::Passed => {}
+            },
+            StateOwned::Done => {}
         }
         this.source.release();
         outcome
+    }
+
+    /// An attempt failed: lets the machine decide. `held` is the failure that the strategy holds.
+    #[cold]
+    #[inline(never)]
+    fn failed(
+        self: Pin<&mut Self>,
+        verdict: Verdict,
+        outcome: Outcome<S, Req>,
+        mut failing: Box<Failing>,
+        held: Option<Outcome<S, Req>>,
+    ) -> ControlFlow<Outcome<S, Req>> {
+        let mut this = self.project();
+        // The attempt's future is dropped before any delay, because it may hold a connection. Then
+        // user code is asked what follows, and a panic of it ends the call as a drop does.
+        failing.next = Next::Settle;
+        let kept = Kept::Nothing;
+        this.state.set(State::Between { failing, kept });
+        match this.state.project() {
+            StateProj::Between { failing, kept } => Between {
+                failing,
+                kept,
+                source: this.source,
+                config: this.config,
+            }
+            .failed(verdict, outcome, held),
+            _ => polled_after_completion("RetryFuture"),
+        }
+    }
+
+    /// The next attempt is with the inner service.
+    fn sent(self: Pin<&mut Self>, future: S::Future) {
+        let mut this = self.project();
+        if let StateOwned::Between { failing, kept } =
+            this.state.as_mut().project_replace(State::Done)
+        {
+            let sent = match kept {
+                Kept::Failure(held) => Sent::Holding(Box::new((failing, held))),
+                Kept::Nothing | Kept::Undecided(_) => Sent::Again(failing),
+            };
+            let future = Some(future);
+            this.state.set(State::InFlight { future, sent });
+        }
     }
 
     fn poll_states(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S, Req>> {
@@ -265,45 +304,21 @@ where
                     let (failing, held) = std::mem::replace(sent, Sent::Passed).failures();
                     self.as_mut().failed(verdict, outcome, failing, held)
                 }
-                StateProj::Deciding { .. } => ready!(self.as_mut().poll_deciding(cx)),
-                StateProj::Between { failing, .. } => match failing.next {
-                    Next::Wait => {
-                        if ready!(failing.poll_wait(owner, cx)) {
-                            let settings = &this.config.settings;
-                            let effects = settings.effects(this.source.context_mut());
-                            effects.waited_until(clock::now());
-                            // No delay is left, so other tasks run once: a configuration that is
-                            // always newer must not hold up the deadline.
-                            failing.next = Next::Yield;
-                        } else {
-                            failing.next = Next::Ready;
+                StateProj::Between { failing, kept } => {
+                    let mut between = Between {
+                        failing,
+                        kept,
+                        source: this.source,
+                        config: this.config,
+                    };
+                    match ready!(between.poll(owner, cx)) {
+                        ControlFlow::Continue(future) => {
+                            self.as_mut().sent(future);
+                            ControlFlow::Continue(())
                         }
-                        ControlFlow::Continue(())
+                        ControlFlow::Break(outcome) => ControlFlow::Break(outcome),
                     }
-                    Next::Yield => {
-                        failing.next = Next::Ready;
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    Next::Late(_) | Next::Expire => ready!(self.as_mut().poll_late(owner, cx)),
-                    // User code panicked.
-                    Next::Settle | Next::Send => polled_after_completion("RetryFuture"),
-                    Next::Ready | Next::AtOnce => {
-                        let Source::Template { service, .. } = this.source else {
-                            polled_after_completion("RetryFuture")
-                        };
-                        match service.poll_ready(cx) {
-                            Poll::Ready(Ok(())) => self.as_mut().send(),
-                            Poll::Ready(Err(error)) => {
-                                ControlFlow::Break(self.as_mut().broken(error))
-                            }
-                            Poll::Pending => {
-                                failing.next = Next::Ready;
-                                return Poll::Pending;
-                            }
-                        }
-                    }
-                },
+                }
                 StateProj::Done => polled_after_completion("RetryFuture"),
             };
             if let ControlFlow::Break(outcome) = step {

@@ -47,6 +47,7 @@ mod attempt;
 mod by_policy;
 mod deferred;
 mod future;
+mod kept;
 mod late;
 mod layer;
 mod moved;
@@ -60,7 +61,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::call::state::ConfigWaiter;
 use crate::driver::RetryDriver;
-use crate::machine::{Asked, Wait};
+use crate::machine::Wait;
 use crate::recovery::{FIRST, Settings, Source, with_context};
 use crate::timer::Timer;
 use crate::{
@@ -213,12 +214,9 @@ enum Next {
     Ready,
     /// The same, and nothing was waited for.
     AtOnce,
-    /// The deadline has passed, and no failure was kept: if no layer above drops the call within as
-    /// many polls, the attempt is sent.
+    /// The deadline has passed, and a layer above is to end the call. Otherwise it returns the
+    /// failure that was kept; without one, the attempt is sent after as many polls.
     Late(u8),
-    /// Nothing more is sent, and the end of the call is recorded: if no layer above ends it, it
-    /// ends by itself.
-    Expire,
 }
 
 /// Allocated with the first failure, and reused by a later call.
@@ -255,13 +253,4 @@ impl Failing {
         self.waiter = None;
         Poll::Ready(false)
     }
-}
-
-/// What the strategy was asked, and the outcome that it is about.
-struct Deciding<O> {
-    asked: Box<Asked>,
-    outcome: O,
-    failing: Box<Failing>,
-    /// The failure that the strategy holds.
-    held: Option<O>,
 }
