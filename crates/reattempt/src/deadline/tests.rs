@@ -79,7 +79,7 @@ async fn past_the_deadline_the_call_is_dropped_and_the_error_returned() {
 async fn a_call_is_ambiguous_after_a_success_below() {
     async fn stalls<L>(recovery: L, step: Step)
     where
-        L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault>>,
+        L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault> + Clone>,
     {
         let probe = probe([step.after(ms(10))]);
         let service = ServiceBuilder::new()
@@ -881,6 +881,25 @@ async fn a_service_that_is_ready_too_late_is_not_called() {
     let ((outcome, _), ()) = tokio::join!(biased; call, holds);
     assert_eq!(call_result(&outcome), CallResult::Elapsed);
     assert_eq!(probe.log().times(), [0]);
+}
+
+/// Law 4. A generated tonic client, for example, is a service that is kept.
+#[tokio::test]
+async fn a_late_call_gives_its_permit_back() {
+    let probe = probe([]);
+    let permits = Arc::new(tokio::sync::Semaphore::new(1));
+    let mut kept = ServiceBuilder::new()
+        .layer(DeadlineLayer::no_timeout())
+        .layer(tower::limit::GlobalConcurrencyLimitLayer::with_semaphore(
+            permits.clone(),
+        ))
+        .service(probe.inner());
+    let mut request = probe.request();
+    let passed = CallDeadline::attached(crate::clock::now());
+    request.context_mut().attach_deadline(passed);
+    let outcome = (&mut kept).oneshot(request).await;
+    assert_eq!(call_result(&outcome), CallResult::Elapsed);
+    assert_eq!(permits.available_permits(), 1);
 }
 
 /// The response and the deadline are both due when the task is polled again, but another future of

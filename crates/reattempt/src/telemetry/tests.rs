@@ -130,6 +130,8 @@ async fn attempts_count_by_kind_outcome_reason_and_stage() {
         ("kind=retry,outcome=success", 1),
     ]);
     assert_eq!(kept.of("reattempt.attempts"), expected);
+    // Those without a failure begin at zero: four kinds, three outcomes.
+    assert_eq!(kept.known("reattempt.attempts"), 4 * 3 + 1);
     let expected = rows([
         ("reason=committed", 1),
         ("reason=fatal", 1),

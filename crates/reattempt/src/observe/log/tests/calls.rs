@@ -16,7 +16,7 @@ type Events = Vec<(Level, String, String)>;
 async fn events<L>(layer: L, probe: &Probe, limit: u64) -> (Events, Events)
 where
     L: Layer<Probe>,
-    L::Service: Service<Call<Payload>, Response = Answer, Error = Fault>,
+    L::Service: Service<Call<Payload>, Response = Answer, Error = Fault> + Clone,
 {
     // Prevents tracing from caching the "no subscriber" interest of another thread.
     drop(crate::test_util::listen());
