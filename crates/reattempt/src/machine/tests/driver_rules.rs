@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::model::{attempts, bucket};
+use super::model::{attempts, bucket, hedges};
 use super::script::ms;
 use super::simulator::start;
 use crate::driver::{Effects, HedgeDriver, RetryDriver};
@@ -135,7 +135,7 @@ fn a_retry_after_an_open_circuit_asks_the_throttle() {
 /// R43 R44: the hedging delay does not replace what its failure requested.
 #[test]
 fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
-    let policy = HedgePolicy::new(3, ms(200));
+    let policy = hedges(3, 200);
     let context = first_attempt();
     let env = effects(&context);
     let late = Some(ServerPushback::After(ms(400)));
@@ -169,7 +169,7 @@ fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
 /// R47: a call whose service fails before any hedge is ready continues with the other attempts.
 #[test]
 fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
-    let policy = HedgePolicy::new(3, ms(200));
+    let policy = hedges(3, 200);
     let (context, mut machine) = (first_attempt(), hedging(&policy));
     let env = effects(&context);
     machine.machine.pending(start(), &policy);
@@ -209,7 +209,7 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
 /// As a retry does: a lone failure is followed by one attempt at any level.
 #[test]
 fn a_hedge_is_asked_for_with_the_failure_that_caused_it() {
-    let policy = HedgePolicy::new(2, ms(200));
+    let policy = hedges(2, 200);
     let busy = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
     let governor = Governor::new(20, 700).unwrap();
     (0..5).for_each(|_| governor.settled(Settled::Failure(&busy)));
@@ -230,7 +230,7 @@ fn a_hedge_is_asked_for_with_the_failure_that_caused_it() {
 /// R21 R51: it is pending, so it has no failure.
 #[test]
 fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
-    let policy = HedgePolicy::new(2, ms(200));
+    let policy = hedges(2, 200);
     let (context, mut machine) = (first_attempt(), hedging(&policy));
     machine.machine.pending(start(), &policy);
     let hedge = start() + ms(200);
@@ -492,7 +492,7 @@ fn a_final_failure_that_goes_out_again_is_no_fatal_one() {
 /// no server pushback set its time.
 #[test]
 fn a_configuration_only_nudges_the_retry_that_requested_it() {
-    let policy = HedgePolicy::new(1, ms(200));
+    let policy = hedges(1, 200);
     let coming = AttemptReport {
         config_coming: true,
         ..none()
@@ -535,7 +535,7 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
 /// Without this limit a faulty cluster receives requests without delay.
 #[test]
 fn a_hedged_call_is_nudged_at_most_sixteen_times() {
-    let policy = HedgePolicy::new(1, ms(200));
+    let policy = hedges(1, 200);
     let coming = AttemptReport {
         config_coming: true,
         ..none()
