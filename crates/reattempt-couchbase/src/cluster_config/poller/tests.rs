@@ -2,16 +2,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::backoff::Randomness;
+use reattempt::test_util::ms;
 use tokio::sync::Notify;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
 use crate::cluster_config::{ClusterConfig, Revision};
 use crate::testing::{bucket, config, node};
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 /// The polled nodes, each with the milliseconds since the start and the revision that was sent.
 type Asked = Arc<Mutex<Vec<(u64, String, Option<Revision>)>>>;
