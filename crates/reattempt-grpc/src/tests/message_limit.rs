@@ -113,10 +113,7 @@ fn channel(
         .layer(RouteLayer::new(config.clone()))
         .layer(limits)
         .layer(ReplayBodyLayer::new().budget(budget.clone()))
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(GrpcOutcomeLayer::new())
         .service_fn(move |request: Request<Limited>| {
@@ -488,10 +485,7 @@ async fn a_message_too_long_after_a_silence_ejects_no_backend() {
     let client = ServiceBuilder::new()
         .layer(MessageLimitLayer::new().request(4))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .service(backends.clone());
     for (messages, is_ejected) in [([4, 5], false), ([4, 4], true)] {
         let (sender, body) = channel_body();

@@ -160,10 +160,7 @@ async fn spanned_call(config: &ServiceConfig, server: &Server) {
         .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(AttemptSpanLayer::new().errors(errors))
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
