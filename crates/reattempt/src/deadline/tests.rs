@@ -90,10 +90,8 @@ async fn past_the_deadline_the_call_is_dropped_and_the_error_returned() {
     let probe = probe([attempt(1).after(ms(51))]);
     let service = within(50).layer(probe.inner());
     let story = elapsed(service.oneshot(probe.request()).await);
-    assert_eq!(
-        (story.scope, story.timeout),
-        (DeadlineScope::Call, Some(ms(50)))
-    );
+    assert_eq!(story.scope, DeadlineScope::Call);
+    assert_eq!(story.timeout, Some(ms(50)));
     assert!(story.ambiguous, "it is not marked as idempotent");
     assert_eq!(probe.log().future_dropped(1), Some((50, false)));
 }
@@ -270,11 +268,8 @@ async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
     assert_eq!(story.info.attempts(), 2);
     assert_eq!(story.info.count(KV_TEMPORARY_FAILURE), 2);
     assert_eq!(info.stopped(), Some(StopReason::Deadline));
-    assert_eq!(
-        probe.log().outcome_dropped(2),
-        Some(35),
-        "it is the call's, if no layer above ends it"
-    );
+    // It is the call's, if no layer above ends it.
+    assert_eq!(probe.log().outcome_dropped(2), Some(35));
 }
 
 /// C7
@@ -292,10 +287,8 @@ async fn giving_up_returns_the_servers_failure_now() {
     for strategy in [every(20), every(20).on_deadline(OnDeadline::GiveUp)] {
         let probe = probe((1..=2).map(|n| attempt(n).fails(KV_LOCKED)));
         let (outcome, info) = bounded(35, strategy, &probe).await;
-        assert_eq!(
-            (call_result(&outcome), probe.log().now()),
-            (CallResult::Error(2), 20)
-        );
+        assert_eq!(call_result(&outcome), CallResult::Error(2));
+        assert_eq!(probe.log().now(), 20);
         assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
 }
@@ -335,17 +328,11 @@ async fn the_deadline_spans_all_attempts() {
     assert!(story.ambiguous, "the second attempt was in flight");
     let last = story.info.records().last().unwrap();
     assert_eq!((last.number, last.outcome), (2, AttemptOutcome::Cancelled));
-    assert_eq!(
-        last.stopped,
-        Some(StopReason::Deadline),
-        "not cancelled by the caller"
-    );
+    // It was not cancelled by the caller.
+    assert_eq!(last.stopped, Some(StopReason::Deadline));
     assert_eq!(info, *story.info, "the watch has the same history");
-    assert!(
-        story
-            .to_string()
-            .contains("after 2 attempt(s); reasons: KV_LOCKED")
-    );
+    let history = "after 2 attempt(s); reasons: KV_LOCKED";
+    assert!(story.to_string().contains(history));
 }
 
 /// RFC 0049: unambiguous if it is known that the request had no effect.
@@ -404,10 +391,8 @@ async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
     let probe = probe([attempt(1).hangs()]);
     let (outcome, info) = through((retry(every(10)), within(50)), &probe).await;
     let story = elapsed(outcome);
-    assert_eq!(
-        (story.scope, story.timeout),
-        (DeadlineScope::Attempt, Some(ms(50)))
-    );
+    assert_eq!(story.scope, DeadlineScope::Attempt);
+    assert_eq!(story.timeout, Some(ms(50)));
     assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
 }
 
@@ -417,10 +402,8 @@ async fn an_earlier_limit_further_out_is_left_to_that_layer() {
         let probe = probe([attempt(1).hangs()]);
         let (outcome, info) = through((within(50), retry(every(10)), within(inner)), &probe).await;
         let story = elapsed(outcome);
-        assert_eq!(
-            (story.scope, story.timeout),
-            (DeadlineScope::Call, Some(ms(50)))
-        );
+        assert_eq!(story.scope, DeadlineScope::Call);
+        assert_eq!(story.timeout, Some(ms(50)));
         assert!(story.ambiguous, "the attempt was still out");
         assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
@@ -430,11 +413,8 @@ async fn an_earlier_limit_further_out_is_left_to_that_layer() {
 #[tokio::test(start_paused = true)]
 async fn of_several_limits_the_earliest_counts() {
     let policy = || {
-        Arc::new(
-            RoutePolicy::new("p")
-                .with_timeout(ms(40))
-                .with_attempt_timeout(ms(7)),
-        )
+        let policy = RoutePolicy::new("p").with_timeout(ms(40));
+        Arc::new(policy.with_attempt_timeout(ms(7)))
     };
     for (layer, attached, ends) in [(30, None, 30), (90, None, 40), (90, Some(20), 20)] {
         let probe = probe([attempt(1).hangs()]);
@@ -493,10 +473,8 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
         .layer(DeadlineLayer::no_timeout())
         .service(probe.inner());
     let story = elapsed(send(service, request).await.0);
-    assert_eq!(
-        (story.scope, probe.log().now()),
-        (DeadlineScope::Attempt, 7)
-    );
+    assert_eq!(story.scope, DeadlineScope::Attempt);
+    assert_eq!(probe.log().now(), 7);
 
     let unbounded = crate::test_util::probe([attempt(1).after(ms(100_000))]);
     let service = DeadlineLayer::no_timeout().layer(unbounded.inner());
@@ -542,10 +520,8 @@ async fn a_limit_that_has_passed_already_sends_nothing() {
         let story = elapsed(outcome);
         assert_eq!((story.timeout, probe.log().now()), (None, 0));
         assert!(!story.ambiguous, "nothing was sent");
-        assert_eq!(
-            (info.attempts(), info.stopped()),
-            (0, Some(StopReason::Deadline))
-        );
+        assert_eq!(info.attempts(), 0);
+        assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
 }
 
@@ -666,11 +642,8 @@ async fn an_attempts_limit_is_no_answer_of_the_servers() {
     assert_eq!(run(attempt(1).hangs(), write).await, lost);
     let queued = attempt(1).hangs().reaches(Stage::Dispatch);
     let (stage, _, attempts) = run(queued, write).await;
-    assert_eq!(
-        (stage, attempts),
-        (Stage::Dispatch, 2),
-        "it never left the client"
-    );
+    let unsent = (Stage::Dispatch, 2);
+    assert_eq!((stage, attempts), unsent, "it never left the client");
     let (stage, _, attempts) = run(attempt(1).hangs(), Idempotency::Idempotent).await;
     assert_eq!((stage, attempts), (Stage::InFlight, 2));
 }

@@ -180,14 +180,8 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     env.refused(refused);
     assert_eq!(refused.then, Withdrawn::OthersGoOn);
     assert_eq!(machine.machine.wake(), Some(start() + ms(400)));
-    let action = one_fails(
-        &mut machine,
-        first,
-        none(),
-        &Verdict::Retry(failure()),
-        &policy,
-        &env,
-    );
+    let busy = Verdict::Retry(failure());
+    let action = one_fails(&mut machine, first, none(), &busy, &policy, &env);
     assert_eq!(action, HedgeAction::Go);
     let due = machine.machine.due(first, &policy);
     assert_eq!(due, Due::Plan(Planned::HedgeAfter(failure())));
@@ -298,13 +292,8 @@ fn a_dropped_call_is_recorded() {
     }
     let (context, mut machine) = (first_attempt(), RetryDriver::default());
     let env = effects(&context);
-    let action = fails(
-        &mut machine,
-        none(),
-        &Verdict::Retry(failure()),
-        &Asks,
-        &env,
-    );
+    let busy = Verdict::Retry(failure());
+    let action = fails(&mut machine, none(), &busy, &Asks, &env);
     let Action::Ask(mut asked) = action else {
         panic!("the strategy decides later");
     };
@@ -329,19 +318,11 @@ fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
         effects(&context).why_dropped(start() + ms(at))
     };
     let at = start() + ms(10);
+    let (enforced, attached) = (CallDeadline::enforced(at), CallDeadline::attached(at));
     assert_eq!(why(None, 10), StopReason::Cancelled);
-    assert_eq!(
-        why(Some(CallDeadline::enforced(at)), 9),
-        StopReason::Cancelled
-    );
-    assert_eq!(
-        why(Some(CallDeadline::enforced(at)), 10),
-        StopReason::Deadline
-    );
-    assert_eq!(
-        why(Some(CallDeadline::attached(at)), 10),
-        StopReason::Cancelled
-    );
+    assert_eq!(why(Some(enforced), 9), StopReason::Cancelled);
+    assert_eq!(why(Some(enforced), 10), StopReason::Deadline);
+    assert_eq!(why(Some(attached), 10), StopReason::Cancelled);
 }
 
 /// R41: losers leave a record, and so does the winner then.
@@ -444,10 +425,8 @@ fn a_streak_without_codes_is_of_one_reason() {
             .map(|failure| fails(&mut machine, none(), &Verdict::Retry(failure), &Third, &env));
         matches!(last[2], Action::Return(_))
     };
-    let (one, other) = (
-        failure(),
-        Failure::new(KV_TEMPORARY_FAILURE, Stage::Response),
-    );
+    let one = failure();
+    let other = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
     assert!(third_in_a_row([one, one, one]));
     assert!(!third_in_a_row([one, other, one]));
     assert!(third_in_a_row([one.code(1), other.code(1), one.code(1)]));
@@ -459,16 +438,8 @@ fn a_streak_without_codes_is_of_one_reason() {
 fn transparent_retries_do_not_ask_the_strategy() {
     let (context, mut machine) = (first_attempt(), RetryDriver::default());
     let env = effects(&context);
-    let unseen = failure().transparent(Transparent::Once);
-    let mut again = || {
-        fails(
-            &mut machine,
-            none(),
-            &Verdict::Retry(unseen),
-            &NeverRetry,
-            &env,
-        )
-    };
+    let unseen = Verdict::Retry(failure().transparent(Transparent::Once));
+    let mut again = || fails(&mut machine, none(), &unseen, &NeverRetry, &env);
     assert!(matches!(again(), Action::Wait(wait) if wait.kind == AttemptKind::Transparent));
     assert!(matches!(again(), Action::Return(_)));
 }
@@ -512,11 +483,8 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
             (waits, may_nudge)
         );
         assert!(!machine.machine.may_nudge(2));
-        let other = {
-            let mut other = context.clone();
-            other.start_attempt(2, AttemptKind::Hedge);
-            other
-        };
+        let mut other = context.clone();
+        other.start_attempt(2, AttemptKind::Hedge);
         assert!(!machine.machine.nudged(start(), other.attempt()));
         assert_eq!(
             machine.machine.wake(),
