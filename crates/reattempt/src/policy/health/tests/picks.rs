@@ -628,7 +628,8 @@ fn all_are_used_while_those_that_are_left_should_be_ejected() {
     (0..3).for_each(|at| lab.results(at, 0, 5));
     assert_eq!(lab.ejected(), [0]);
     let shares = lab.shares(300);
-    assert!(shares.iter().all(|share| *share > 10), "{shares:?}");
+    // The ejected one answers, returns, and begins with a tenth of its share.
+    assert!(shares.iter().all(|share| *share > 3), "{shares:?}");
 }
 
 #[test]
