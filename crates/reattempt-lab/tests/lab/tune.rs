@@ -26,7 +26,7 @@ fn ranges(texts: &[&str]) -> Vec<Range> {
         .collect()
 }
 
-/// The frontier of the policy `p`, with these knobs and so many seeds.
+/// The frontier of the policy `p`, with these knobs and this number of seeds.
 fn frontier(scenario: &Scenario, knobs: &[&str], seeds: u32) -> Result<Vec<Point>, Faults> {
     tune(scenario, "p", &ranges(knobs), seeds, &Limits::default())
 }
