@@ -262,9 +262,9 @@ async fn hooks_receive_the_error_map_and_each_configuration_once() {
         .start()
         .await
         .expect("node");
-    type Heard = Arc<Mutex<Vec<(String, String)>>>;
-    let (heard, maps) = (Heard::default(), Heard::default());
-    let note = |heard: &Heard| {
+    type Notes = Arc<Mutex<Vec<(String, String)>>>;
+    let (heard, maps) = (Notes::default(), Notes::default());
+    let note = |heard: &Notes| {
         let heard = heard.clone();
         move |body: &[u8], from: &str| {
             let body = String::from_utf8_lossy(body).into_owned();
