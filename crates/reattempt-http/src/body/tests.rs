@@ -1,5 +1,6 @@
 mod memory;
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -523,7 +524,7 @@ async fn a_too_large_body_is_sent_once_and_the_failure_is_returned() {
 
 /// This body in the response to a call with this limit.
 async fn limited<B: Body>(limit: Duration, body: B) -> DeadlineBody<B> {
-    let mut body = Some(body);
+    let body = Cell::new(Some(body));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(limit))
         .layer(DeadlineBodyLayer::new())
