@@ -34,6 +34,7 @@ async fn connects(client: &Client) {
     assert_eq!(first.status(), Status::SUCCESS);
 }
 
+#[track_caller]
 fn at_once(ended: &Ended, status: Status) {
     assert_eq!((ended.status(), ended.info.attempts()), (status, 1));
 }

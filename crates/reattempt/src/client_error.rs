@@ -107,8 +107,9 @@ impl<E> ClientError<E> {
         }
     }
 
-    /// The error in a box; of the transport, its own: for `?` where `E` is a `Box<dyn Error>` (of
-    /// tower's `Buffer`, for example), with which this type is no [`Error`](std::error::Error).
+    /// The error in a box; of the transport, its own. For `?` in a function that returns tower's
+    /// `BoxError`, where `E` is one too, as of tower's `Buffer`: then this type is no
+    /// [`Error`](std::error::Error).
     ///
     /// ```
     /// use reattempt::{ClientError, Elapsed};

@@ -56,8 +56,9 @@ async fn a_server_that_closes_unasked_may_expect_tls() {
         ] {
             let said = run(format!("call {target} {flags}")).await.says(1);
             let closed = "the server closed the connection before it spoke HTTP/2";
+            let said = format!("reads: {reads}: {said}");
             has(&said, [&format!("{closed}; it may expect TLS ({scheme})")]);
-            assert!(!said.contains("runtime dropped"), "reads: {reads}: {said}");
+            assert!(!said.contains("runtime dropped"), "{said}");
         }
         server.abort();
     }

@@ -191,8 +191,8 @@ async fn a_search_with_pictures_or_no_seeds_is_a_usage_error() {
 
 /// The ends of runs that write to `output`: a list, JSON, and a table.
 #[cfg(target_os = "linux")]
-async fn written_to(output: impl Fn() -> std::process::Stdio) -> Vec<super::Ended> {
-    let path = file("written.json", SCENARIO);
+async fn written_to(name: &str, output: impl Fn() -> std::process::Stdio) -> Vec<super::Ended> {
+    let path = file(name, SCENARIO);
     let mut ended = Vec::new();
     for arguments in ["--list", "--json", &format!("'{path}'")] {
         let mut program = super::program(&format!("lab {arguments}"));
@@ -207,7 +207,7 @@ async fn written_to(output: impl Fn() -> std::process::Stdio) -> Vec<super::Ende
 #[tokio::test]
 async fn a_result_that_cannot_be_written_is_exit_1() {
     let full = || std::fs::File::create("/dev/full").unwrap().into();
-    for ended in written_to(full).await {
+    for ended in written_to("full.json", full).await {
         let begins = "reattempt lab: cannot write the result: No space left";
         is_line(&ended.complains(1), begins);
     }
@@ -231,7 +231,7 @@ async fn a_picture_that_cannot_be_written_is_exit_1() {
 #[tokio::test]
 async fn a_reader_that_wants_no_more_is_no_error() {
     let closed = || std::io::pipe().unwrap().1.into();
-    for ended in written_to(closed).await {
+    for ended in written_to("closed.json", closed).await {
         assert_eq!((ended.status, &*ended.err), (Some(0), ""));
     }
 }

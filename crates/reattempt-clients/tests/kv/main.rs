@@ -41,7 +41,8 @@ async fn answered<S>(service: &mut S, request: KvRequest) -> KvResponse
 where
     S: Service<KvRequest, Response = KvResponse, Error = ClientError>,
 {
-    send(service, request).await.expect("answer")
+    let sent = format!("{request:?}");
+    send(service, request).await.expect(&sent)
 }
 
 /// Sends a request, whose answer comes later.

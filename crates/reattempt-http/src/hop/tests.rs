@@ -503,19 +503,24 @@ async fn a_failure_is_marked_only_if_a_call_of_its_hop_gave_up() {
     let down: Behind = || status(503);
     let gave_up: Behind = || marked("x-reattempt-do-not-retry", "attempts");
     let (held_back, brief) = (plain().with_throttle(low()), plain().with_timeout(ms(150)));
-    let cases: [(RoutePolicy, Method, Behind, Option<&str>); 8] = [
-        (plain(), Method::GET, down, Some("attempts")),
-        (held_back, Method::GET, down, Some("throttled")),
-        (plain(), Method::GET, gave_up, Some("pushback")),
-        // Although no retry would follow anyway.
-        (once(), Method::GET, gave_up, Some("pushback")),
-        (brief, Method::GET, down, Some("deadline")),
-        // A final answer, a write, and what is not the task of this hop.
-        (plain(), Method::GET, || status(404), None),
-        (plain(), Method::POST, down, None),
-        (once(), Method::GET, down, None),
+    let no_more = "no retry would follow anyway";
+    let cases: [(&str, RoutePolicy, Method, Behind, Option<&str>); 8] = [
+        ("all", plain(), Method::GET, down, Some("attempts")),
+        ("held back", held_back, Method::GET, down, Some("throttled")),
+        (
+            "next gave up",
+            plain(),
+            Method::GET,
+            gave_up,
+            Some("pushback"),
+        ),
+        (no_more, once(), Method::GET, gave_up, Some("pushback")),
+        ("no time left", brief, Method::GET, down, Some("deadline")),
+        ("final", plain(), Method::GET, || status(404), None),
+        ("a write", plain(), Method::POST, down, None),
+        ("not its task", once(), Method::GET, down, None),
     ];
-    for (number, (policy, method, behind, why)) in cases.into_iter().enumerate() {
+    for (name, policy, method, behind, why) in cases {
         let policy = Mutex::new(Some(policy));
         let (answer, _) = serve(ServerHopLayer::new(), get(), |request| {
             let mut call = get();
@@ -529,7 +534,7 @@ async fn a_failure_is_marked_only_if_a_call_of_its_hop_gave_up() {
             }
         })
         .await;
-        assert_eq!(do_not_retry(answer.headers()), why, "case {number}");
+        assert_eq!(do_not_retry(answer.headers()), why, "{name}");
         assert!(text(answer.headers(), "x-envoy-ratelimited").is_none());
     }
 }

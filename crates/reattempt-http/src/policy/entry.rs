@@ -105,6 +105,7 @@ impl Entry {
             );
         }
         shared.throttles.entry(sends_again);
+        shared.budgets.entry(sends_again);
         let throttle = members.optional(place, "throttle", |place, json| {
             let throttles = &mut shared.throttles;
             throttles.named(place, json, "throttles", sends_again)

@@ -23,8 +23,9 @@ pub(super) struct Names<'a> {
     known: HashSet<&'a str>,
     /// The names that are used by some entry, and whether one of these sends again.
     used: HashMap<&'a str, bool>,
-    /// Some entry sends again. None does in a document that switches retries off.
-    sends_again: bool,
+    /// Whether some entry sends again; `None` without entries. In a document that switches retries
+    /// off none does.
+    sends_again: Option<bool>,
 }
 
 impl<'a> Names<'a> {
@@ -35,15 +36,15 @@ impl<'a> Names<'a> {
             known: listed.iter().copied().collect(),
             listed,
             used: HashMap::new(),
-            sends_again: false,
+            sends_again: None,
         }
     }
 
     /// What is wrong with the use of a name, if anything is.
     pub(super) fn misused(&self, name: &str) -> Option<&'static str> {
         match self.used.get(name) {
-            None if self.sends_again => Some("no route uses it"),
-            Some(false) if self.sends_again => Some(
+            None if self.sends_again != Some(false) => Some("no route uses it"),
+            Some(false) if self.sends_again == Some(true) => Some(
                 "no route that uses it has retry or hedge: there is nothing that it can refuse",
             ),
             None | Some(_) => None,
@@ -52,7 +53,7 @@ impl<'a> Names<'a> {
 
     /// Some entry sends again or not.
     pub(super) const fn entry(&mut self, sends_again: bool) {
-        self.sends_again |= sends_again;
+        self.sends_again = Some(sends_again || matches!(self.sends_again, Some(true)));
     }
 
     /// Looks up a name and marks it as used, by an entry that sends again or not; `all` is the name

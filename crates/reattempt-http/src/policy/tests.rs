@@ -241,6 +241,11 @@ fn a_name_without_a_use_is_right_while_retries_are_off() {
     let text = r#"{"default": {}, "budgets": {"spare": {"percent": 5}},
         "throttles": {"shop": {"maxTokens": 10, "tokenRatio": 0.1}}}"#;
     assert_eq!(warnings(text), none);
+    let text = text.replace(r#""default": {}"#, r#""default": {"retry": {}}"#);
+    let said = ["$.budgets.spare", "$.throttles.shop"].map(|at| format!("{at}: no route uses it"));
+    let mut found = warnings(&text);
+    found.sort();
+    assert_eq!(found, said);
 }
 
 /// A condition that was misspelt leaves no route that matches every request.

@@ -33,8 +33,8 @@
 //! | [`with_info`](RetryFn::with_info) | the outcome alone is returned |
 //!
 //! Log and records have the reasons of the attempts, and no error: log an error inside of the
-//! function if its text matters. The log has one event for a call, at its end: of a job that
-//! retries for hours log each failure there too, or by an `observer`.
+//! function if its text matters. Until a call ends, the log has its failures at DEBUG only: of a
+//! job that retries for hours log each failure there too, or by an `observer`.
 //!
 //! The builder carries a [`CallContext`], as a request does: [`RetryInfo::track`] shows a call that
 //! may be dropped, and `set_data` attaches data for strategies and observers.

@@ -279,16 +279,19 @@ fn every_fault_is_reported_at_once_with_its_path() {
         "retryThrottling":{"maxTokens":1001}}"#;
     let faults = faults(text);
     let paths = faults.iter().map(|fault| fault.split(':').next().unwrap());
-    assert!(paths.eq([
-        "$.methodConfig[0].retryPolicy.maxAttempts",
-        "$.methodConfig[0].retryPolicy.initialBackoff",
-        "$.methodConfig[0].retryPolicy.backoffMultiplier",
-        "$.methodConfig[0].retryPolicy.retryableStatusCodes[0]",
-        "$.methodConfig[1].timeout",
-        "$.methodConfig[1].waitForReady",
-        "$.retryThrottling.maxTokens",
-        "$.retryThrottling.tokenRatio",
-    ]));
+    assert!(
+        paths.eq([
+            "$.methodConfig[0].retryPolicy.maxAttempts",
+            "$.methodConfig[0].retryPolicy.initialBackoff",
+            "$.methodConfig[0].retryPolicy.backoffMultiplier",
+            "$.methodConfig[0].retryPolicy.retryableStatusCodes[0]",
+            "$.methodConfig[1].timeout",
+            "$.methodConfig[1].waitForReady",
+            "$.retryThrottling.maxTokens",
+            "$.retryThrottling.tokenRatio",
+        ]),
+        "{faults:?}"
+    );
     assert!(faults[0].ends_with("must be an integer greater than 1, got 1"));
     assert!(faults[2].ends_with("is missing: a number is needed"));
 }

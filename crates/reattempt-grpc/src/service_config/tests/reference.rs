@@ -14,12 +14,12 @@ macro_rules! fields {
 
 #[test]
 fn every_option_stands_in_the_reference_and_no_other() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    // A published package has none.
-    if !docs.exists() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // A published package has no docs.
+    if own.join("Cargo.toml.orig").exists() {
         return;
     }
-    let page = std::fs::read_to_string(docs.join("policy-reference.md")).unwrap();
+    let page = std::fs::read_to_string(own.join("../../docs/policy-reference.md")).unwrap();
     let (_, section) = page
         .split_once("## Options beside a gRPC service config")
         .unwrap();

@@ -25,6 +25,7 @@ fn retry(attempts: u32, initial: &str, max: &str) -> String {
 }
 
 /// The entry has one warning, at this place.
+#[track_caller]
 fn is_one(told: &[String], at: &str, what: &str) {
     assert_eq!(told, [format!("$.methodConfig[0]{at}: {what}")]);
 }

@@ -12,11 +12,11 @@ use crate::policy::members;
 /// The rows of each section: the member or option, and its example. `None` in a published package,
 /// which has no docs.
 fn page() -> Option<BTreeMap<String, Vec<(String, String)>>> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    if !docs.exists() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if own.join("Cargo.toml.orig").exists() {
         return None;
     }
-    let page = std::fs::read_to_string(docs.join("policy-reference.md")).unwrap();
+    let page = std::fs::read_to_string(own.join("../../docs/policy-reference.md")).unwrap();
     let mut sections = BTreeMap::<_, Vec<_>>::new();
     let mut section = String::new();
     for line in page.lines() {

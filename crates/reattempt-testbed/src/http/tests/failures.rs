@@ -32,10 +32,13 @@ async fn a_body_breaks_off_with_a_reset() {
 #[tokio::test]
 async fn a_reset_is_a_reset_on_the_wire() {
     let server = Server::start(Step::reset()).await.unwrap();
-    let error = answer_to(&server, b"GET / HTTP/1.1\r\n\r\n")
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    let mut socket = TcpStream::connect(server.addr()).await.unwrap();
+    socket.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let read = timeout(SOON, socket.read(&mut [0; 10])).await.unwrap();
+    assert_eq!(
+        read.unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionReset
+    );
 
     server.set_script(Step::reset_with(ErrorCode::ENHANCE_YOUR_CALM));
     let error = Caller::new(true).fail(&server).await;

@@ -150,7 +150,7 @@ where
         .count()
 }
 
-/// The same of calls of so many seconds.
+/// The same of calls that go on for these seconds.
 async fn felt_in<S>(seconds: usize, service: &S) -> usize
 where
     S: Client<Future: Send> + Send + Sync + 'static,

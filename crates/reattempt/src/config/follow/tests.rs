@@ -6,7 +6,7 @@ use tracing::Level;
 
 use super::*;
 use crate::config::{self, Form};
-use crate::observe::log::tests::{All, hears};
+use crate::observe::log::tests::{All, subscribed};
 use crate::test_util::listen;
 
 /// A folder of one test, removed with its content.
@@ -91,7 +91,7 @@ async fn next_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_is_loaded_at_once_and_again_after_a_change() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let folder = Folder::new();
     let path = folder.write("a.json", "1");
     let (target, _following) = follow(&path).await;

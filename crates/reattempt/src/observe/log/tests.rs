@@ -58,7 +58,7 @@ impl Subscriber for All {
 }
 
 /// A subscriber of this kind, which hears this thread until the guard is dropped.
-pub(crate) fn hears<S>() -> (S, tracing::subscriber::DefaultGuard)
+pub(crate) fn subscribed<S>() -> (S, tracing::subscriber::DefaultGuard)
 where
     S: Subscriber + Clone + Default + Send + Sync,
 {
@@ -74,6 +74,7 @@ fn classify(outcome: Result<&Answer, &Fault>, context: &crate::CallContext) -> c
 }
 
 /// An event of an attempt has this level and these parts.
+#[track_caller]
 fn said((found, target, said): &(Level, String, String), level: Level, parts: &[&str]) {
     assert_eq!((*found, &**target), (level, "reattempt"));
     let missing: Vec<_> = parts.iter().filter(|part| !said.contains(**part)).collect();
@@ -83,7 +84,7 @@ fn said((found, target, said): &(Level, String, String), level: Level, parts: &[
 /// C10
 #[tokio::test(start_paused = true)]
 async fn a_scheduled_retry_logs_at_debug_and_a_refused_one_at_info() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let two = MaxAttempts::new(2, Backoff::constant(ms(10)));
     let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
     let service = RetryLayer::new(classify, two).layer(probe.inner());
@@ -102,7 +103,7 @@ async fn a_scheduled_retry_logs_at_debug_and_a_refused_one_at_info() {
 /// that the deadline cuts off.
 #[tokio::test(start_paused = true)]
 async fn forced_retries_and_delays_that_do_not_fit_are_logged() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let probe = probe((1..=3).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(20)))
@@ -130,7 +131,7 @@ async fn forced_retries_and_delays_that_do_not_fit_are_logged() {
 /// R46 and law 8
 #[tokio::test(start_paused = true)]
 async fn a_refused_hedge_logs_at_info_with_its_gate() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let bucket = TokenBucket::new(2, 1000).unwrap();
     let failure = crate::Failure::new(KV_TEMPORARY_FAILURE, crate::Stage::Response);
     bucket.settled(Settled::Failure(&failure));
@@ -161,7 +162,7 @@ impl HedgeDelay for HoldsBack {
 
 #[tokio::test(start_paused = true)]
 async fn a_hedge_that_its_delay_holds_back_logs_the_calls_number() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let probe = probe([attempt(1).after(ms(15))]);
     let policy = HedgePolicy::with_delay(2, Arc::new(HoldsBack)).hedge_non_idempotent();
     let layer = HedgeLayer::new(classify, policy);
@@ -175,7 +176,7 @@ async fn a_hedge_that_its_delay_holds_back_logs_the_calls_number() {
 /// C10
 #[tokio::test(start_paused = true)]
 async fn a_successful_call_logs_nothing() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let probe = probe([attempt(1)]);
     let two = MaxAttempts::new(2, Backoff::constant(ms(10)));
     let service = RetryLayer::new(classify, two).layer(probe.inner());
@@ -186,7 +187,7 @@ async fn a_successful_call_logs_nothing() {
 /// The governor says why.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_a_governor_logs_its_reason() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let governor = Arc::new(crate::Governor::new(1, 100).unwrap());
     let busy = crate::Failure::new(KV_TEMPORARY_FAILURE, crate::Stage::Response);
     // A lone failure has a retry in any state.
@@ -210,7 +211,7 @@ async fn a_refusal_of_a_governor_logs_its_reason() {
 #[test]
 fn changes_of_health_log_at_warn_and_info() {
     use crate::health::{HealthCause, HealthChange, HealthEvent};
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let mut event = HealthEvent {
         name: Some("10.0.0.1:80".into()),
         change: HealthChange::Ejected,

@@ -6,7 +6,7 @@ use crate::{AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, S
 
 #[test]
 fn an_attempt_that_is_cut_off_is_logged_at_debug() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let context = CallContext::default();
     let mut record = AttemptRecord::new(2, AttemptKind::Hedge, AttemptOutcome::Cancelled);
     record.stopped = Some(StopReason::NotReplayable);

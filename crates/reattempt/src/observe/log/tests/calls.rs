@@ -18,7 +18,7 @@ where
     L: Layer<Probe>,
     L::Service: Service<Call<Payload>, Response = Answer, Error = Fault> + Clone,
 {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(limit)))
         .layer(layer)
@@ -65,7 +65,7 @@ async fn a_call_whose_service_broke_between_attempts_failed() {
 
 #[test]
 fn a_call_whose_response_took_too_long_failed() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let mut context = crate::CallContext::default();
     let handle = context.begin();
     handle.response_elapsed();
@@ -79,7 +79,7 @@ fn a_call_whose_response_took_too_long_failed() {
 async fn a_call_that_is_not_admitted_failed() {
     use crate::admission::{Admission, Criticality};
     use crate::backoff::Randomness;
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let admission = Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)));
     (0..4).for_each(|_| admission.ended(Criticality::CRITICAL, false));
     assert!(
@@ -178,7 +178,7 @@ async fn the_time_of_a_call_is_what_its_caller_waited() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_ends_a_call_alone_is_one_warning() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(40)))
         .service_fn(|_: Call<()>| std::future::pending::<Result<(), Fault>>());
@@ -272,7 +272,7 @@ async fn a_call_says_what_its_hedge_did() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_is_one_warning_more() {
     let probe = probe([attempt(1).commits()]);
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let service = retry().layer(probe.inner());
     assert!(service.oneshot(probe.request()).await.is_ok());
     assert_eq!(*heard.0.lock().unwrap(), [], "its head was a success");
@@ -327,7 +327,7 @@ async fn an_observer_gets_only_ends_that_it_wants() {
 #[cfg(feature = "http")]
 #[tokio::test(start_paused = true)]
 async fn a_call_over_http_has_its_host_and_method() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let lost = |_: Result<&(), &&str>, _: &crate::CallContext| {
         crate::Verdict::Retry(Failure::new(KV_LOCKED, Stage::InFlight))
     };
@@ -357,7 +357,7 @@ async fn a_call_over_http_has_its_host_and_method() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_has_the_method_that_was_set_in_each_copy() {
-    let (heard, _guard) = hears::<All>();
+    let (heard, _guard) = subscribed::<All>();
     let probe = probe([
         attempt(1).fails(KV_LOCKED),
         attempt(2).fails_fatally(KV_LOCKED),

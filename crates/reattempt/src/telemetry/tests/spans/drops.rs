@@ -12,7 +12,7 @@ fn what_is_logged_at_the_drop_is_inside_of_the_attempts_span() {
         }
     }
 
-    let (spans, _guard) = hears::<Spans>();
+    let (spans, _guard) = subscribed::<Spans>();
     let (_, metrics) = metrics();
     let mut service = ServiceBuilder::new()
         .layer(metrics.attempts(Puts, verdict as Verdicts))
