@@ -211,8 +211,27 @@ fn a_bad_recording_is_exit_2_with_each_offset() {
     std::fs::remove_file(&file).unwrap();
     let missing = reattempt(&["lab", "--replay", path], "");
     assert_eq!(missing.status.code(), Some(2));
-    let alone = reattempt(&["lab", "--policy", path], "");
-    assert_eq!(alone.status.code(), Some(2));
+}
+
+#[test]
+fn a_flag_without_the_one_it_needs_is_a_usage_error() {
+    for (flags, said) in [
+        (["--policy", "a.json"], "--policy: needs --replay FILE\n"),
+        (["--tuned", "one"], "--tuned: needs --tune KNOB=FROM..TO\n"),
+        (["--seeds", "2"], "--seeds: needs --tune KNOB=FROM..TO\n"),
+    ] {
+        for what in [&["--scenario", "calm"][..], &["a.json"], &["--json"], &[]] {
+            let refused = reattempt(&[&["lab"], what, &flags].concat(), SCENARIO);
+            assert_eq!(refused.status.code(), Some(2), "{what:?}");
+            assert_eq!(String::from_utf8(refused.stderr).unwrap(), said);
+        }
+    }
+    for flags in [&["a.json", "--svg", "a.svg"][..], &["--policy", "a.json"]] {
+        let refused = reattempt(&[&["lab", "--list"], flags].concat(), "");
+        assert_eq!(refused.status.code(), Some(2), "{flags:?}");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains("'--list'"), "{said}");
+    }
 }
 
 /// The header of a recording, without a call.

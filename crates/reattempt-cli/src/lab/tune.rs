@@ -8,11 +8,15 @@ use reattempt_lab::tune::{Point, tune};
 
 use super::{Arguments, faults};
 
+/// The number of seeds without `--seeds`.
+const SEEDS: u32 = 3;
+
 pub(super) fn search(arguments: &Arguments, scenario: &Scenario) -> Result<Vec<Point>, Vec<Fault>> {
     let first = scenario.policies().next().unwrap_or_default().to_owned();
     let name = arguments.tuned.as_ref().unwrap_or(&first);
     let limits = arguments.limits();
-    tune(scenario, name, &arguments.tune, arguments.seeds, &limits).map_err(faults)
+    let seeds = arguments.seeds.unwrap_or(SEEDS);
+    tune(scenario, name, &arguments.tune, seeds, &limits).map_err(faults)
 }
 
 pub(super) fn json(points: &[Point]) -> String {
