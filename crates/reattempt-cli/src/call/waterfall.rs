@@ -1,6 +1,7 @@
 //! The answer of one call for people: one line per attempt, on a common time axis.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use reattempt::ServerPushback;
 
@@ -11,6 +12,9 @@ use crate::printable::{Lines, OneLine};
 
 /// The width of the axis in characters.
 const WIDTH: usize = 40;
+
+/// The longest pushback that a record has; longer ones are recorded as this one.
+const LONGEST_PUSHBACK: Duration = Duration::from_micros((1 << 41) - 1);
 
 pub(crate) fn draw(answer: &Answer) -> String {
     let mut out = String::new();
@@ -112,7 +116,10 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
     match attempt.pushback_ms {
         Some(Pushback(ServerPushback::Stop)) => out.push_str(", pushback: stop"),
         Some(Pushback(ServerPushback::After(delay))) => {
-            let _ = write!(out, ", pushback {}", millis(InMillis(delay)));
+            let _ = match delay < LONGEST_PUSHBACK {
+                true => write!(out, ", pushback {}", millis(InMillis(delay))),
+                false => write!(out, ", pushback 25 days or more"),
+            };
         }
         None if attempt.pushback_unreadable => out.push_str(", pushback unreadable, ignored"),
         None => {}
@@ -162,7 +169,6 @@ pub(crate) fn bar(attempt: &Attempt, whole: f64, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn ms(millis: u64) -> InMillis {
         InMillis(Duration::from_millis(millis))
@@ -256,6 +262,26 @@ mod tests {
         let mut drawn = String::new();
         row(&mut drawn, &cut_off, 100.0);
         assert!(drawn.ends_with("  cancelled (dispatch) @ h:1\n"), "{drawn}");
+    }
+
+    #[test]
+    fn a_pushback_beyond_the_longest_is_shown_as_a_bound() {
+        let shown = |delay| {
+            let context = reattempt::CallContext::default();
+            context.reporter().pushback(ServerPushback::After(delay));
+            let mut attempt = attempt(1, 0, 25, None);
+            attempt.pushback_ms = context.report().pushback.map(Pushback);
+            let mut drawn = String::new();
+            row(&mut drawn, &attempt, 100.0);
+            drawn
+        };
+        let days = |days| Duration::from_secs(days * 24 * 3600);
+        let drawn = shown(days(25));
+        assert!(drawn.ends_with(", pushback 2160000000.0 ms\n"), "{drawn}");
+        for longer in [days(26), Duration::MAX] {
+            let drawn = shown(longer);
+            assert!(drawn.ends_with(", pushback 25 days or more\n"), "{drawn}");
+        }
     }
 
     #[test]
