@@ -144,7 +144,7 @@ async fn key_value_and_mongodb_calls_have_their_flags() {
         "k",
     ];
     let said = call(&[&login[..], &["--op", "set", "--payload", "hello"]].concat()).await;
-    assert!(said.contains("  status 0x00\n"), "{said}");
+    assert!(said.contains("  status 0x00 (SUCCESS)\n"), "{said}");
     let said = call(&login).await;
     assert!(said.contains("  hello\n"), "{said}");
 
@@ -322,7 +322,7 @@ async fn the_password_may_be_a_flag_and_the_user_in_the_target() {
         "k",
     ];
     let said = call(&arguments).await;
-    assert!(said.contains("  status 0x00\n"), "{said}");
+    assert!(said.contains("  status 0x00 (SUCCESS)\n"), "{said}");
 }
 
 /// A little more than is read.
