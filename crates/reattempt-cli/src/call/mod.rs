@@ -160,6 +160,7 @@ async fn run_plan<C: Caller>(
                     for answer in in_flight.cut_short().await {
                         report.cut_short(&answer)?;
                     }
+                    report.unanswered(in_flight.count());
                     report.end(began.elapsed())?;
                     in_flight.late.complain();
                     return Err(Problem::Interrupted);

@@ -133,7 +133,12 @@ impl InFlight {
         }))
     }
 
-    /// Cancels the calls. Their answers have the attempts so far.
+    pub(crate) fn count(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Cancels the calls. Their answers have the attempts so far; a call that does not end for all
+    /// that has none, and is counted on.
     pub(crate) async fn cut_short(&mut self) -> Vec<Answer> {
         self.interrupt.send_replace(());
         let mut answers = Vec::new();

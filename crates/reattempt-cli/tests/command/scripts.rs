@@ -182,6 +182,8 @@ async fn ctrl_c_sums_up_the_calls_that_ended() {
     assert!(said.starts_with("13: 1 attempt in "), "{said}");
     assert!(said.contains("\n12 calls in "), "{said}");
     assert!(said.contains("  success            100.00 %"), "{said}");
+    let in_flight = "\n  in flight          1, ended by Ctrl-C and not counted\n";
+    assert!(said.ends_with(in_flight), "{said}");
     assert!(text(&output.stderr).contains("calls in flight are not counted"));
 }
 
