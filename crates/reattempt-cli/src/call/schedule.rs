@@ -133,12 +133,13 @@ impl InFlight {
         }))
     }
 
+    /// How many have not ended.
     pub(crate) fn count(&self) -> usize {
         self.calls.len()
     }
 
-    /// Cancels the calls. Their answers have the attempts so far; a call that does not end for all
-    /// that has none, and is counted on.
+    /// Cancels the calls. Their answers have the attempts so far. A call that does not end is left
+    /// in [`count`](Self::count).
     pub(crate) async fn cut_short(&mut self) -> Vec<Answer> {
         self.interrupt.send_replace(());
         let mut answers = Vec::new();

@@ -89,6 +89,20 @@ async fn a_server_that_closes_unasked_may_expect_tls() {
     }
 }
 
+/// It accepts the connection, and answers no step of the bootstrap.
+#[tokio::test]
+async fn a_bootstrap_that_hangs_names_its_node() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let node = silent.local_addr().unwrap().to_string();
+    let target = format!("couchbase://{node}");
+    let (status, said) = call(&[&target, "--key", "k", "--timeout", "300ms"]).await;
+    assert_eq!(status, Some(1), "{said}");
+    let row = format!("  cancelled (dispatch) @ {node}\n");
+    assert!(said.contains(&row), "{said}");
+    let why = "  stopped: deadline, the deadline ended the last attempt\n";
+    assert!(said.ends_with(why), "{said}");
+}
+
 #[tokio::test]
 async fn a_short_timeout_of_mongodb_names_the_cause() {
     // Bound, but it does not listen.
