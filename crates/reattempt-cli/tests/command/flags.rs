@@ -107,7 +107,7 @@ async fn a_config_that_cannot_be_used_makes_no_call() {
         assert_eq!(output.status.code(), Some(2), "{target}");
         assert_eq!(text(&output.stdout), "", "{target}");
         let said = text(&output.stderr);
-        assert_eq!(said.trim_end(), format!("reattempt call: {line}"));
+        assert_eq!(said.trim_end(), format!("reattempt call: {config}: {line}"));
     }
 }
 
@@ -202,6 +202,10 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
         (
             &["http://h:1", "--strategy", "fail_fast"],
             "reattempt call: --strategy: needs --service in a call of http",
+        ),
+        (
+            &["http://h:1/a b"],
+            "reattempt call: $.target: invalid uri character, got \"http://h:1/a b\"",
         ),
         (
             &["http://:80"],

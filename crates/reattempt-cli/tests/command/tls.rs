@@ -183,8 +183,12 @@ async fn grpc_has_tls_and_says_where_http_2_is_missing() {
 #[tokio::test]
 async fn a_certificate_file_must_have_one_and_a_target_tls() {
     for (target, pem, fault) in [
-        ("https://h:1", "", "$.tls: `ca` has no certificate in PEM"),
-        ("http://h:1", "x", "$.tls: the target has no TLS"),
+        (
+            "https://h:1",
+            "",
+            "no-ca.pem: $.tls: `ca` has no certificate in PEM",
+        ),
+        ("http://h:1", "x", " call: $.tls: the target has no TLS"),
         (
             "couchbase://h",
             "x",

@@ -1,5 +1,6 @@
 //! `reattempt call` for people: flags that create the same document as a program would write.
 
+mod files;
 mod foreign;
 mod grpc;
 mod http;
