@@ -4,6 +4,7 @@
 mod causes;
 mod check;
 mod flags;
+mod log;
 mod mongodb;
 mod nginx;
 mod scripts;
@@ -23,9 +24,18 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// Runs the program with these arguments and this standard input.
 async fn run(arguments: &[&str], input: String) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_reattempt"))
+    run_logged(None, arguments, input).await
+}
+
+/// The same with this `RUST_LOG`.
+async fn run_logged(log: Option<&str>, arguments: &[&str], input: String) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reattempt"));
+    match log {
+        Some(log) => command.env("RUST_LOG", log),
+        None => command.env_remove("RUST_LOG"),
+    };
+    let mut child = command
         .args(arguments)
-        .env_remove("RUST_LOG")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

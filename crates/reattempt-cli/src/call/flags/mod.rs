@@ -29,7 +29,7 @@ use target::Protocol;
 /// MiB or one such message in total; of one HTTP body: 64 MiB; of one MongoDB cursor: 64 MiB,
 /// 100,000 documents and 10,000 batches. A call with a longer answer fails and names the limit.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = AFTER)]
 pub(crate) struct Arguments {
     /// The server: a URL, host:port, or a connection string for mongodb. A user and password before
     /// the host, user:password@ and percent-encoded, are the login: Basic for http, SCRAM for kv
@@ -115,7 +115,11 @@ pub(crate) struct Arguments {
     mongodb: mongodb::MongodbFlags,
 }
 
-const EXIT_CODES: &str = "\
+const AFTER: &str = "\
+Environment:
+    RUST_LOG=reattempt=debug logs every attempt to standard error; by default only warnings are
+    logged, and no calls
+
 Exit status:
     0  every call ended well; with --json: every call was carried out, whatever its result
     1  a call failed, or the answers could not be written
