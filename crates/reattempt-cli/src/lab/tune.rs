@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use reattempt::config::Fault;
 use reattempt_lab::Scenario;
-use reattempt_lab::tune::{Point, tune};
+use reattempt_lab::tune::{Knob, Point, tune};
 
 use super::{Arguments, faults};
 
@@ -23,6 +23,15 @@ pub(super) fn json(points: &[Point]) -> String {
     serde_json::json!({ "frontier": points }).to_string()
 }
 
+/// What follows a value of the knob; attempts and tokens have no unit.
+fn unit(knob: Knob) -> &'static str {
+    match knob {
+        Knob::Backoff | Knob::HedgeDelay => " s",
+        Knob::HedgeShare => " %",
+        Knob::Attempts | Knob::Throttle => "",
+    }
+}
+
 /// The frontier, and below it the policies.
 pub(super) fn table(points: &[Point]) -> String {
     let mut out = format!(
@@ -31,8 +40,8 @@ pub(super) fn table(points: &[Point]) -> String {
     );
     for (at, point) in points.iter().enumerate() {
         let set = |(knob, value): &(_, f64)| {
-            let knob: &reattempt_lab::tune::Knob = knob;
-            format!("{} {value}", knob.name())
+            let knob: &Knob = knob;
+            format!("{} {value}{}", knob.name(), unit(*knob))
         };
         let settings: Vec<String> = point.settings.iter().map(set).collect();
         let p99 = point.p99_ms.map_or("-".to_owned(), |ms| format!("{ms:.1}"));
@@ -50,4 +59,27 @@ pub(super) fn table(points: &[Point]) -> String {
         let _ = writeln!(out, "{}: {}", at + 1, point.policy);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_their_units() {
+        let point = Point {
+            settings: vec![
+                (Knob::Attempts, 3.0),
+                (Knob::Backoff, 0.138),
+                (Knob::HedgeShare, 1.4),
+            ],
+            success: 1.0,
+            extra_load: 0.1,
+            p99_ms: None,
+            policy: serde_json::Value::Null,
+        };
+        let table = table(&[point]);
+        let settings = "-  attempts 3, backoff 0.138 s, hedge-share 1.4 %\n";
+        assert!(table.contains(settings), "{table}");
+    }
 }

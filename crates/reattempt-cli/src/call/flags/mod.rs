@@ -23,7 +23,9 @@ use target::Protocol;
 ///
 /// The protocol follows from the target: http:// and https://, grpc:// and grpcs:// (or host:port
 /// alone), couchbase:// and memcached://, mongodb://. More than ten calls, or calls for a time, are
-/// summed up: of them only the first three that failed are shown.
+/// summed up: of them only the first three that failed are shown. The times of the summary, p50 and
+/// p99, are those of the calls that ended well; its reasons count the calls in which an attempt
+/// failed for each, also of those that ended well.
 ///
 /// Limits of one gRPC answer: 100,000 messages, each of 4 MiB or the service config's limit, and 64
 /// MiB or one such message in total; of one HTTP body: 64 MiB; of one MongoDB cursor: 64 MiB,
