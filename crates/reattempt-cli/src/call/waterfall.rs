@@ -275,7 +275,7 @@ mod tests {
             row(&mut drawn, &attempt, 100.0);
             drawn
         };
-        let days = |days| Duration::from_secs(days * 24 * 3600);
+        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
         let drawn = shown(days(25));
         assert!(drawn.ends_with(", pushback 2160000000.0 ms\n"), "{drawn}");
         for longer in [days(26), Duration::MAX] {

@@ -125,7 +125,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
     let style = style::Style {
         colour: io::stdout().is_terminal(),
     };
-    let runs = chosen.iter().map(|protocol| protocol.runs()).sum();
+    let runs: usize = chosen.iter().map(|protocol| protocol.runs()).sum();
     let others: usize = capabilities.iter().map(|one| one.calls(scale)).sum();
     let progress = progress(plan.calls * runs + others);
     if runs > 0 {
