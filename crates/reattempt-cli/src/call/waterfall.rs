@@ -267,10 +267,8 @@ mod tests {
     #[test]
     fn a_pushback_beyond_the_longest_is_shown_as_a_bound() {
         let shown = |delay| {
-            let context = reattempt::CallContext::default();
-            context.reporter().pushback(ServerPushback::After(delay));
             let mut attempt = attempt(1, 0, 25, None);
-            attempt.pushback_ms = context.report().pushback.map(Pushback);
+            attempt.pushback_ms = Some(Pushback(ServerPushback::After(delay)));
             let mut drawn = String::new();
             row(&mut drawn, &attempt, 100.0);
             drawn

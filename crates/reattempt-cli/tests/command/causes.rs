@@ -89,6 +89,17 @@ async fn a_server_that_closes_unasked_may_expect_tls() {
     }
 }
 
+#[tokio::test]
+async fn a_retry_after_of_years_is_shown_as_a_bound() {
+    let years = http::Step::status(503).header("retry-after", "99999999");
+    let server = http_server(years).await;
+    let (status, said) = call(&[&server.uri(), "--timeout", "20s", "--give-up"]).await;
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains(", pushback 25 days or more"), "{said}");
+    let why = "  stopped: deadline, no further attempt fits before the deadline\n";
+    assert!(said.ends_with(why), "{said}");
+}
+
 /// It accepts the connection, and answers no step of the bootstrap.
 #[tokio::test]
 async fn a_bootstrap_that_hangs_names_its_node() {
