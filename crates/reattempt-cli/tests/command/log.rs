@@ -27,7 +27,7 @@ async fn no_filter_of_the_log_hides_a_document_s_warnings() {
 }
 
 #[tokio::test]
-async fn a_log_of_every_attempt_can_be_had() {
+async fn a_log_of_attempts_that_fail_can_be_had() {
     let said = said("reattempt=debug").await;
     assert!(said.contains(WARNING), "{said}");
     assert!(said.contains("HTTP_SERVICE_UNAVAILABLE"), "{said}");

@@ -119,8 +119,8 @@ pub(crate) struct Arguments {
 
 const AFTER: &str = "\
 Environment:
-    RUST_LOG=reattempt=debug logs every attempt to standard error; by default only warnings are
-    logged, and no calls
+    RUST_LOG=reattempt=debug logs the calls and attempts that fail to standard error; by default
+    only warnings are logged, and no calls
 
 Exit status:
     0  every call ended well; with --json: every call was carried out, whatever its result
