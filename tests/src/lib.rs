@@ -9,7 +9,7 @@ use std::future::Future;
 use std::time::Duration;
 
 /// The time after which a test fails instead of hanging.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits for a future, at most `PATIENCE`.
 pub async fn within<F: Future>(future: F) -> F::Output {

@@ -2,15 +2,12 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::process::{Folder, free_port, is_installed, signal};
-
-/// The timeout of the start.
-const START: Duration = Duration::from_secs(40);
+use crate::process::{Folder, Process, free_port, is_installed};
 
 /// For the `server` block: further calls wait for a free stream, and a connection ends after a
 /// hundred requests.
@@ -19,7 +16,7 @@ pub const FOUR_STREAMS: &str = "http2_max_concurrent_streams 4; keepalive_reques
 /// An nginx on two loopback ports. Stopped when dropped.
 #[derive(Debug)]
 pub struct Nginx {
-    process: Child,
+    process: Process,
     folder: Folder,
     /// HTTP/1.1, and HTTP/2 with prior knowledge.
     ports: [u16; 2],
@@ -45,7 +42,7 @@ impl Nginx {
             let folder = Folder::new("nginx");
             configure(folder.path(), ports, lines);
             let mut server = Self {
-                process: spawn(folder.path()),
+                process: start(folder.path()),
                 folder,
                 ports,
             };
@@ -69,7 +66,7 @@ impl Nginx {
     /// If it has ended.
     pub fn reload(&self, lines: &str) {
         configure(self.folder.path(), self.ports, lines);
-        signal(&self.process, "HUP");
+        self.process.signal("HUP");
     }
 
     /// Reloads the same lines every 400 ms until the work is done.
@@ -100,32 +97,19 @@ impl Nginx {
     }
 
     async fn is_up(&mut self) -> bool {
-        let asking = async {
-            loop {
-                let [one, two] = self.ports;
-                let answered = TcpStream::connect(("127.0.0.1", one)).await.is_ok()
-                    && TcpStream::connect(("127.0.0.1", two)).await.is_ok();
-                if self.process.try_wait().expect("our process").is_some() {
-                    return false;
-                }
-                if answered {
-                    return true;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+        let [one, two] = self.ports;
+        let listens = async || {
+            TcpStream::connect(("127.0.0.1", one)).await.is_ok()
+                && TcpStream::connect(("127.0.0.1", two)).await.is_ok()
         };
-        let answered = tokio::time::timeout(START, asking).await;
-        answered.expect("nginx takes too long to start")
+        self.process.is_up(listens).await
     }
 }
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // A killed master leaves its workers running; one that gets TERM stops them.
-        if matches!(self.process.try_wait(), Ok(None)) {
-            signal(&self.process, "TERM");
-        }
-        let _ = self.process.wait();
+        // A killed master leaves its workers running.
+        self.process.stop();
     }
 }
 
@@ -158,17 +142,9 @@ http {{
     std::fs::write(folder.join("nginx.conf"), configuration).expect("its configuration");
 }
 
-fn spawn(folder: &Path) -> Child {
-    Command::new("nginx")
-        .arg("-p")
-        .arg(folder)
-        .arg("-c")
-        .arg(folder.join("nginx.conf"))
-        .arg("-e")
-        .arg(folder.join("error.log"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("nginx starts")
+fn start(folder: &Path) -> Process {
+    let mut command = Command::new("nginx");
+    command.arg("-p").arg(folder);
+    command.arg("-c").arg(folder.join("nginx.conf"));
+    Process::start(command.arg("-e").arg(folder.join("error.log")))
 }

@@ -1,9 +1,12 @@
-//! Real servers as child processes of a test: installation check, ports, signals.
+//! Real servers as child processes of a test: installation check, ports, start and end.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::within;
 
 /// Returns true if this program is installed. Otherwise prints a line with the name of the Debian
 /// package, so that a skipped test is visible.
@@ -36,16 +39,75 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// Sends a signal by name, such as `STOP`, to a process that the test started.
-///
-/// # Panics
-///
-/// If the process does not exist.
-pub fn signal(process: &Child, name: &str) {
-    let sent = Command::new("sh")
-        .args(["-c", "kill -\"$0\" \"$1\"", name, &process.id().to_string()])
-        .status();
-    assert!(sent.expect("a shell").success(), "kill -{name}");
+/// A server that the test started. Killed when dropped.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// Starts it without input and output.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().expect("the server starts"))
+    }
+
+    /// Waits until it responds; false if it has exited.
+    pub async fn is_up(&mut self, mut responds: impl AsyncFnMut() -> bool) -> bool {
+        let asking = async {
+            loop {
+                let responds = responds().await;
+                if self.has_exited() {
+                    return false;
+                }
+                if responds {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        within(asking).await
+    }
+
+    fn has_exited(&mut self) -> bool {
+        self.0.try_wait().expect("our process").is_some()
+    }
+
+    /// Sends it a signal by name, such as `STOP`.
+    ///
+    /// # Panics
+    ///
+    /// If it does not exist any more.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("sh")
+            .args(["-c", "kill -\"$0\" \"$1\"", name, &self.0.id().to_string()])
+            .status();
+        assert!(sent.expect("a shell").success(), "kill -{name}");
+    }
+
+    /// Asks it to exit, and waits until it has.
+    pub fn stop(&mut self) {
+        if !self.has_exited() {
+            self.signal("TERM");
+        }
+        let _ = self.0.wait();
+    }
+
+    /// Kills it at once, as a crash would.
+    pub fn kill(&mut self) {
+        // Both fail only if it has exited already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
 }
 
 /// A temporary folder. Removed with its content when dropped.

@@ -9,11 +9,34 @@ use reattempt::reason::{KV_COLLECTION_OUTDATED, KV_NOT_MY_VBUCKET, SOCKET_NOT_AV
 use reattempt_clients::kv::client::KvRequest;
 use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::{Cluster, Step};
-use reattempt_tests::kv::{Client, data};
+use reattempt_tests::kv::{Client, Ended, data};
 use tokio::task::JoinSet;
 
 /// Enough time to reach the server, also on a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
+
+/// A node with the collection `shop.carts`, and a client that does not know its id.
+async fn with_collection() -> (Cluster, Client) {
+    let cluster = Cluster::builder().collection("shop.carts", 0x81);
+    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let client = Client::of(&cluster);
+    (cluster, client)
+}
+
+/// The collection has another id from now on.
+fn recreate_collection(cluster: &Cluster) {
+    cluster.node(0).set_collection("shop.carts", None);
+    cluster.node(0).set_collection("shop.carts", Some(0x82));
+}
+
+async fn connects(client: &Client) {
+    let first = client.call(KvRequest::noop()).await;
+    assert_eq!(first.status(), Status::SUCCESS);
+}
+
+fn at_once(ended: &Ended, status: Status) {
+    assert_eq!((ended.status(), ended.info.attempts()), (status, 1));
+}
 
 /// C33, C51: first the map in force; after a rejection by its node the fast-forward map, until
 /// there is a new revision.
@@ -61,16 +84,11 @@ async fn in_a_rebalance_a_rejected_vbucket_goes_to_its_new_node() {
 /// C34: the id is looked up once, and precedes the key on the wire.
 #[tokio::test]
 async fn a_collection_is_found_by_its_name() {
-    let cluster = Cluster::builder().collection("shop.carts", 0x81);
-    let cluster = cluster.start_cluster(1).await.expect("a cluster");
-    let client = Client::of(&cluster);
+    let (cluster, client) = with_collection().await;
     let request = |request: KvRequest| request.in_collection_named("shop.carts");
     for _ in 0..3 {
         let ended = client.call(request(KvRequest::set("k", "v", 0, 0))).await;
-        assert_eq!(
-            (ended.status(), ended.info.attempts()),
-            (Status::SUCCESS, 1)
-        );
+        at_once(&ended, Status::SUCCESS);
     }
     assert_eq!(client.collections.get("shop.carts"), Some(0x81));
     let seen = data(&cluster, 0);
@@ -87,13 +105,10 @@ async fn a_collection_is_found_by_its_name() {
 /// C34: after it is dropped and recreated it has another id, which the retry uses.
 #[tokio::test]
 async fn an_outdated_collection_id_is_looked_up_anew_before_the_retry() {
-    let cluster = Cluster::builder().collection("shop.carts", 0x81);
-    let cluster = cluster.start_cluster(1).await.expect("a cluster");
-    let client = Client::of(&cluster);
+    let (cluster, client) = with_collection().await;
     let write = || KvRequest::append("k", "v").in_collection_named("shop.carts");
     assert_eq!(client.call(write()).await.status(), Status::NOT_STORED);
-    cluster.node(0).set_collection("shop.carts", None);
-    cluster.node(0).set_collection("shop.carts", Some(0x82));
+    recreate_collection(&cluster);
     let ended = client.call(write()).await;
     assert_eq!(ended.status(), Status::NOT_STORED);
     assert_eq!(ended.reasons(), [KV_COLLECTION_OUTDATED]);
@@ -104,20 +119,14 @@ async fn an_outdated_collection_id_is_looked_up_anew_before_the_retry() {
 /// C34: 0x88 is the final result of a lookup: there is no such collection.
 #[tokio::test]
 async fn a_collection_that_is_not_there_is_the_callers() {
-    let cluster = Cluster::builder().collection("shop.carts", 0x81);
-    let cluster = cluster.start_cluster(1).await.expect("a cluster");
-    let client = Client::of(&cluster);
+    let (cluster, client) = with_collection().await;
     let get = |path: &'static str| client.call(KvRequest::get("k").in_collection_named(path));
     for (path, status) in [
         ("shop.other", Status::UNKNOWN_COLLECTION),
         ("other.carts", Status::UNKNOWN_SCOPE),
     ] {
         let ended = get(path).await;
-        assert_eq!(
-            (ended.status(), ended.info.attempts()),
-            (status, 1),
-            "{path}"
-        );
+        at_once(&ended, status);
         assert_eq!(ended.info.stopped(), Some(StopReason::Fatal));
     }
     assert_eq!(get("shop.carts").await.status(), Status::KEY_ENOENT);
@@ -132,9 +141,7 @@ async fn a_collection_that_is_not_there_is_the_callers() {
 /// C13, C34: when a lookup is lost, the write was not sent.
 #[tokio::test]
 async fn a_write_whose_lookup_was_lost_is_sent() {
-    let cluster = Cluster::builder().collection("shop.carts", 0x81);
-    let cluster = cluster.start_cluster(1).await.expect("a cluster");
-    let client = Client::of(&cluster);
+    let (cluster, client) = with_collection().await;
     let lost = Step::close_before().only(Opcode::COLLECTIONS_GET_ID);
     cluster.node(0).script().push(lost);
     let write = KvRequest::increment("n", 1, 1, 0).in_collection_named("shop.carts");
@@ -143,8 +150,7 @@ async fn a_write_whose_lookup_was_lost_is_sent() {
     assert_eq!(ended.reasons(), [SOCKET_NOT_AVAILABLE]);
     // A deadline during the lookup is unambiguous for the same reason.
     let client = Client::of(&cluster);
-    let first = client.call(KvRequest::noop()).await;
-    assert_eq!(first.status(), Status::SUCCESS);
+    connects(&client).await;
     let hang = Step::hang().only(Opcode::COLLECTIONS_GET_ID);
     cluster.node(0).script().push(hang);
     let write = KvRequest::increment("n", 1, 1, 0).in_collection_named("shop.carts");
@@ -155,14 +161,12 @@ async fn a_write_whose_lookup_was_lost_is_sent() {
 /// C34: of all requests that need the same id one does the lookup, and the others share its result.
 #[tokio::test]
 async fn requests_that_need_the_same_id_share_one_lookup() {
-    let cluster = Cluster::builder().collection("shop.carts", 0x81);
-    let cluster = cluster.start_cluster(1).await.expect("a cluster");
+    let (cluster, client) = with_collection().await;
     let lookups = || {
         let seen = data(&cluster, 0).into_iter();
-        seen.filter(|seen| seen.opcode == Opcode::COLLECTIONS_GET_ID)
-            .count()
+        let lookups = seen.filter(|seen| seen.opcode == Opcode::COLLECTIONS_GET_ID);
+        lookups.count()
     };
-    let client = Client::of(&cluster);
     let together = async |path: &'static str| {
         let mut calls = JoinSet::new();
         for _ in 0..50 {
@@ -184,8 +188,7 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
     }
     assert_eq!(lookups(), 2);
     // The id is outdated: the first request that learns it removes the id for all.
-    cluster.node(0).set_collection("shop.carts", None);
-    cluster.node(0).set_collection("shop.carts", Some(0x82));
+    recreate_collection(&cluster);
     late(Step::execute());
     for ended in together("shop.carts").await {
         assert_eq!(ended.status(), Status::KEY_ENOENT);
@@ -194,8 +197,7 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
     // There is no such collection, for all of them.
     late(Step::execute());
     for ended in together("shop.other").await {
-        assert_eq!(ended.status(), Status::UNKNOWN_COLLECTION);
-        assert_eq!(ended.info.attempts(), 1);
+        at_once(&ended, Status::UNKNOWN_COLLECTION);
     }
     assert_eq!(lookups(), 4);
 }
@@ -203,21 +205,15 @@ async fn requests_that_need_the_same_id_share_one_lookup() {
 /// C34: a request that waits for a lookup takes it over if its caller gives up.
 #[tokio::test]
 async fn a_lookup_that_is_given_up_is_made_by_the_next() {
-    let cluster = Cluster::builder().collection("shop.carts", 0x81);
-    let cluster = cluster.start_cluster(1).await.expect("a cluster");
-    let client = Client::of(&cluster);
-    let first = client.call(KvRequest::noop()).await;
-    assert_eq!(first.status(), Status::SUCCESS);
+    let (cluster, client) = with_collection().await;
+    connects(&client).await;
     let hang = Step::hang().only(Opcode::COLLECTIONS_GET_ID);
     cluster.node(0).script().push(hang);
     let hurried = client.clone().limit(SHORT);
     let get = || KvRequest::get("k").in_collection_named("shop.carts");
     let (first, second) = tokio::join!(hurried.call(get()), client.call(get()));
     assert!(!first.elapsed().ambiguous);
-    assert_eq!(
-        (second.status(), second.info.attempts()),
-        (Status::KEY_ENOENT, 1)
-    );
+    at_once(&second, Status::KEY_ENOENT);
     let opcodes: Vec<_> = data(&cluster, 0).iter().map(|seen| seen.opcode).collect();
     let lookup = Opcode::COLLECTIONS_GET_ID;
     assert_eq!(opcodes, [Opcode::NOOP, lookup, lookup, Opcode::GET]);
@@ -226,14 +222,11 @@ async fn a_lookup_that_is_given_up_is_made_by_the_next() {
 /// C34: a late rejection of an old id does not remove the id that was looked up since.
 #[tokio::test]
 async fn a_late_refusal_of_an_old_id_leaves_the_new_one() {
-    let cluster = Cluster::builder().collection("shop.carts", 0x81);
-    let cluster = cluster.start_cluster(1).await.expect("a cluster");
-    let client = Client::of(&cluster);
+    let (cluster, client) = with_collection().await;
     let within = |request: KvRequest| request.in_collection_named("shop.carts");
     let set = || within(KvRequest::set("k", "v", 0, 0));
     assert_eq!(client.call(set()).await.status(), Status::SUCCESS);
-    cluster.node(0).set_collection("shop.carts", None);
-    cluster.node(0).set_collection("shop.carts", Some(0x82));
+    recreate_collection(&cluster);
     let late = Step::status(Status::UNKNOWN_COLLECTION).after(SHORT);
     cluster.node(0).script().push(late.only(Opcode::GET));
     let (read, written) =
@@ -251,8 +244,7 @@ async fn a_late_refusal_of_an_old_id_leaves_the_new_one() {
 async fn what_is_left_out_of_the_list_is_the_callers() {
     let cluster = Cluster::start(1).await.expect("a cluster");
     let client = Client::of(&cluster);
-    let first = client.call(KvRequest::noop()).await;
-    assert_eq!(first.status(), Status::SUCCESS);
+    connects(&client).await;
     for operation in [
         Opcode::DCP_STREAM_REQUEST,
         Opcode::GET_ERROR_MAP,

@@ -6,7 +6,7 @@ use std::future::Future;
 use mongodb::bson::{Document, doc};
 use mongodb::options::InsertOneModel;
 use mongodb::{Client, Collection, Cursor};
-use reattempt::{Call, ClientError, RetryInfo, Stage};
+use reattempt::{Call, ClientError, Failure, RetryInfo, Stage};
 use reattempt_mongodb::reasons::{
     MONGODB_CLIENT_ERROR, MONGODB_NETWORK_ERROR, MONGODB_NODE_IS_RECOVERING, MONGODB_SERVER_ERROR,
     MONGODB_SERVER_SELECTION_FAILED, MONGODB_SYSTEM_OVERLOADED,
@@ -62,6 +62,18 @@ async fn find(collection: &Collection<Document>) -> (Found, RetryInfo) {
     (answer, watch.info())
 }
 
+fn failure(info: &RetryInfo) -> Failure {
+    let failure = info.records().find_map(|record| record.failure);
+    failure.expect("a failure")
+}
+
+/// The answer of a server that is too busy.
+fn busy() -> Step {
+    Step::error(462, "IngressRequestRateLimitExceeded")
+        .label("SystemOverloadedError")
+        .label("RetryableError")
+}
+
 async fn count(found: Found) -> usize {
     let mut cursor = found.expect("a cursor");
     let mut count = 0;
@@ -99,10 +111,7 @@ async fn another_error_is_the_callers() {
     node.script().on("find", Step::code(50));
     let (refused, info) = find(&collection).await;
     assert!(refused.is_err());
-    let failure = info
-        .records()
-        .find_map(|record| record.failure)
-        .expect("a failure");
+    let failure = failure(&info);
     assert_eq!(
         (failure.reason, failure.code),
         (MONGODB_SERVER_ERROR, Some(50))
@@ -116,17 +125,10 @@ async fn the_servers_labels_and_its_base_are_read() {
     let collection = collection(&node, "").await;
     for base in [doc! { "ms": 5 }, doc! { "ms": 5_i64 }, doc! { "ms": 5.5 }] {
         let ms = base.get("ms").expect("a base").clone();
-        let busy = Step::error(462, "IngressRequestRateLimitExceeded")
-            .label("SystemOverloadedError")
-            .label("RetryableError")
-            .with("baseBackoffMS", ms);
-        node.script().on("find", busy);
+        node.script().on("find", busy().with("baseBackoffMS", ms));
         let (found, info) = find(&collection).await;
         assert_eq!((count(found).await, info.attempts()), (3, 2));
-        let failure = info
-            .records()
-            .find_map(|record| record.failure)
-            .expect("a failure");
+        let failure = failure(&info);
         assert_eq!(failure.reason, MONGODB_SYSTEM_OVERLOADED);
         let detail = FailureDetail::of(&failure);
         let base = detail.base_backoff.expect("a base").as_micros();
@@ -182,11 +184,6 @@ async fn a_write_of_several_commands_is_not_sent_again() {
     let builder = Node::builder().max_wire_version(25).message_limit(40_000);
     let node = builder.start().await.expect("a node");
     let collection = collection(&node, "").await;
-    let busy = || {
-        Step::error(462, "IngressRequestRateLimitExceeded")
-            .label("SystemOverloadedError")
-            .label("RetryableError")
-    };
     let large = || doc! { "text": "x".repeat(15_000) };
     let done = doc! {
         "cursor": { "id": 0_i64, "ns": "admin.$cmd.bulkWrite", "firstBatch": [] }, "nErrors": 0,
@@ -198,11 +195,8 @@ async fn a_write_of_several_commands_is_not_sent_again() {
     let of_bulk = collection.clone();
     let bulk = move || {
         let models = [large(), large(), large()].map(|document| {
-            let model = InsertOneModel::builder();
-            model
-                .namespace(of_bulk.namespace())
-                .document(document)
-                .build()
+            let model = InsertOneModel::builder().namespace(of_bulk.namespace());
+            model.document(document).build()
         });
         let client = of_bulk.client().clone();
         async move { client.bulk_write(models).await.map(drop) }
@@ -237,10 +231,7 @@ async fn a_failed_selection_is_the_callers() {
     let client = Client::with_uri_str(uri).await.expect("a client");
     let (refused, info) = find(&client.database("db").collection("c")).await;
     assert!(refused.is_err());
-    let failure = info
-        .records()
-        .find_map(|record| record.failure)
-        .expect("a failure");
+    let failure = failure(&info);
     assert_eq!(failure.reason, MONGODB_SERVER_SELECTION_FAILED);
     assert_eq!((failure.stage, info.attempts()), (Stage::Dispatch, 1));
 }
@@ -268,10 +259,7 @@ async fn a_refused_login_is_final_and_an_interrupted_one_is_retried() {
     node.script().on("saslContinue", Step::code(91));
     let (found, info) = find(&client("secret").await.database("db").collection("c")).await;
     assert_eq!((count(found).await, info.attempts()), (0, 2));
-    let failure = info
-        .records()
-        .find_map(|record| record.failure)
-        .expect("a failure");
+    let failure = failure(&info);
     assert_eq!(
         (failure.reason, failure.stage),
         (MONGODB_NODE_IS_RECOVERING, Stage::Dispatch)
@@ -287,10 +275,7 @@ async fn a_reply_that_is_no_reply_is_final() {
         .on("find", Step::ok(doc! { "cursor": "none" }));
     let (refused, info) = find(&collection).await;
     assert!(refused.is_err());
-    let failure = info
-        .records()
-        .find_map(|record| record.failure)
-        .expect("a failure");
+    let failure = failure(&info);
     assert_eq!((failure.reason, info.attempts()), (MONGODB_CLIENT_ERROR, 1));
 }
 

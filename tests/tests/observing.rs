@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{Empty, Full};
+use metrics::{Key, KeyName, SharedString, Unit};
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
 use opentelemetry_sdk::metrics::{
@@ -57,16 +58,12 @@ fn expected() -> BTreeMap<String, Fed> {
              http.response.status_code={status},server.address=shop,server.port=8080"
         )
     };
-    let failed = "reason=HTTP_SERVICE_UNAVAILABLE,stage=response";
+    let failed = "outcome=failed,reason=HTTP_SERVICE_UNAVAILABLE,stage=response";
+    let failed = format!("reattempt.attempts kind=initial,{failed}");
+    let retried = "reattempt.attempts kind=retry,outcome=success";
     BTreeMap::from([
-        (
-            format!("reattempt.attempts kind=initial,outcome=failed,{failed}"),
-            (1, 1.0),
-        ),
-        (
-            "reattempt.attempts kind=retry,outcome=success".to_owned(),
-            (1, 1.0),
-        ),
+        (failed, (1, 1.0)),
+        (retried.to_owned(), (1, 1.0)),
         ("reattempt.stopped reason=success".to_owned(), (1, 1.0)),
         // The bucket of this origin, above its half: a failure, and a success.
         ("reattempt.throttle.tokens ".to_owned(), (1, 49.1)),
@@ -104,27 +101,21 @@ async fn opentelemetry_gets_counts_and_durations_of_a_client() {
             AggregatedMetrics::U64(MetricData::Sum(sum)) => {
                 assert!(sum.is_monotonic());
                 found.extend(sum.data_points().map(|point| {
-                    (
-                        named(metric.name(), point.attributes().map(label)),
-                        (point.value(), point.value() as f64),
-                    )
+                    let name = named(metric.name(), point.attributes().map(label));
+                    (name, (point.value(), point.value() as f64))
                 }));
             }
             AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
                 found.extend(histogram.data_points().map(|point| {
                     assert!(point.bounds().eq(instrument.boundaries.iter().copied()));
-                    (
-                        named(metric.name(), point.attributes().map(label)),
-                        (point.count(), point.sum()),
-                    )
+                    let name = named(metric.name(), point.attributes().map(label));
+                    (name, (point.count(), point.sum()))
                 }));
             }
             AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
                 found.extend(gauge.data_points().map(|point| {
-                    (
-                        named(metric.name(), point.attributes().map(label)),
-                        (1, point.value()),
-                    )
+                    let name = named(metric.name(), point.attributes().map(label));
+                    (name, (1, point.value()))
                 }));
             }
             other => panic!("{other:?}"),
@@ -213,7 +204,7 @@ impl metrics::GaugeFn for Row {
 }
 
 impl Recorder {
-    fn row(&self, key: &metrics::Key) -> Arc<Row> {
+    fn row(&self, key: &Key) -> Arc<Row> {
         let labels = key.labels();
         let owned = labels.map(|label| (label.key().to_owned(), label.value().to_owned()));
         let name = named(key.name(), owned);
@@ -222,43 +213,21 @@ impl Recorder {
 }
 
 impl metrics::Recorder for Recorder {
-    fn describe_counter(
-        &self,
-        _: metrics::KeyName,
-        _: Option<metrics::Unit>,
-        _: metrics::SharedString,
-    ) {
-    }
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn describe_gauge(
-        &self,
-        _: metrics::KeyName,
-        _: Option<metrics::Unit>,
-        _: metrics::SharedString,
-    ) {
-    }
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn describe_histogram(
-        &self,
-        _: metrics::KeyName,
-        _: Option<metrics::Unit>,
-        _: metrics::SharedString,
-    ) {
-    }
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+    fn register_counter(&self, key: &Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
         metrics::Counter::from_arc(self.row(key))
     }
 
-    fn register_gauge(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+    fn register_gauge(&self, key: &Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
         metrics::Gauge::from_arc(self.row(key))
     }
 
-    fn register_histogram(
-        &self,
-        key: &metrics::Key,
-        _: &metrics::Metadata<'_>,
-    ) -> metrics::Histogram {
+    fn register_histogram(&self, key: &Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
         metrics::Histogram::from_arc(self.row(key))
     }
 }

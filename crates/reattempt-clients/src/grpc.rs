@@ -112,7 +112,8 @@ impl Messages {
         if let Some(left) = &self.left {
             left.check(length)?;
         }
-        if self.buffer.len() < PREFIX + length {
+        // Not the sum, which may be too large for 32 bits.
+        if self.buffer.len() - PREFIX < length {
             return Ok(None);
         }
         if let Some(left) = &mut self.left {
@@ -212,6 +213,13 @@ mod tests {
             })
         );
         assert_eq!(read(&[0, 0, 0, 0, 2, 9]), Err(MessageError::Truncated(6)));
+    }
+
+    #[test]
+    fn the_longest_possible_message_is_waited_for() {
+        let mut messages = Messages::at_most(usize::MAX);
+        messages.push(&[0, 255, 255, 255, 255, 1]);
+        assert_eq!(messages.next_message(), Ok(None));
     }
 
     /// The copy has the message's length and does not hold other received bytes.

@@ -107,6 +107,32 @@ impl<E> ClientError<E> {
         }
     }
 
+    /// The error in a box; of the transport, its own: for `?` where `E` is a `Box<dyn Error>` (of
+    /// tower's `Buffer`, for example), with which this type is no [`Error`](std::error::Error).
+    ///
+    /// ```
+    /// use reattempt::{ClientError, Elapsed};
+    /// use tower::BoxError;
+    ///
+    /// fn last(outcome: Result<u16, ClientError<BoxError>>) -> Result<u16, BoxError> {
+    ///     Ok(outcome.map_err(ClientError::into_boxed)?)
+    /// }
+    ///
+    /// let refused = last(Err(ClientError::Transport("refused".into())));
+    /// assert_eq!(refused.unwrap_err().to_string(), "refused");
+    /// ```
+    pub fn into_boxed(self) -> Box<dyn std::error::Error + Send + Sync>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match self {
+            Self::Transport(error) => error.into(),
+            Self::Elapsed(elapsed) => elapsed.into(),
+            Self::Refused(refused) => refused.into(),
+            Self::CircuitOpen(open) => open.into(),
+        }
+    }
+
     /// What is known about a call that ended at its deadline.
     #[must_use]
     pub const fn elapsed(&self) -> Option<&Elapsed> {

@@ -88,6 +88,10 @@
 //! # Ok(()) }
 //! ```
 
+// The dependencies have substitutes for such targets, so that the errors of the imports come first.
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("reattempt needs a target with 64-bit atomics");
+
 mod attempt;
 // Without tokio no layer writes what this holds.
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]

@@ -117,6 +117,12 @@ impl Served {
     fn end(mut self) {
         self.ended = true;
     }
+
+    /// Ends with this status.
+    fn fail(self, status: Status) -> Status {
+        self.end();
+        status
+    }
 }
 
 impl Drop for Served {
@@ -167,10 +173,7 @@ impl Cart for Arc<Shared> {
         let item = request.into_inner();
         served.item(item.clone());
         match step {
-            Step::Fail(status) | Step::FailAfterReading(status) => {
-                served.end();
-                return Err(status);
-            }
+            Step::Fail(status) | Step::FailAfterReading(status) => return Err(served.fail(status)),
             Step::Hang => std::future::pending().await,
             _ => {}
         }
@@ -190,10 +193,7 @@ impl Cart for Arc<Shared> {
             })
         });
         Ok(match step {
-            Step::Fail(status) | Step::FailAfterReading(status) => {
-                served.end();
-                return Err(status);
-            }
+            Step::Fail(status) | Step::FailAfterReading(status) => return Err(served.fail(status)),
             Step::HangAfter(n) => send(all.take(n), false, served),
             Step::FailAfter(n, status) => send(all.take(n).chain([Err(status)]), true, served),
             Step::Hang => std::future::pending().await,
@@ -204,16 +204,12 @@ impl Cart for Arc<Shared> {
     async fn fill(&self, request: Request<Streaming<Item>>) -> Result<Response<Receipt>, Status> {
         let (step, served) = self.begin(request.metadata());
         if let Step::Fail(status) = step {
-            served.end();
-            return Err(status);
+            return Err(served.fail(status));
         }
         let incoming = request.into_inner();
         let all = served.read_all(incoming).await?;
         match step {
-            Step::FailAfterReading(status) => {
-                served.end();
-                return Err(status);
-            }
+            Step::FailAfterReading(status) => return Err(served.fail(status)),
             Step::Hang => std::future::pending().await,
             _ => {}
         }
@@ -227,14 +223,10 @@ impl Cart for Arc<Shared> {
         let (step, served) = self.begin(request.metadata());
         let mut incoming = request.into_inner();
         match step {
-            Step::Fail(status) => {
-                served.end();
-                return Err(status);
-            }
+            Step::Fail(status) => return Err(served.fail(status)),
             Step::FailAfterReading(status) => {
                 served.read_all(incoming).await?;
-                served.end();
-                return Err(status);
+                return Err(served.fail(status));
             }
             Step::Hang => std::future::pending().await,
             _ => {}

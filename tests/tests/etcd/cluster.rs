@@ -1,12 +1,13 @@
 //! Three members as processes of the test, each with its own folder.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use reattempt_tests::process::{Folder, free_port, is_installed, signal};
+use reattempt_tests::process::{Folder, Process, free_port, is_installed};
 
 use crate::client;
-use crate::stack::within;
+use crate::messages::StatusResponse;
+use reattempt_tests::within;
 
 pub(crate) const MEMBERS: usize = 3;
 
@@ -16,7 +17,7 @@ pub(crate) struct Cluster {
 }
 
 struct Member {
-    process: Child,
+    process: Process,
     arguments: Vec<String>,
     port: u16,
     _folder: Folder,
@@ -35,7 +36,7 @@ impl Cluster {
             let mut cluster = Self {
                 members: std::array::from_fn(|n| Member::start(n, &peers)),
             };
-            if within(cluster.is_up()).await {
+            if cluster.is_up().await {
                 return Some(cluster);
             }
         }
@@ -68,15 +69,15 @@ impl Cluster {
 
     /// Kills a member at once, as a crash would.
     pub(crate) fn kill(&mut self, n: usize) {
-        self.members[n].end();
+        self.members[n].process.kill();
     }
 
     /// Restarts a killed member on its ports, with its data, and waits until it responds.
     pub(crate) async fn restart(&mut self, n: usize) {
         // A client's connection attempt may hold the port for a moment.
         for _ in 0..20 {
-            self.members[n].process = spawn(&self.members[n].arguments);
-            if within(self.members[n].is_up()).await {
+            self.members[n].process = start(&self.members[n].arguments);
+            if self.members[n].is_up().await {
                 return;
             }
         }
@@ -85,11 +86,11 @@ impl Cluster {
 
     /// Stops a member: it keeps its connections and does not respond.
     pub(crate) fn stop(&self, n: usize) {
-        signal(&self.members[n].process, "STOP");
+        self.members[n].process.signal("STOP");
     }
 
     pub(crate) fn go_on(&self, n: usize) {
-        signal(&self.members[n].process, "CONT");
+        self.members[n].process.signal("CONT");
     }
 
     /// Waits until every member follows a leader; false if one has exited.
@@ -128,7 +129,7 @@ impl Member {
         ];
         let arguments = arguments.map(|(name, value)| format!("--{name}={value}"));
         Self {
-            process: spawn(&arguments),
+            process: start(&arguments),
             arguments: arguments.into(),
             port,
             _folder: folder,
@@ -137,41 +138,15 @@ impl Member {
 
     /// Waits until it follows a leader; false if it has exited.
     async fn is_up(&mut self) -> bool {
-        loop {
-            if self.process.try_wait().expect("our process").is_some() {
-                return false;
-            }
-            if client::status(self.port)
-                .await
-                .is_some_and(|status| status.leader != 0)
-            {
-                return true;
-            }
-            pause().await;
-        }
-    }
-
-    fn end(&mut self) {
-        // Both fail only if it has exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let follows = |status: StatusResponse| status.leader != 0;
+        let port = self.port;
+        let responds = async || client::status(port).await.is_some_and(follows);
+        self.process.is_up(responds).await
     }
 }
 
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-fn spawn(arguments: &[String]) -> Child {
-    Command::new("etcd")
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("etcd starts")
+fn start(arguments: &[String]) -> Process {
+    Process::start(Command::new("etcd").args(arguments))
 }
 
 async fn pause() {

@@ -15,7 +15,8 @@ use tower::{BoxError, Service};
 use crate::client::channel;
 use crate::cluster::Cluster;
 use crate::messages::{RangeRequest, RangeResponse};
-use crate::stack::{Stack, within};
+use crate::stack::Stack;
+use reattempt_tests::within;
 
 const HEDGED: &str = r#"{"methodConfig": [{
     "name": [{"service": "etcdserverpb.KV", "method": "Range"}],

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Fate};
-use crate::stack::within;
+use reattempt_tests::within;
 
 /// A third of them read, a third write keys of their own, a third increment one counter.
 const CALLERS: usize = 12;

@@ -1,29 +1,18 @@
 //! The documented stack around tonic, and one call through it.
 
-use std::future::Future;
-use std::time::Duration;
-
 use http::uri::PathAndQuery;
 use prost::Message;
 use reattempt::RetryInfo;
 use reattempt_grpc::GrpcClientLayer;
 use reattempt_grpc::service_config::ServiceConfig;
 use reattempt_http::AnyTransportError;
+use reattempt_tests::within;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder};
-
-/// The time after which a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it hangs")
-}
 
 #[derive(Clone)]
 pub(crate) struct Stack {

@@ -6,8 +6,6 @@
 mod proxy;
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -21,19 +19,11 @@ use reattempt_http::client::HttpClient;
 use reattempt_http::reasons::{HTTP_STREAM_REFUSED, HTTP_STREAM_RESET};
 use reattempt_http::{HttpClientLayer, HttpPolicies};
 use reattempt_testbed::http::{Options, Protocol, Script, Server, Step};
+use reattempt_tests::{PATIENCE, within};
 use tokio::task::JoinSet;
 use tower::{BoxError, Layer, ServiceExt};
 
 use crate::proxy::Haproxy;
-
-/// The time after which a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it hangs")
-}
 
 #[derive(Clone)]
 struct Caller {

@@ -1,17 +1,14 @@
 //! Debian's haproxy, as a process of the test.
 
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
-use reattempt_tests::process::{Folder, free_port, is_installed};
+use reattempt_tests::process::{Folder, Process, free_port, is_installed};
 use tokio::net::TcpStream;
-
-use crate::within;
 
 /// A haproxy on a loopback port. Stopped when dropped.
 pub(crate) struct Haproxy {
-    process: Child,
+    process: Process,
     port: u16,
     _folder: Folder,
 }
@@ -25,7 +22,7 @@ impl Haproxy {
         // Another process may take a free port before the proxy does.
         for _ in 0..20 {
             let mut proxy = Self::spawn(server);
-            if within(proxy.is_up()).await {
+            if proxy.is_up().await {
                 return Some(proxy);
             }
         }
@@ -48,16 +45,8 @@ listen front
         );
         let file = folder.path().join("haproxy.cfg");
         std::fs::write(&file, configuration).expect("its configuration");
-        let process = Command::new("haproxy")
-            .args(["-db", "-f"])
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("haproxy starts");
         Self {
-            process,
+            process: Process::start(Command::new("haproxy").args(["-db", "-f"]).arg(&file)),
             port,
             _folder: folder,
         }
@@ -67,25 +56,9 @@ listen front
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Waits until it listens; false if it has exited.
     async fn is_up(&mut self) -> bool {
-        loop {
-            let listens = TcpStream::connect(("127.0.0.1", self.port)).await.is_ok();
-            if self.process.try_wait().expect("our process").is_some() {
-                return false;
-            }
-            if listens {
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
-impl Drop for Haproxy {
-    fn drop(&mut self) {
-        // Both fail only if it has exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let at = ("127.0.0.1", self.port);
+        let listens = async || TcpStream::connect(at).await.is_ok();
+        self.process.is_up(listens).await
     }
 }

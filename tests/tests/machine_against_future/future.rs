@@ -9,7 +9,7 @@ use reattempt::{
     Call, CallContext, CallDeadline, DeadlineLayer, HasCallContext, HedgeLayer, Idempotency,
     NextAttempt, Replay, RetryInfo, RetryLayer, RetryThrottle, Verdict,
 };
-use tower::util::BoxService;
+use tower::util::BoxCloneService;
 use tower::{Layer, ServiceExt};
 
 use crate::script::{Attempt, Mode, Script};
@@ -106,14 +106,14 @@ pub(crate) async fn drive(script: &Script) -> Trace {
     }
 
     let verdict = verdict as Verdicts;
-    let recovering: BoxService<Request, Answer, Fault> = match script.mode {
+    let recovering: BoxCloneService<Request, Answer, Fault> = match script.mode {
         Mode::Retry(_) => {
             let layer = RetryLayer::new(verdict, script.strategy());
-            BoxService::new(layer.transparent(script.transparent).layer(probe.inner()))
+            BoxCloneService::new(layer.transparent(script.transparent).layer(probe.inner()))
         }
         Mode::Hedge { .. } => {
             let layer = HedgeLayer::new(verdict, script.hedge_policy());
-            BoxService::new(layer.transparent(script.transparent).layer(probe.inner()))
+            BoxCloneService::new(layer.transparent(script.transparent).layer(probe.inner()))
         }
     };
     let outcome = match script.limit {

@@ -3,12 +3,17 @@ use std::time::Duration;
 use reattempt::StopReason;
 use reattempt_clients::kv::client::KvRequest;
 use reattempt_couchbase::kv::{Opcode, Status};
-use reattempt_tests::kv::Ended;
+use reattempt_tests::kv::{Client, Ended};
 
 use crate::server::Memcached;
 
 /// Enough time for an attempt on an open connection, also on a busy machine.
 const SHORT: Duration = Duration::from_millis(500);
+
+/// Sends this request, and checks that its first attempt was answered with this status.
+async fn ends(client: &Client, request: KvRequest, status: Status) {
+    at_once(&client.call(request).await, status);
+}
 
 /// Checks that the first attempt was answered with this status.
 fn at_once(ended: &Ended, status: Status) {
@@ -32,7 +37,7 @@ async fn documents_are_written_and_read() {
         return;
     };
     let client = server.client().await;
-    at_once(&client.call(KvRequest::get("k")).await, Status::KEY_ENOENT);
+    ends(&client, KvRequest::get("k"), Status::KEY_ENOENT).await;
     succeeds(&client.call(KvRequest::set("k", "one", 7, 0)).await);
     let read = client.call(KvRequest::get("k")).await;
     succeeds(&read);
@@ -40,28 +45,18 @@ async fn documents_are_written_and_read() {
     assert_eq!(read.outcome.expect("an answer").flags(), Some(7));
     succeeds(&client.call(KvRequest::append("k", " two")).await);
     succeeds(&client.call(KvRequest::prepend("k", "zero ")).await);
-    assert_eq!(
-        client.call(KvRequest::get("k")).await.value(),
-        "zero one two"
-    );
+    let whole = client.call(KvRequest::get("k")).await;
+    assert_eq!(whole.value(), "zero one two");
     for counter in [5, 8] {
         let counted = client.call(KvRequest::increment("n", 3, 5, 0)).await;
         succeeds(&counted);
         assert_eq!(counted.outcome.expect("an answer").counter(), Some(counter));
     }
     succeeds(&client.call(KvRequest::touch("k", 100)).await);
-    assert_eq!(
-        client
-            .call(KvRequest::get_and_touch("k", 100))
-            .await
-            .value(),
-        "zero one two"
-    );
+    let whole = client.call(KvRequest::get_and_touch("k", 100)).await;
+    assert_eq!(whole.value(), "zero one two");
     succeeds(&client.call(KvRequest::delete("k")).await);
-    at_once(
-        &client.call(KvRequest::delete("k")).await,
-        Status::KEY_ENOENT,
-    );
+    ends(&client, KvRequest::delete("k"), Status::KEY_ENOENT).await;
 }
 
 /// C36, C37: the server's status about the document is returned to the caller.
@@ -72,27 +67,22 @@ async fn a_write_that_does_not_fit_what_is_there_is_the_callers() {
     };
     let client = server.client().await;
     succeeds(&client.call(KvRequest::add("k", "a", 0, 0)).await);
-    at_once(
-        &client.call(KvRequest::add("k", "b", 0, 0)).await,
-        Status::KEY_EEXISTS,
-    );
-    at_once(
-        &client.call(KvRequest::replace("other", "b", 0, 0)).await,
+    ends(&client, KvRequest::add("k", "b", 0, 0), Status::KEY_EEXISTS).await;
+    ends(
+        &client,
+        KvRequest::replace("other", "b", 0, 0),
         Status::KEY_ENOENT,
-    );
-    at_once(
-        &client.call(KvRequest::append("other", "b")).await,
-        Status::NOT_STORED,
-    );
-    at_once(
-        &client.call(KvRequest::increment("k", 1, 0, 0)).await,
+    )
+    .await;
+    ends(&client, KvRequest::append("other", "b"), Status::NOT_STORED).await;
+    ends(
+        &client,
+        KvRequest::increment("k", 1, 0, 0),
         Status::DELTA_BADVAL,
-    );
+    )
+    .await;
     let large = vec![b'x'; 2 << 20];
-    at_once(
-        &client.call(KvRequest::set("large", large, 0, 0)).await,
-        Status::E2BIG,
-    );
+    ends(&client, KvRequest::set("large", large, 0, 0), Status::E2BIG).await;
 }
 
 /// Two writers that read the same version: one succeeds, the other reads again and then succeeds.
@@ -103,12 +93,11 @@ async fn of_two_writers_with_one_cas_one_meets_a_conflict() {
     };
     let client = server.client().await;
     client.call(KvRequest::set("k", "0", 0, 0)).await;
-    let version = client
-        .call(KvRequest::get("k"))
-        .await
-        .outcome
-        .expect("an answer")
-        .cas;
+    let cas = async || {
+        let read = client.call(KvRequest::get("k")).await;
+        read.outcome.expect("an answer").cas
+    };
+    let version = cas().await;
     let write =
         |value: &'static str, cas| client.call(KvRequest::set("k", value, 0, 0).with_cas(cas));
     let (one, two) = tokio::join!(write("1", version), write("2", version));
@@ -119,13 +108,9 @@ async fn of_two_writers_with_one_cas_one_meets_a_conflict() {
     for ended in [&one, &two] {
         at_once(ended, ended.status());
     }
-    let read = client
-        .call(KvRequest::get("k"))
-        .await
-        .outcome
-        .expect("an answer");
-    assert_ne!(read.cas, version);
-    succeeds(&write("3", read.cas).await);
+    let newer = cas().await;
+    assert_ne!(newer, version);
+    succeeds(&write("3", newer).await);
     assert_eq!(client.call(KvRequest::get("k")).await.value(), "3");
 }
 
@@ -140,9 +125,8 @@ async fn out_of_memory_is_final() {
     let value = vec![b'x'; 500_000];
     let mut refused = None;
     for n in 0..400 {
-        let ended = client
-            .call(KvRequest::set(format!("k{n}"), value.clone(), 0, 0))
-            .await;
+        let set = KvRequest::set(format!("k{n}"), value.clone(), 0, 0);
+        let ended = client.call(set).await;
         if ended.status() != Status::SUCCESS {
             refused = Some(ended);
             break;
@@ -150,17 +134,11 @@ async fn out_of_memory_is_final() {
     }
     let refused = refused.expect("it was full at some time");
     at_once(&refused, Status::ENOMEM);
-    let failure = refused
-        .info
-        .records()
-        .next()
-        .and_then(|record| record.failure);
+    let failure = refused.info.records().find_map(|record| record.failure);
     assert_eq!(failure.and_then(|failure| failure.code), Some(0x82));
     // Earlier documents are still there, on the same connection.
-    assert_eq!(
-        client.call(KvRequest::get("k0")).await.value().len(),
-        value.len()
-    );
+    let first = client.call(KvRequest::get("k0")).await;
+    assert_eq!(first.value().len(), value.len());
     succeeds(&client.call(KvRequest::delete("k0")).await);
     succeeds(&client.call(KvRequest::set("k0", value, 0, 0)).await);
 }
@@ -209,11 +187,8 @@ async fn what_is_sent_together_finds_its_answers() {
         let client = client.clone();
         calls.spawn(async move {
             let (key, value) = (format!("k{n}"), format!("value {n}"));
-            succeeds(
-                &client
-                    .call(KvRequest::set(key.clone(), value.clone(), 0, 0))
-                    .await,
-            );
+            let set = KvRequest::set(key.clone(), value.clone(), 0, 0);
+            succeeds(&client.call(set).await);
             let read = client.call(KvRequest::get(key)).await;
             assert_eq!(read.value(), value);
             read.outcome.expect("an answer").connection

@@ -1,18 +1,16 @@
 //! Debian's memcached, as a process of the test.
 
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, NodeClient};
 use reattempt_couchbase::kv::Status;
 use reattempt_tests::kv::Client;
-use reattempt_tests::process::{free_port, is_installed, signal};
-use reattempt_tests::within;
+use reattempt_tests::process::{Process, free_port, is_installed};
 use tower::ServiceExt as _;
 
 /// A memcached on a loopback port. Stopped when dropped.
 pub(crate) struct Memcached {
-    process: Child,
+    process: Process,
     port: u16,
     options: Vec<&'static str>,
 }
@@ -27,7 +25,7 @@ impl Memcached {
         for _ in 0..20 {
             let port = free_port();
             let mut server = Self {
-                process: spawn(port, options),
+                process: start(port, options),
                 port,
                 options: options.to_vec(),
             };
@@ -53,20 +51,19 @@ impl Memcached {
 
     /// Stops responding, and keeps its connections: requests sent from now on stay in flight.
     pub(crate) fn freeze(&self) {
-        signal(&self.process, "STOP");
+        self.process.signal("STOP");
     }
 
     /// Kills it at once, as a crash would, and its data is lost.
     pub(crate) fn kill(&mut self) {
-        self.process.kill().expect("its process is ours");
-        self.process.wait().expect("its process is ours");
+        self.process.kill();
     }
 
     /// Restarts it on its port, empty.
     pub(crate) async fn restart(&mut self) {
         // A client that connects to a closed port may get that port as its own for a moment.
         for _ in 0..20 {
-            self.process = spawn(self.port, &self.options);
+            self.process = start(self.port, &self.options);
             if self.is_up().await {
                 return;
             }
@@ -74,43 +71,23 @@ impl Memcached {
         panic!("its port was taken meanwhile");
     }
 
-    /// Waits until it responds; false if it has exited.
     async fn is_up(&mut self) -> bool {
-        let asking = async {
-            loop {
-                let client = NodeClient::new(self.address(), ClientOptions::memcached());
-                let answered = client.oneshot(KvRequest::noop()).await.is_ok();
-                if self.process.try_wait().expect("our process").is_some() {
-                    return false;
-                }
-                if answered {
-                    return true;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+        let address = self.address();
+        let responds = async || {
+            let client = NodeClient::new(address.clone(), ClientOptions::memcached());
+            client.oneshot(KvRequest::noop()).await.is_ok()
         };
-        within(asking).await
+        self.process.is_up(responds).await
     }
 }
 
-impl Drop for Memcached {
-    fn drop(&mut self) {
-        // Both fail only if it has exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn spawn(port: u16, options: &[&str]) -> Child {
-    Command::new("memcached")
+fn start(port: u16, options: &[&str]) -> Process {
+    let mut command = Command::new("memcached");
+    command
         .args(["-p", &port.to_string(), "-l", "127.0.0.1", "-U", "0"])
         .args(["-B", "binary", "-t", "2", "-m", "64"])
         // The option is needed, and has an effect, only if the tests run as root.
         .args(["-u", "nobody"])
-        .args(options)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("memcached starts")
+        .args(options);
+    Process::start(&mut command)
 }

@@ -1,6 +1,5 @@
 //! hyper-util's client, or reqwest's, with the stack around it.
 
-use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,17 +14,9 @@ use reattempt::backoff::Backoff;
 use reattempt::strategy::MaxAttempts;
 use reattempt_http::body::{DeadlineBodyError, ReplayBody};
 use reattempt_http::{AnyTransportError, HttpClientLayer, HttpPushback};
+use reattempt_tests::{PATIENCE, within};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
-
-/// The time after which a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it hangs")
-}
 
 /// A client without its stack.
 type Http = BoxCloneSyncService<

@@ -11,7 +11,8 @@ use reattempt_http::TransportFault;
 use reattempt_tests::nginx::{Logged, Nginx};
 use tokio::task::JoinSet;
 
-use crate::client::{Client, Ended, within};
+use crate::client::{Client, Ended};
+use reattempt_tests::within;
 
 /// Half of them read, half of them write.
 const CALLERS: usize = 12;

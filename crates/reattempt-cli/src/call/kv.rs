@@ -302,6 +302,7 @@ impl Caller for KvCaller {
         let outcome = unless_cancelled(&head, self.stack.clone().oneshot(request)).await;
         // Most strategies try until the deadline, whose error does not say what went wrong.
         let last = story
+            .journal
             .error()
             .map(|error| format!("; the last failure: {error}"));
         let (ending, timeout, error) = match &outcome {
@@ -317,7 +318,7 @@ impl Caller for KvCaller {
                 None => (Ending::Failure, None, Some(error.to_string())),
             },
         };
-        let failures = story.failures();
+        let failures = story.journal.failures();
         let last_failure = failures.iter().rev().find_map(|failure| failure.code);
         let answered = outcome.and_then(Result::ok);
         let status = answered

@@ -259,7 +259,7 @@ async fn exchange(
         Operation::CountDocuments => return Ok(reply.counted().unwrap_or(0)),
         Operation::Count | Operation::InsertOne => return Ok(reply.count()),
         _ => {
-            let limit = story.deadline();
+            let limit = story.limit;
             // Each `getMore` is a call of its own, with retries under the current rules.
             let mut more = ServiceBuilder::new()
                 .map_request(|request: MongoRequest| {
@@ -370,7 +370,7 @@ impl Caller for MongoCaller {
             .with(
                 "error_from",
                 raised.then(|| match last_batch.attempts() {
-                    0 | 1 => self.raised(&story.failures(), attempts),
+                    0 | 1 => self.raised(&story.journal.failures(), attempts),
                     attempts => {
                         let records = last_batch.records();
                         let failures: Vec<_> = records.filter_map(|r| r.failure).collect();

@@ -1,6 +1,6 @@
 //! Tracking of one call, from its request to its answer.
 
-use reattempt::{CallDeadline, Failure, HasCallContext, RetryInfo, RetryInfoHandle};
+use reattempt::{CallDeadline, HasCallContext, RetryInfo, RetryInfoHandle};
 use tokio::time::Instant;
 
 use super::answer::Answer;
@@ -12,8 +12,8 @@ use super::in_millis::InMillis;
 #[derive(Debug)]
 pub(crate) struct Story {
     watch: RetryInfoHandle,
-    journal: Journal,
-    limit: Option<CallDeadline>,
+    pub(crate) journal: Journal,
+    pub(crate) limit: Option<CallDeadline>,
 }
 
 impl Story {
@@ -36,22 +36,8 @@ impl Story {
         }
     }
 
-    pub(crate) const fn deadline(&self) -> Option<CallDeadline> {
-        self.limit
-    }
-
     pub(crate) fn info(&self) -> RetryInfo {
         self.watch.info()
-    }
-
-    /// The error of the attempt that ended last, if it had no answer.
-    pub(crate) fn error(&self) -> Option<String> {
-        self.journal.error()
-    }
-
-    /// The failures of all attempts, in the order in which they were settled.
-    pub(crate) fn failures(&self) -> Vec<Failure> {
-        self.journal.failures()
     }
 
     /// Ends the call for its caller.

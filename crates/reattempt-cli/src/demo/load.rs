@@ -67,18 +67,16 @@ pub(crate) struct Story {
 pub(crate) struct CallRecord {
     pub(crate) number: usize,
     pub(crate) latency: Duration,
-    pub(crate) seen: Seen,
-    pub(crate) attempts: u32,
-    pub(crate) story: Option<Story>,
+    pub(crate) outcome: Outcome,
 }
 
 impl CallRecord {
     pub(crate) fn worked(&self) -> bool {
-        self.seen.is_ok()
+        self.outcome.seen.is_ok()
     }
 
     pub(crate) fn stopped(&self) -> Option<StopReason> {
-        self.story.as_ref()?.info.stopped()
+        self.outcome.story.as_ref()?.info.stopped()
     }
 }
 
@@ -173,19 +171,13 @@ pub(crate) async fn recorded<T: Target>(
     progress: ProgressBar,
 ) -> CallRecord {
     let start = Instant::now();
-    let Outcome {
-        seen,
-        attempts,
-        story,
-    } = target.call(number).await;
+    let outcome = target.call(number).await;
     let latency = start.elapsed();
     progress.inc(1);
     CallRecord {
         number,
         latency,
-        seen,
-        attempts,
-        story,
+        outcome,
     }
 }
 

@@ -17,9 +17,7 @@ pub(crate) struct Side {
 
 impl Side {
     pub(crate) fn new(records: Vec<CallRecord>) -> Self {
-        let worked = records.iter().filter(|record| record.worked());
-        let mut latencies: Vec<_> = worked.map(|record| record.latency).collect();
-        latencies.sort_unstable();
+        let latencies = latencies(&records);
         Self { records, latencies }
     }
 
@@ -44,20 +42,14 @@ impl Side {
     /// The same for the calls with a number in the range.
     pub(crate) fn percentile_of(&self, (from, to): (usize, usize), share: f64) -> Option<Duration> {
         let calls = self.records.get(from..to).unwrap_or_default();
-        let worked = calls.iter().filter(|call| call.worked());
-        let mut latencies: Vec<_> = worked.map(|call| call.latency).collect();
-        latencies.sort_unstable();
-        nearest_rank(&latencies, share)
-    }
-
-    fn attempts_of(&self, from: usize, to: usize) -> u64 {
-        let calls = self.records.get(from..to).unwrap_or_default();
-        calls.iter().map(|call| u64::from(call.attempts)).sum()
+        nearest_rank(&latencies(calls), share)
     }
 
     /// Attempts per call, for the calls with a number in the range.
     pub(crate) fn attempts_per_call(&self, from: usize, to: usize) -> f64 {
-        self.attempts_of(from, to) as f64 / (to - from).max(1) as f64
+        let calls = self.records.get(from..to).unwrap_or_default();
+        let attempts = calls.iter().map(|call| u64::from(call.outcome.attempts));
+        attempts.sum::<u64>() as f64 / (to - from).max(1) as f64
     }
 
     /// The number of calls whose further attempts this gate prevented.
@@ -68,14 +60,19 @@ impl Side {
 
     /// The number of calls that ended at their timeout.
     pub(crate) fn timeouts(&self) -> usize {
-        let timeout = |call: &&CallRecord| matches!(&call.seen, Err(seen) if seen == "timeout");
+        let timeout =
+            |call: &&CallRecord| matches!(&call.outcome.seen, Err(seen) if seen == "timeout");
         self.records.iter().filter(timeout).count()
     }
 
     /// Failure reasons of attempts, most frequent first.
     pub(crate) fn reasons(&self) -> Vec<(&'static str, u32)> {
         let mut counts = BTreeMap::new();
-        for story in self.records.iter().filter_map(|call| call.story.as_ref()) {
+        for story in self
+            .records
+            .iter()
+            .filter_map(|call| call.outcome.story.as_ref())
+        {
             for reason in story.info.reasons() {
                 *counts.entry(reason.name()).or_default() += story.info.count(reason);
             }
@@ -87,12 +84,20 @@ impl Side {
     pub(crate) fn failures(&self) -> Vec<(&str, u32)> {
         let mut counts = BTreeMap::new();
         for call in &self.records {
-            if let Err(seen) = &call.seen {
+            if let Err(seen) = &call.outcome.seen {
                 *counts.entry(&**seen).or_default() += 1;
             }
         }
         by_count(counts)
     }
+}
+
+/// The latencies of the successful ones of these calls, sorted.
+fn latencies(calls: &[CallRecord]) -> Vec<Duration> {
+    let worked = calls.iter().filter(|call| call.worked());
+    let mut latencies: Vec<_> = worked.map(|call| call.latency).collect();
+    latencies.sort_unstable();
+    latencies
 }
 
 /// A ratio from 0 to 1; 1 for an empty whole.
@@ -118,15 +123,18 @@ fn by_count<K: Ord>(counts: BTreeMap<K, u32>) -> Vec<(K, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::load::{Outcome, Seen};
     use super::*;
 
-    fn call(number: usize, millis: u64, seen: super::super::load::Seen) -> CallRecord {
+    fn call(number: usize, millis: u64, seen: Seen) -> CallRecord {
         CallRecord {
             number,
             latency: Duration::from_millis(millis),
-            seen,
-            attempts: 1,
-            story: None,
+            outcome: Outcome {
+                seen,
+                attempts: 1,
+                story: None,
+            },
         }
     }
 
@@ -149,11 +157,8 @@ mod tests {
     fn what_callers_got_is_counted_most_frequent_first() {
         let seen = ["timeout", "HTTP 503", "HTTP 503"];
         let calls = seen.iter().enumerate();
-        let side = Side::new(
-            calls
-                .map(|(n, seen)| call(n, 1, Err((*seen).into())))
-                .collect(),
-        );
+        let calls = calls.map(|(n, seen)| call(n, 1, Err((*seen).into())));
+        let side = Side::new(calls.collect());
         assert_eq!(side.failures(), [("HTTP 503", 2), ("timeout", 1)]);
         assert_eq!(side.timeouts(), 1);
         assert_eq!(side.total_success(), 0.0);

@@ -86,35 +86,59 @@ pub(crate) fn title(out: &mut String, name: &str, about: &str, style: Style) {
     );
 }
 
-fn figures(out: &mut String, comparison: &Comparison, style: Style) {
-    let with = &comparison.with;
-    let limit = comparison.plan.limit.as_millis();
+/// The line of the names of the columns of figures.
+pub(crate) fn columns<'a>(out: &mut String, names: impl Iterator<Item = &'a str>, style: Style) {
     let mut head = format!("{:LABEL$}", "");
-    for (name, _) in comparison.sides() {
+    for name in names {
         let _ = write!(head, "{name:>10}");
     }
     let _ = writeln!(out, "{}", style.dim(&head));
+}
+
+/// A line of figures, of which the last stands out.
+pub(crate) fn row(
+    out: &mut String,
+    label: &str,
+    figures: impl ExactSizeIterator<Item = String>,
+    tells: &str,
+    style: Style,
+) {
+    let _ = write!(out, "{label:LABEL$}");
+    let last = figures.len() - 1;
+    for (at, figure) in figures.enumerate() {
+        // Padded before styling: escape sequences have no width.
+        let shown = format!("{figure:>10}");
+        out.push_str(&if at == last {
+            style.bold(&shown)
+        } else {
+            shown
+        });
+    }
+    let _ = writeln!(out, "   {}", style.dim(tells));
+}
+
+fn figures(out: &mut String, comparison: &Comparison, style: Style) {
+    let with = &comparison.with;
+    let limit = comparison.plan.limit.as_millis();
+    let sides = comparison.sides();
+    columns(out, sides.iter().map(|(name, _)| *name), style);
     let mut line = |label: &str, figure: &dyn Fn(&Side) -> String, tells: &str| {
-        let _ = write!(out, "{label:LABEL$}");
-        for (_, side) in comparison.sides() {
-            // Padded before styling: escape sequences have no width.
-            let shown = format!("{:>10}", figure(side));
-            let is_with = std::ptr::eq(side, with);
-            out.push_str(&if is_with { style.bold(&shown) } else { shown });
-        }
-        let _ = writeln!(out, "   {}", style.dim(tells));
+        row(
+            out,
+            label,
+            sides.iter().map(|(_, side)| figure(side)),
+            tells,
+            style,
+        );
     };
     line(
         "success",
         &|side| percent(side.total_success()),
         &format!("calls that got their answer within {limit} ms"),
     );
+    let half = "half of the successful calls were faster";
     for (label, share, tells) in [
-        (
-            "latency p50",
-            0.5,
-            "half of the successful calls were faster",
-        ),
+        ("latency p50", 0.5, half),
         ("latency p99", 0.99, "including retries and their delays"),
         ("latency p99.9", 0.999, "failed calls are not included"),
     ] {

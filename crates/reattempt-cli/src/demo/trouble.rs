@@ -49,7 +49,7 @@ impl Phase {
         self.to - self.from
     }
 
-    fn holds(&self, call: usize) -> bool {
+    pub(crate) fn holds(&self, call: usize) -> bool {
         (self.from..self.to).contains(&call)
     }
 }
@@ -127,7 +127,6 @@ impl Script {
     fn trouble(&self, weather: Weather, call: usize, attempt: u32) -> Trouble {
         let roll = |salt| roll(self.seed, call, salt);
         match weather {
-            Weather::Calm | Weather::Recovery | Weather::Move => Trouble::None,
             Weather::Overload => Trouble::Overloaded,
             Weather::Temporary => {
                 let failures = match roll(1) % 100 {
@@ -135,33 +134,19 @@ impl Script {
                     24..30 => 2,
                     _ => 0,
                 };
-                if attempt <= failures {
-                    Trouble::Temporary(roll(2))
-                } else {
-                    Trouble::None
+                match attempt <= failures {
+                    true => Trouble::Temporary(roll(2)),
+                    false => Trouble::None,
                 }
             }
-            Weather::SlowTail if is_search(call) => {
-                if attempt == 1 && roll(3) % 100 < 14 {
-                    Trouble::Slow(Duration::from_millis(120 + roll(4) % 480))
-                } else {
-                    Trouble::None
-                }
+            Weather::SlowTail if is_search(call) && attempt == 1 && roll(3) % 100 < 14 => {
+                Trouble::Slow(Duration::from_millis(120 + roll(4) % 480))
             }
-            Weather::SlowTail => {
-                if roll(5) % 100 < 2 {
-                    Trouble::Hang
-                } else {
-                    Trouble::None
-                }
+            Weather::SlowTail if !is_search(call) && roll(5) % 100 < 2 => Trouble::Hang,
+            Weather::Pushback if attempt == 1 && roll(6) % 100 < 25 => {
+                Trouble::Pushback(Duration::from_millis(20 + roll(7) % 60))
             }
-            Weather::Pushback => {
-                if attempt == 1 && roll(6) % 100 < 25 {
-                    Trouble::Pushback(Duration::from_millis(20 + roll(7) % 60))
-                } else {
-                    Trouble::None
-                }
-            }
+            _ => Trouble::None,
         }
     }
 }

@@ -21,34 +21,26 @@ pub(crate) fn interesting(comparison: &Comparison) -> Vec<(&CallRecord, &'static
         let phase = comparison.phases.iter().find(|p| p.weather == weather);
         let range = phase.map_or(0..0, |phase| phase.from..phase.to);
         let calls = comparison.with.records.get(range).unwrap_or_default();
-        calls.iter().filter(|call| call.story.is_some())
+        calls.iter().filter(|call| call.outcome.story.is_some())
     };
     let hardest = |weather| {
-        let retried = calls(weather).filter(|call| call.worked() && call.attempts > 1);
+        let retried = calls(weather).filter(|call| call.worked() && call.outcome.attempts > 1);
         retried.min_by_key(|call| {
-            let (attempts, number) = (call.attempts, call.number);
+            let (attempts, number) = (call.outcome.attempts, call.number);
             // Retries before hedges, and a limited number of lines.
-            (
-                is_search(number),
-                attempts > 6,
-                Reverse(attempts.min(3)),
-                number,
-            )
+            let fewer = Reverse(attempts.min(3));
+            (is_search(number), attempts > 6, fewer, number)
         })
     };
-    let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.attempts > 1);
+    let hedged = calls(Weather::SlowTail).find(|call| call.worked() && call.outcome.attempts > 1);
     let held = calls(Weather::Overload).find(|call| call.stopped() == Some(StopReason::Throttled));
+    let [failed, pushed, moved] =
+        [Weather::Temporary, Weather::Pushback, Weather::Move].map(hardest);
     [
-        (
-            hardest(Weather::Temporary),
-            "a temporary failure is retried",
-        ),
+        (failed, "a temporary failure is retried"),
         (hedged, "a hedge overtakes a slow attempt"),
-        (
-            hardest(Weather::Pushback),
-            "retried after the server's pushback",
-        ),
-        (hardest(Weather::Move), "retried through a move"),
+        (pushed, "retried after the server's pushback"),
+        (moved, "retried through a move"),
         (held, "stopped by the throttle"),
     ]
     .into_iter()
@@ -61,16 +53,13 @@ pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
     let mut calls = interesting(comparison);
     // One retry is enough here; the page shows all of them.
     if calls.len() > 3 {
-        let twin = if comparison.protocol.has_pushback() {
-            Weather::Temporary
-        } else {
-            Weather::Overload
+        let twin = match comparison.protocol.has_pushback() {
+            true => Weather::Temporary,
+            false => Weather::Overload,
         };
         calls.retain(|(call, _)| {
-            let phase = comparison
-                .phases
-                .iter()
-                .find(|p| (p.from..p.to).contains(&call.number));
+            let mut phases = comparison.phases.iter();
+            let phase = phases.find(|phase| phase.holds(call.number));
             phase.is_none_or(|phase| phase.weather != twin)
         });
     }
@@ -85,15 +74,11 @@ pub(crate) fn draw(comparison: &Comparison, style: Style) -> String {
 /// One call: a headline and one line per attempt, on a common time axis.
 pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> String {
     let mut out = String::new();
-    let Some(Story { info, attempts }) = &call.story else {
+    let Some(Story { info, attempts }) = &call.outcome.story else {
         return out;
     };
-    let route = if is_search(call.number) {
-        "search"
-    } else {
-        "get"
-    };
-    let outcome = match &call.seen {
+    let route = ["get", "search"][usize::from(is_search(call.number))];
+    let outcome = match &call.outcome.seen {
         Ok(()) => "answered",
         Err(seen) => seen,
     };
@@ -104,9 +89,10 @@ pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> S
         shows,
         millis(Some(call.latency)),
     );
+    let ended_well = [StopReason::Success, StopReason::Committed];
     if let Some(stopped) = info
         .stopped()
-        .filter(|s| *s != StopReason::Success && *s != StopReason::Committed)
+        .filter(|stopped| !ended_well.contains(stopped))
     {
         let _ = write!(out, ", stopped: {}", stopped.name());
     }
@@ -117,15 +103,11 @@ pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> S
         row(&mut out, attempt, whole, &backends);
     }
     if backends.len() > 1 {
-        let names = backends
-            .iter()
-            .zip('a'..)
-            .map(|(name, letter)| format!("{letter} = {name}"));
-        let _ = writeln!(
-            out,
-            "     {}",
-            style.dim(&names.collect::<Vec<_>>().join(", "))
-        );
+        let named = backends.iter().zip('a'..);
+        let names: Vec<_> = named
+            .map(|(name, letter)| format!("{letter} = {name}"))
+            .collect();
+        let _ = writeln!(out, "     {}", style.dim(&names.join(", ")));
     }
     out
 }
@@ -133,10 +115,8 @@ pub(crate) fn call_by_attempt(call: &CallRecord, shows: &str, style: Style) -> S
 /// The different servers that the attempts went to.
 fn backends(attempts: &[Attempt]) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
-    for backend in attempts
-        .iter()
-        .filter_map(|attempt| attempt.backend.as_deref())
-    {
+    for backend in attempts.iter().flat_map(|attempt| &attempt.backend) {
+        let backend = backend.as_str();
         if !found.contains(&backend) {
             found.push(backend);
         }
@@ -163,11 +143,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64, backends: &[&str]) {
         out.push_str(", pushback: stop");
     }
     if let Some(delay) = attempt.delay_ms {
-        let asked = if attempt.pushback_ms.is_some() {
-            "asked for "
-        } else {
-            ""
-        };
+        let asked = attempt.pushback_ms.map_or("", |_| "asked for ");
         let delay = delay.value();
         if delay == 0.0 {
             out.push_str(" → at once");

@@ -117,12 +117,7 @@ fn object(path: &Path) -> Result<Members> {
 
 impl Case {
     fn read(case: Value, defaults: &Defaults) -> Result<Self> {
-        let Defaults {
-            names,
-            document,
-            call,
-        } = defaults;
-        let whole = json!([case, names, document, call]).to_string();
+        let whole = json!([case, defaults.names, defaults.document, defaults.call]).to_string();
         let mut case = Members::of("case", case)?;
         let mut names = defaults.names.clone();
         names.extend(case.take::<Names>("let")?.unwrap_or_default());

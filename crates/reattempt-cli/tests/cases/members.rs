@@ -64,6 +64,16 @@ impl Members {
         }
     }
 
+    /// What stands beside the first of these words that is there.
+    pub(crate) fn word<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<Option<T>> {
+        for (word, meaning) in words {
+            if self.flag(word)? {
+                return Ok(Some(*meaning));
+            }
+        }
+        Ok(None)
+    }
+
     /// The error when members are left: unknown, or of no use together with the others.
     pub(crate) fn finish(self) -> Result<()> {
         match self.left.keys().next() {

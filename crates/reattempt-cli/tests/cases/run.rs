@@ -3,7 +3,7 @@
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
@@ -69,14 +69,11 @@ async fn run_variant(case: &Case, variant: &Names) -> Result<()> {
     if matching.differences.is_empty() {
         return Ok(());
     }
-    let lines: Vec<_> = lines
-        .iter()
-        .map(|line| format!("\n  {}", short(line)))
-        .collect();
+    let answers = lines.iter().map(|line| format!("\n  {}", short(line)));
+    let differences = matching.differences.join("\n");
     Err(format!(
-        "{}\nthe answers:{}",
-        matching.differences.join("\n"),
-        lines.concat()
+        "{differences}\nthe answers:{}",
+        answers.collect::<String>()
     ))
 }
 
@@ -194,22 +191,16 @@ fn compare_output(
     if let Some(fault) = &expected.fault {
         matching.compare("exit status", &json!(2), &status);
         matching.compare("standard output", &json!(""), &stdout.into());
-        matching.compare(
-            "lines of standard error",
-            &json!(1),
-            &stderr.lines().count().into(),
-        );
+        let lines = json!(stderr.lines().count());
+        matching.compare("lines of standard error", &json!(1), &lines);
         matching.compare("fault", fault, &stderr.into());
         return Ok(());
     }
     matching.compare("exit status", &json!(0), &status);
     // A layer in the wrong place would log a warning.
     let silent = json!("");
-    matching.compare(
-        "stderr",
-        expected.stderr.as_ref().unwrap_or(&silent),
-        &stderr.into(),
-    );
+    let said = expected.stderr.as_ref().unwrap_or(&silent);
+    matching.compare("stderr", said, &stderr.into());
     let mut answers = Vec::new();
     for line in stdout.lines() {
         let mut answer = serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
@@ -223,26 +214,18 @@ fn compare_output(
         }
     }
     if let Some(wanted) = &expected.answers {
-        let named = |answer: &Value| {
-            (
-                answer["call"].as_str().unwrap_or_default().to_owned(),
-                answer.clone(),
-            )
+        let of_list = |(name, _): (&String, &_)| name.starts_with('[');
+        let (count, found) = match wanted {
+            Value::Object(wanted) if !wanted.iter().any(of_list) => {
+                let name = |answer: &Value| answer["call"].as_str().unwrap_or_default().to_owned();
+                let named = answers.iter().map(|answer| (name(answer), answer.clone()));
+                (Some(wanted.len()), named.collect())
+            }
+            wanted => (wanted.as_array().map(Vec::len), answers.clone().into()),
         };
-        let count = wanted
-            .as_array()
-            .map(Vec::len)
-            .or(wanted.as_object().map(Map::len));
-        let by_name = wanted
-            .as_object()
-            .is_some_and(|wanted| !wanted.keys().any(|name| name.starts_with('[')));
-        if by_name || wanted.is_array() {
+        if let Some(count) = count {
             matching.compare("number of answers", &json!(count), &answers.len().into());
         }
-        let found = match by_name {
-            true => answers.iter().map(named).collect(),
-            false => answers.clone().into(),
-        };
         matching.compare("answers", wanted, &found);
     }
     if let Some(wanted) = &expected.answer {

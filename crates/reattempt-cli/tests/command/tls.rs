@@ -1,6 +1,5 @@
 //! TLS in front of the scripted servers (feature `tls`).
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rcgen::{CertificateParams, Issuer, KeyPair};
@@ -10,13 +9,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 
-use super::{run, text};
+use super::{end_of, file, has, http_server, program, run};
 
 /// A proxy that ends TLS, for the name `localhost`.
 struct Proxy {
     port: u16,
     /// The file of its authority.
-    ca: PathBuf,
+    ca: String,
 }
 
 impl Proxy {
@@ -72,133 +71,92 @@ impl Proxy {
                 });
             }
         });
-        let ca = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::write(&ca, pem).unwrap();
+        let ca = file(name, pem);
         Self { port, ca }
     }
 }
 
-async fn call(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = run(&[&["call"], arguments].concat(), String::new()).await;
-    (
-        output.status.code(),
-        text(&output.stdout) + &text(&output.stderr),
-    )
+/// A call with the authority of this proxy.
+async fn call(flags: &str, trusted: &Proxy) -> super::Ended {
+    run(format!("call {flags} --ca '{}'", trusted.ca)).await
 }
 
 #[tokio::test]
 async fn an_authority_of_a_file_is_trusted_and_no_other() {
-    let server = http::Server::start(http::Step::status(200).body("hello"))
-        .await
-        .unwrap();
+    let server = http_server(http::Step::status(200).body("hello")).await;
     let proxy = Proxy::start("http-ca.pem", server.addr(), &["http/1.1"]).await;
     let url = format!("https://localhost:{}/a", proxy.port);
-    let (status, said) = call(&[&url, "--ca", proxy.ca.to_str().unwrap()]).await;
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("  hello\n"), "{said}");
+    has(&call(&url, &proxy).await.says(0), ["  hello\n"]);
     assert_eq!(server.seen()[0].path, "/a");
 
     let stranger = Proxy::start("other-ca.pem", server.addr(), &[]).await;
-    let (status, said) = call(&[&url, "--ca", stranger.ca.to_str().unwrap()]).await;
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("invalid peer certificate"), "{said}");
     let by_address = format!("https://127.0.0.1:{}/a", proxy.port);
-    let (status, said) = call(&[&by_address, "--ca", proxy.ca.to_str().unwrap()]).await;
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("invalid peer certificate"), "{said}");
-    assert_eq!(
-        server.seen_count(),
-        1,
-        "nothing was sent to an unknown server"
-    );
+    for (url, trusted) in [(url, &stranger), (by_address, &proxy)] {
+        let said = call(&url, trusted).await.says(1);
+        has(&said, ["invalid peer certificate"]);
+    }
+    let unsent = "nothing was sent to an unknown server";
+    assert_eq!(server.seen_count(), 1, "{unsent}");
 }
 
 #[tokio::test]
 async fn a_servers_certificate_that_is_an_authority_is_named() {
-    let server = http::Server::start(http::Step::status(200)).await.unwrap();
+    let server = http_server(http::Step::status(200)).await;
     let proxy = Proxy::self_signed("self-signed.pem", server.addr()).await;
     let url = format!("https://localhost:{}/", proxy.port);
-    let (status, said) = call(&[&url, "--ca", proxy.ca.to_str().unwrap()]).await;
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("use --insecure"), "{said}");
-    let (status, said) = call(&[&url, "--insecure"]).await;
-    assert_eq!(status, Some(0), "{said}");
+    has(&call(&url, &proxy).await.says(1), ["use --insecure"]);
+    run(format!("call {url} --insecure")).await.says(0);
 }
 
 /// The variable is OpenSSL's; other systems' programs read it too.
 #[tokio::test]
 async fn without_a_file_the_authorities_of_the_system_are_trusted() {
-    let server = http::Server::start(http::Step::status(200)).await.unwrap();
+    let server = http_server(http::Step::status(200)).await;
     let proxy = Proxy::start("system-ca.pem", server.addr(), &[]).await;
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_reattempt"))
-        .args(["call", &format!("https://localhost:{}/", proxy.port)])
-        .env("SSL_CERT_FILE", &proxy.ca)
-        .env_remove("SSL_CERT_DIR")
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(super::SOON, output).await.unwrap();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{}", text(&output.stdout));
+    let mut program = program(&format!("call https://localhost:{}/", proxy.port));
+    program.env("SSL_CERT_FILE", &proxy.ca);
+    let child = program.env_remove("SSL_CERT_DIR").spawn().unwrap();
+    end_of(child, "").await.says(0);
 }
 
 #[tokio::test]
 async fn insecure_accepts_any_certificate() {
-    let server = http::Server::start(http::Step::status(200)).await.unwrap();
+    let server = http_server(http::Step::status(200)).await;
     let proxy = Proxy::start("insecure-ca.pem", server.addr(), &[]).await;
     let url = format!("https://127.0.0.1:{}/a", proxy.port);
-    let (status, said) = call(&[&url, "--insecure"]).await;
-    assert_eq!(status, Some(0), "{said}");
+    run(format!("call {url} --insecure")).await.says(0);
 }
 
 #[tokio::test]
 async fn grpc_has_tls_and_says_where_http_2_is_missing() {
     let server = grpc::Server::start(grpc::Step::echo()).await.unwrap();
     let proxy = Proxy::start("grpc-ca.pem", server.addr(), &["h2"]).await;
-    let ca = proxy.ca.to_str().unwrap();
-    let target = format!("grpcs://localhost:{}", proxy.port);
-    let (status, said) =
-        call(&[&target, "--method", "/a.B/C", "--payload", "hi", "--ca", ca]).await;
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("  hi\n"), "{said}");
+    let target = format!("localhost:{} --method /a.B/C", proxy.port);
+    let said = call(&format!("grpcs://{target} --payload hi"), &proxy).await;
+    has(&said.says(0), ["  hi\n"]);
 
-    let plain = format!("grpc://localhost:{}", proxy.port);
-    let (status, said) = call(&[&plain, "--method", "/a.B/C"]).await;
-    assert_eq!(status, Some(1), "{said}");
-    assert!(
-        said.contains("the server speaks TLS: the target needs"),
-        "{said}"
-    );
+    let plain = run(format!("call grpc://{target}")).await.says(1);
+    has(&plain, ["the server speaks TLS: the target needs"]);
 
     let old = Proxy::start("http1-ca.pem", server.addr(), &["http/1.1"]).await;
-    let target = format!("grpcs://localhost:{}", old.port);
-    let ca = old.ca.to_str().unwrap();
-    let (status, said) = call(&[&target, "--method", "/a.B/C", "--ca", ca]).await;
-    assert_eq!(status, Some(1), "{said}");
-    assert!(
-        said.contains("does not speak this version of HTTP"),
-        "{said}"
+    let target = format!("grpcs://localhost:{} --method /a.B/C", old.port);
+    has(
+        &call(&target, &old).await.says(1),
+        ["does not speak this version of HTTP"],
     );
 }
 
 #[tokio::test]
 async fn a_certificate_file_must_have_one_and_a_target_tls() {
+    let refused = "--ca, --insecure: are for https:// and";
+    let none = "no-ca.pem: $.tls: `ca` has no certificate in PEM";
     for (target, pem, fault) in [
-        (
-            "https://h:1",
-            "",
-            "no-ca.pem: $.tls: `ca` has no certificate in PEM",
-        ),
+        ("https://h:1", "", none),
         ("http://h:1", "x", " call: $.tls: the target has no TLS"),
-        (
-            "couchbase://h",
-            "x",
-            "--ca, --insecure: are for https:// and",
-        ),
+        ("couchbase://h", "x", refused),
     ] {
-        let ca = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("no-ca.pem");
-        std::fs::write(&ca, pem).unwrap();
-        let (status, said) = call(&[target, "--ca", ca.to_str().unwrap()]).await;
-        assert_eq!(status, Some(2), "{said}");
-        assert!(said.contains(fault), "{said}");
+        let ca = file("no-ca.pem", pem);
+        let said = run(format!("call {target} --ca '{ca}'")).await.complains(2);
+        has(&said, [fault]);
     }
 }

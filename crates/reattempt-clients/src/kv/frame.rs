@@ -286,7 +286,8 @@ impl Frame {
                 body,
             });
         }
-        if buf.len() < HEADER_LEN + body {
+        // Not the sum, which may be too large for 32 bits.
+        if buf.len() - HEADER_LEN < body {
             return Ok(None);
         }
         let mut rest = buf.split_to(HEADER_LEN + body).freeze();

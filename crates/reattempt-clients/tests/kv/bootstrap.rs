@@ -18,9 +18,8 @@ use reattempt_testbed::kv::{Node, SeenRequest, Step};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
-use tower::{Service as _, ServiceExt as _};
 
-use super::{couchbase, map_in, send, set_up, within};
+use super::{answered, connect, couchbase, map_in, send, set_up, start, until, within};
 
 #[tokio::test]
 async fn the_order_is_hello_error_map_sasl_bucket_config() {
@@ -52,21 +51,14 @@ async fn the_order_is_hello_error_map_sasl_bucket_config() {
 #[tokio::test]
 async fn every_mechanism_refuses_a_wrong_name_or_password() {
     let node = Node::builder().require_auth().start().await.expect("node");
-    let address = node.addr().to_string();
     for mechanism in Mechanism::BY_STRENGTH {
         let options = couchbase().mechanism(mechanism);
-        let mut connection = within(Connection::connect(&address, &options))
-            .await
-            .expect("connect");
-        let answer = send(&mut connection, KvRequest::set("k", "v", 0, 0))
-            .await
-            .expect("answer");
+        let mut connection = connect(&node, &options).await.expect("connect");
+        let answer = answered(&mut connection, KvRequest::set("k", "v", 0, 0)).await;
         assert!(answer.is_success());
         for (name, password) in [("Administrator", "guess"), ("someone", "password")] {
             let wrong = ClientOptions::couchbase(name, password, "default").mechanism(mechanism);
-            let error = within(Connection::connect(&address, &wrong))
-                .await
-                .expect_err("refused");
+            let error = connect(&node, &wrong).await.expect_err("refused");
             assert!(matches!(error, ClientError::Auth { .. }), "{error}");
             assert_eq!(error.stage(), SendStage::NeverSent);
         }
@@ -78,8 +70,7 @@ async fn every_mechanism_refuses_a_wrong_name_or_password() {
 async fn a_server_that_offers_only_plain_does_not_get_the_password() {
     let builder = Node::builder().mechanisms(&[Mechanism::Plain]);
     let node = builder.start().await.expect("node");
-    let options = ClientOptions::couchbase("Administrator", "password", "default");
-    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    let error = connect(&node, &couchbase()).await;
     let error = error.expect_err("refused by the client");
     assert!(error.to_string().contains("in the clear"), "{error}");
     let told = |request: &SeenRequest| request.opcode == Opcode::SASL_AUTH;
@@ -99,28 +90,23 @@ fn no_password_is_printed() {
 async fn a_bucket_that_is_not_there_is_a_typed_error() {
     let node = Node::start().await.expect("node");
     let options = ClientOptions::couchbase("Administrator", "password", "other");
-    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    let error = connect(&node, &options).await;
     let error = error.expect_err("no bucket");
-    assert!(
-        matches!(
-            error,
-            ClientError::Bootstrap {
-                operation: Opcode::SELECT_BUCKET,
-                status: Status::KEY_ENOENT,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let ClientError::Bootstrap {
+        operation, status, ..
+    } = error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!(operation, Opcode::SELECT_BUCKET);
+    assert_eq!(status, Status::KEY_ENOENT);
 }
 
 #[tokio::test]
 async fn a_node_that_insists_on_a_login_refuses_data_without() {
     let node = Node::builder().require_auth().start().await.expect("node");
     let mut connection = super::bare(&node).await;
-    let answer = send(&mut connection, KvRequest::get("k"))
-        .await
-        .expect("answer");
+    let answer = answered(&mut connection, KvRequest::get("k")).await;
     assert_eq!(answer.status, Status::EACCESS);
 }
 
@@ -132,9 +118,8 @@ async fn a_node_without_features_has_the_default_collection_only() {
     assert_eq!(connection.error_map_json(), None);
     assert!(!connection.features().contains(&FEATURE_XERROR));
     assert!(
-        send(&mut connection, KvRequest::set("k", "v", 0, 0))
+        answered(&mut connection, KvRequest::set("k", "v", 0, 0))
             .await
-            .expect("set")
             .is_success()
     );
     assert_eq!(node.seen_data()[0].collection, None);
@@ -171,9 +156,7 @@ async fn framing_extras_are_sent_only_to_a_node_that_agreed() {
         assert!(error.is_fatal());
         assert_eq!(error.stage(), SendStage::NeverSent);
         assert_eq!(KvTransportError::reason(&error), KV_INVALID_REQUEST);
-        send(&mut connection, KvRequest::noop())
-            .await
-            .expect("the connection is of use");
+        answered(&mut connection, KvRequest::noop()).await;
     }
     let seen = without.seen_data();
     assert!(seen.iter().all(|seen| seen.opcode == Opcode::NOOP));
@@ -191,9 +174,8 @@ async fn a_node_that_is_not_ready_yet_is_connected_again() {
         for status in [Status::ETMPFAIL, Status::EINTERNAL, Status::AUTH_STALE] {
             let warms_up = Step::status(status).body("PLAIN").only(step);
             let node = Node::scripted([warms_up]).await.expect("node");
-            let address = node.addr().to_string();
             let options = couchbase().plain_on_loopback();
-            let refused = within(Connection::connect(&address, &options)).await;
+            let refused = connect(&node, &options).await;
             let Err(ClientError::Bootstrap {
                 operation,
                 status: with,
@@ -203,8 +185,7 @@ async fn a_node_that_is_not_ready_yet_is_connected_again() {
                 panic!("{refused:?}")
             };
             assert_eq!((operation, with), (step, status));
-            let connection = within(Connection::connect(&address, &options)).await;
-            let connection = connection.expect("connect");
+            let connection = connect(&node, &options).await.expect("connect");
             assert!(connection.features().contains(&FEATURE_XERROR));
         }
     }
@@ -225,9 +206,7 @@ async fn a_refused_login_and_an_unproven_one_are_final() {
     ] {
         let refuses = Step::status(status).only(step);
         let node = Node::scripted([refuses]).await.expect("node");
-        let address = node.addr().to_string();
-        let refused = within(Connection::connect(&address, &couchbase())).await;
-        let error = refused.expect_err("refused");
+        let error = connect(&node, &couchbase()).await.expect_err("refused");
         assert!(matches!(error, ClientError::Auth { .. }), "{error}");
     }
 }
@@ -243,8 +222,7 @@ async fn a_node_that_knows_neither_hello_nor_the_list_is_used() {
         ]);
         let node = node.await.expect("node");
         let options = couchbase().plain_on_loopback();
-        let connected = within(Connection::connect(&node.addr().to_string(), &options)).await;
-        let connection = connected.expect("connect");
+        let connection = connect(&node, &options).await.expect("connect");
         assert!(connection.features().is_empty());
         let seen = node.seen();
         let login = seen.iter().find(|seen| seen.opcode == Opcode::SASL_AUTH);
@@ -258,7 +236,7 @@ async fn a_bootstrap_that_hangs_ends_at_its_limit() {
         .await
         .expect("node");
     let options = couchbase().connect_timeout(Duration::from_millis(50));
-    let error = within(Connection::connect(&node.addr().to_string(), &options)).await;
+    let error = connect(&node, &options).await;
     assert!(matches!(error, Err(ClientError::ConnectTimeout { .. })));
 }
 
@@ -284,23 +262,21 @@ async fn hooks_receive_the_error_map_and_each_configuration_once() {
         .start()
         .await
         .expect("node");
-    let heard: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
-    let note = |heard: &Arc<Mutex<Vec<(String, String)>>>| {
+    type Notes = Arc<Mutex<Vec<(String, String)>>>;
+    let (heard, maps) = (Notes::default(), Notes::default());
+    let note = |heard: &Notes| {
         let heard = heard.clone();
         move |body: &[u8], from: &str| {
             let body = String::from_utf8_lossy(body).into_owned();
             heard.lock().expect("lock").push((body, from.to_owned()));
         }
     };
-    let maps: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
     let options = couchbase()
         .on_config(note(&heard))
         .on_error_map(note(&maps));
     let mut client = NodeClient::new(node.addr().to_string(), options);
     node.script().push(Step::not_my_vbucket());
-    let answer = send(&mut client, KvRequest::get("k"))
-        .await
-        .expect("answer");
+    let answer = answered(&mut client, KvRequest::get("k")).await;
     assert_eq!(answer.status, Status::NOT_MY_VBUCKET);
     let config = String::from_utf8_lossy(&node.config_json()).into_owned();
     let once = vec![(config, "127.0.0.1".to_owned())];
@@ -322,17 +298,8 @@ async fn a_configuration_that_the_server_pushes_is_received() {
         .await
         .expect("node");
     let mut connection = super::bare(&node).await;
-    let asked = connection
-        .ready()
-        .await
-        .expect("ready")
-        .call(KvRequest::get("k"));
-    within(async {
-        while connection.cluster_config_json().is_none() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
+    let asked = start(&mut connection, KvRequest::get("k")).await;
+    until(|| connection.cluster_config_json().is_some()).await;
     assert_eq!(connection.outstanding(), 1);
     drop(asked);
 }
@@ -343,16 +310,13 @@ async fn after_scram_was_offered_plain_is_not_taken() {
     let plain = Node::builder().mechanisms(&[Mechanism::Plain]);
     let (plain, scram) = (plain.start().await.expect("node"), Node::start().await);
     let scram = scram.expect("node");
-    let options = ClientOptions::couchbase("Administrator", "password", "default");
-    let options = options.plain_on_loopback();
-    let connect = |node: &Node| {
-        let (address, options) = (node.addr().to_string(), options.clone());
-        async move { within(Connection::connect(&address, &options)).await }
-    };
-    connect(&plain).await.expect("nothing stronger is known");
-    connect(&scram).await.expect("logged in");
+    let options = couchbase().plain_on_loopback();
+    let unknown = "nothing stronger is known";
+    connect(&plain, &options).await.expect(unknown);
+    connect(&scram, &options).await.expect("logged in");
     let told = plain.seen().len();
-    let error = connect(&plain).await.expect_err("refused by the client");
+    let error = connect(&plain, &options).await;
+    let error = error.expect_err("refused by the client");
     assert!(error.to_string().contains("in the clear"), "{error}");
     let told = plain.seen().split_off(told);
     assert!(told.iter().all(|seen| seen.opcode != Opcode::SASL_AUTH));

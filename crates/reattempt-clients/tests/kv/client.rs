@@ -5,7 +5,7 @@ use reattempt_couchbase::kv::Opcode;
 use reattempt_testbed::kv::{Node, Step};
 use tower::{Service as _, ServiceExt as _};
 
-use super::{bare, couchbase, send, set_up, within};
+use super::{answered, bare, client_of, send, set_up, start, until, within};
 
 #[tokio::test]
 async fn answers_out_of_order_find_their_requests() {
@@ -23,10 +23,7 @@ async fn answers_out_of_order_find_their_requests() {
     let mut c = bare(&node).await;
     let mut answers = Vec::new();
     for key in ["a", "b", "c"] {
-        answers.push((
-            key,
-            c.ready().await.expect("ready").call(KvRequest::get(key)),
-        ));
+        answers.push((key, start(&mut c, KvRequest::get(key)).await));
     }
     assert_eq!(c.outstanding(), 3);
     for (key, answer) in answers {
@@ -45,7 +42,7 @@ async fn a_request_cancelled_before_it_left_is_not_sent() {
     // The driver did not run yet: there was no await since the call.
     let ready = c.ready().await.expect("ready");
     drop(ready.call(KvRequest::delete("never")));
-    send(&mut c, KvRequest::noop()).await.expect("answer");
+    answered(&mut c, KvRequest::noop()).await;
     let seen: Vec<_> = node.seen().iter().map(|request| request.opcode).collect();
     assert_eq!(seen, [Opcode::NOOP]);
 }
@@ -56,48 +53,27 @@ async fn readiness_is_bounded_and_comes_back_with_answers_and_cancels() {
     node.script().repeat(&Step::hang().only(Opcode::GET), 2);
     let options = ClientOptions::memcached().max_in_flight(2);
     let mut client = NodeClient::new(node.addr().to_string(), options);
-    let first = within(client.ready())
-        .await
-        .expect("ready")
-        .call(KvRequest::get("a"));
-    let second = within(client.ready())
-        .await
-        .expect("ready")
-        .call(KvRequest::get("b"));
+    let first = start(&mut client, KvRequest::get("a")).await;
+    let second = start(&mut client, KvRequest::get("b")).await;
     let mut other = client.clone();
     let full = tokio::time::timeout(Duration::from_millis(20), other.ready()).await;
     assert!(full.is_err());
     drop(first);
-    let third = within(other.ready())
-        .await
-        .expect("ready")
-        .call(KvRequest::noop());
+    let third = start(&mut other, KvRequest::noop()).await;
     assert!(within(third).await.expect("answer").is_success());
     drop(second);
-    send(&mut client, KvRequest::noop()).await.expect("answer");
+    answered(&mut client, KvRequest::noop()).await;
 }
 
 #[tokio::test]
 async fn many_callers_share_one_dial() {
     let node = Node::start().await.expect("node");
-    let client = NodeClient::new(node.addr().to_string(), couchbase());
-    let calls: Vec<_> = (0..20)
-        .map(|n| {
-            tokio::spawn(
-                client
-                    .clone()
-                    .oneshot(KvRequest::set(format!("k{n}"), "v", 0, 0)),
-            )
-        })
-        .collect();
-    for call in calls {
-        assert!(
-            within(call)
-                .await
-                .expect("task")
-                .expect("answer")
-                .is_success()
-        );
+    let client = client_of(&node);
+    let set = |n| KvRequest::set(format!("k{n}"), "v", 0, 0);
+    let calls = (0..20).map(|n| tokio::spawn(client.clone().oneshot(set(n))));
+    for call in calls.collect::<Vec<_>>() {
+        let answer = within(call).await.expect("task").expect("answer");
+        assert!(answer.is_success());
     }
     assert_eq!(node.connections(), 1);
     assert_eq!(node.store().len(), 20);
@@ -106,68 +82,41 @@ async fn many_callers_share_one_dial() {
 #[tokio::test]
 async fn a_call_outlives_its_client() {
     let node = Node::start().await.expect("node");
-    let client = NodeClient::new(node.addr().to_string(), couchbase());
-    let answer = within(client.oneshot(KvRequest::noop()))
-        .await
-        .expect("answer");
-    assert!(answer.is_success());
+    let client = client_of(&node);
+    let answer = within(client.oneshot(KvRequest::noop())).await;
+    assert!(answer.expect("answer").is_success());
 }
 
 #[tokio::test]
 async fn a_restarted_node_is_dialled_again_after_connect_errors() {
     let node = Node::start().await.expect("node");
     node.store().put("k", "v");
-    let mut client = NodeClient::new(node.addr().to_string(), couchbase());
-    assert!(
-        send(&mut client, KvRequest::get("k"))
-            .await
-            .expect("answer")
-            .is_success()
-    );
+    let mut client = client_of(&node);
+    let answer = answered(&mut client, KvRequest::get("k")).await;
+    assert!(answer.is_success());
     node.stop().await;
-    within(async {
-        while client.is_connected() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-    let error = send(&mut client, KvRequest::get("k"))
-        .await
-        .expect_err("dead");
+    until(|| !client.is_connected()).await;
+    let sent = send(&mut client, KvRequest::get("k")).await;
+    let error = sent.expect_err("dead");
     assert!(matches!(error, ClientError::Connect { .. }), "{error}");
     assert_eq!(error.stage(), SendStage::NeverSent);
     assert!(client.error_map_json().is_some());
     node.restart().await.expect("restart");
-    let answer = send(&mut client, KvRequest::get("k"))
-        .await
-        .expect("answer");
+    let answer = answered(&mut client, KvRequest::get("k")).await;
     assert_eq!((answer.value, node.connections()), ("v".into(), 2));
 }
 
 #[tokio::test]
 async fn disconnect_only_closes_the_connection_it_names() {
     let node = Node::start().await.expect("node");
-    let mut client = NodeClient::new(node.addr().to_string(), couchbase());
-    let first = send(&mut client, KvRequest::noop())
-        .await
-        .expect("answer")
-        .connection;
+    let mut client = client_of(&node);
+    let first = answered(&mut client, KvRequest::noop()).await.connection;
     client.disconnect(first + 1_000_000);
-    assert_eq!(
-        send(&mut client, KvRequest::noop())
-            .await
-            .expect("answer")
-            .connection,
-        first
-    );
+    let second = answered(&mut client, KvRequest::noop()).await.connection;
+    assert_eq!(second, first);
     client.disconnect(first);
-    assert_ne!(
-        send(&mut client, KvRequest::noop())
-            .await
-            .expect("answer")
-            .connection,
-        first
-    );
+    let third = answered(&mut client, KvRequest::noop()).await.connection;
+    assert_ne!(third, first);
 }
 
 #[tokio::test]
@@ -175,12 +124,7 @@ async fn large_values_cross_in_both_directions() {
     let node = Node::start().await.expect("node");
     let mut c = set_up(&node).await;
     let value = vec![b'x'; 3_000_000];
-    let answer = send(&mut c, KvRequest::set("k", value.clone(), 0, 0))
-        .await
-        .expect("set");
+    let answer = answered(&mut c, KvRequest::set("k", value.clone(), 0, 0)).await;
     assert!(answer.is_success());
-    assert_eq!(
-        send(&mut c, KvRequest::get("k")).await.expect("get").value,
-        value
-    );
+    assert_eq!(answered(&mut c, KvRequest::get("k")).await.value, value);
 }

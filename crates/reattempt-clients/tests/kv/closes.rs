@@ -1,21 +1,18 @@
-use std::time::Duration;
-
 use reattempt_clients::kv::{
     ClientError, ClientOptions, CloseReason, Connection, FrameError, KvRequest, SendStage,
 };
 use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::{Node, Step};
-use tower::{Service as _, ServiceExt as _};
+use tower::Service as _;
 
-use super::{bare, send, within};
+use super::{answered, bare, send, start, until, within};
 
 /// A node that applies `step` to the first request, and the failure of that request.
 async fn failure(step: Step) -> (Node, Connection, ClientError) {
     let node = Node::scripted([step]).await.expect("node");
     let mut c = bare(&node).await;
-    let error = send(&mut c, KvRequest::set("k", "v", 0, 0))
-        .await
-        .expect_err("no answer");
+    let sent = send(&mut c, KvRequest::set("k", "v", 0, 0)).await;
+    let error = sent.expect_err("no answer");
     assert_eq!(error.stage(), SendStage::InFlight, "{error}");
     assert!(c.is_closed());
     (node, c, error)
@@ -130,16 +127,9 @@ async fn an_answer_of_another_operation_costs_the_connection() {
 async fn an_answer_before_the_close_counts() {
     let node = Node::scripted([Step::close_after()]).await.expect("node");
     let mut c = bare(&node).await;
-    let answer = send(&mut c, KvRequest::set("k", "v", 0, 0))
-        .await
-        .expect("answer");
+    let answer = answered(&mut c, KvRequest::set("k", "v", 0, 0)).await;
     assert!(answer.is_success());
-    within(async {
-        while !c.is_closed() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
+    until(|| c.is_closed()).await;
 }
 
 /// C39: the request gets its answer, the others in flight are lost, and no further one is sent.
@@ -148,8 +138,8 @@ async fn an_answer_that_costs_the_connection_closes_it() {
     let steps = [Step::hang(), Step::status(Status::EINTERNAL)];
     let node = Node::scripted(steps).await.expect("node");
     let mut c = bare(&node).await;
-    let other = c.ready().await.expect("ready").call(KvRequest::get("k"));
-    let answer = send(&mut c, KvRequest::noop()).await.expect("answer");
+    let other = start(&mut c, KvRequest::get("k")).await;
+    let answer = answered(&mut c, KvRequest::noop()).await;
     assert_eq!(answer.status, Status::EINTERNAL);
     let error = send(&mut c, KvRequest::noop()).await.expect_err("closed");
     assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
@@ -161,28 +151,19 @@ async fn an_answer_that_costs_the_connection_closes_it() {
 /// C13: requests queued behind a full socket were never sent; one that is partly written may be.
 #[tokio::test]
 async fn requests_queued_behind_a_full_socket_are_not_sent() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("bind");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let listener = listener.expect("bind");
     let address = listener.local_addr().expect("address").to_string();
-    let options = reattempt_clients::kv::ClientOptions::memcached();
-    let mut c = within(Connection::connect(&address, &options))
-        .await
-        .expect("connect");
+    let options = ClientOptions::memcached();
+    let connecting = Connection::connect(&address, &options);
+    let mut c = within(connecting).await.expect("connect");
     let (peer, _) = within(listener.accept()).await.expect("accept");
     // More than loopback buffers hold, to a peer that does not read.
     let huge = KvRequest::set("huge", vec![0; 16 * 1024 * 1024], 0, 0);
-    let first = c.ready().await.expect("ready").call(huge);
-    let second = c
-        .ready()
-        .await
-        .expect("ready")
-        .call(KvRequest::delete("small"));
-    within(async {
-        // Part of the first one arrived, so it is in flight.
-        peer.readable().await.expect("readable");
-    })
-    .await;
+    let first = start(&mut c, huge).await;
+    let second = start(&mut c, KvRequest::delete("small")).await;
+    // Part of the first one arrived, so it is in flight.
+    within(peer.readable()).await.expect("readable");
     tokio::task::yield_now().await;
     drop(peer);
     let error = within(first).await.expect_err("closed");
@@ -195,7 +176,7 @@ async fn requests_queued_behind_a_full_socket_are_not_sent() {
 async fn a_local_close_fails_what_waits() {
     let node = Node::scripted([Step::hang()]).await.expect("node");
     let mut c = bare(&node).await;
-    let answer = c.ready().await.expect("ready").call(KvRequest::get("k"));
+    let answer = start(&mut c, KvRequest::get("k")).await;
     c.close();
     let error = within(answer).await.expect_err("closed");
     assert!(matches!(
@@ -214,7 +195,7 @@ async fn a_local_close_fails_what_waits() {
 async fn a_dropped_node_drops_its_connections() {
     let node = Node::scripted([Step::hang()]).await.expect("node");
     let mut c = bare(&node).await;
-    let answer = c.ready().await.expect("ready").call(KvRequest::get("k"));
+    let answer = start(&mut c, KvRequest::get("k")).await;
     drop(node);
     within(answer).await.expect_err("closed");
 }

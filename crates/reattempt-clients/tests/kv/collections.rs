@@ -18,7 +18,7 @@ use reattempt_testbed::kv::{Node, Step};
 use tokio::time::{Instant, timeout};
 use tower::{Service, ServiceBuilder, ServiceExt as _, service_fn};
 
-use super::{couchbase, send, within};
+use super::{answered, client_of, send, within};
 
 type Answer = Result<KvResponse, ClientError>;
 
@@ -74,7 +74,7 @@ async fn each_second_one_of_those_that_wait_looks_the_id_up() {
 async fn an_unresolved_collection_name_is_refused_unsent() {
     let node = Node::builder().collection("s.c", 9);
     let node = node.start().await.expect("node");
-    let mut client = NodeClient::new(node.addr().to_string(), couchbase());
+    let mut client = client_of(&node);
     let get = || KvRequest::get("k").in_collection_named("s.c");
     let error = send(&mut client, get()).await.unwrap_err();
     let ClientError::UnresolvedCollection { address, path } = &error else {
@@ -87,11 +87,11 @@ async fn an_unresolved_collection_name_is_refused_unsent() {
     assert!(node.seen_data().is_empty());
     // The id is looked up, and the name no longer stands in the way.
     let mut client = CollectionClient::new(client, CollectionIds::new());
-    send(&mut client, get()).await.expect("answer");
+    answered(&mut client, get()).await;
     assert_eq!(node.seen_data().last().unwrap().collection, Some(9));
     // An operation that names no document has no collection.
     let noop = KvRequest::noop().in_collection_named("s.c");
-    assert!(send(&mut client, noop).await.expect("answer").is_success());
+    assert!(answered(&mut client, noop).await.is_success());
 }
 
 /// Sends lookups to one node, and all else to another.
@@ -127,10 +127,9 @@ async fn a_lookups_node_is_reported_until_it_has_answered() {
     let hangs = |opcode| Step::hang().only(opcode);
     lookups.script().push(hangs(Opcode::COLLECTIONS_GET_ID));
     others.script().push(hangs(Opcode::GET));
-    let client = |node: &Node| NodeClient::new(node.addr().to_string(), couchbase());
     let apart = Apart {
-        lookups: client(&lookups),
-        others: client(&others),
+        lookups: client_of(&lookups),
+        others: client_of(&others),
     };
     let layer = KvClientLayer::without_config_poll().timeout(Duration::from_secs(20));
     let stack = ServiceBuilder::new()

@@ -135,6 +135,13 @@ fn an_absurd_length_is_found_with_the_header() {
 }
 
 #[test]
+fn the_longest_possible_body_is_waited_for() {
+    let mut wire = bytes(&frame(Magic::Response));
+    wire[8..12].copy_from_slice(&[0xff; 4]);
+    assert_eq!(Frame::decode(&mut wire, usize::MAX), Ok(None));
+}
+
+#[test]
 fn parts_longer_than_the_body_are_an_error() {
     let mut wire = bytes(&frame(Magic::Response));
     wire[8..12].copy_from_slice(&6u32.to_be_bytes());

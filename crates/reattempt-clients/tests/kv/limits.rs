@@ -1,21 +1,18 @@
 //! The limit on requests to one node without a response.
 
 use std::future::Future as _;
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use reattempt::Call;
-use reattempt_clients::kv::{
-    ClientError, KvRequest, RoutedClient, StageLayer, VbucketMap, fetch_over,
-};
+use reattempt_clients::kv::{ClientError, KvRequest, StageLayer, fetch_over};
 use reattempt_couchbase::kv::Opcode;
 use reattempt_couchbase::{FetchConfig as _, KvClientLayer};
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use tower::{Layer as _, Service as _, ServiceExt as _};
 
-use super::routed::{addresses, client_with};
-use super::{couchbase, send, within};
+use super::routed::{addresses, client_that_moves, client_with};
+use super::{answered, couchbase, start, within};
 
 /// Each node has its own limit: nothing sent to another node waits for the silent one.
 #[tokio::test]
@@ -23,7 +20,7 @@ async fn a_silent_node_delays_no_request_to_another_node() {
     let cluster = Cluster::start(2).await.expect("cluster");
     let options = couchbase().max_in_flight(1);
     let mut client = client_with(&addresses(&cluster), options);
-    send(&mut client, KvRequest::noop()).await.expect("answer");
+    answered(&mut client, KvRequest::noop()).await;
     let silent = cluster.node(0);
     silent.script().push(Step::hang().only(Opcode::GET));
     let [silent_key, other_key] = [0, 1].map(|node| cluster.key_of(node, "k").expect("a key"));
@@ -56,7 +53,7 @@ async fn a_write_that_waits_for_its_node_was_never_sent() {
     let cluster = Cluster::start(1).await.expect("cluster");
     let options = couchbase().max_in_flight(1);
     let mut client = client_with(&addresses(&cluster), options);
-    send(&mut client, KvRequest::noop()).await.expect("answer");
+    answered(&mut client, KvRequest::noop()).await;
     let silent = cluster.node(0);
     silent.script().push(Step::hang().only(Opcode::GET));
     let blocks = client.ready().await.expect("ready");
@@ -82,27 +79,15 @@ async fn a_request_waits_for_no_permit_of_a_node_that_left() {
 async fn waits_for_no_permit_of_a_node_that_left(left_is_seed: bool) {
     let nodes = [Node::start().await, Node::start().await].map(|node| node.expect("a node"));
     nodes[0].script().push(Step::hang().only(Opcode::GET));
-    let map = |rev: i64, node: &Node| {
-        Some(Arc::new(VbucketMap {
-            rev,
-            nodes: vec![node.addr().to_string()],
-            vbuckets: vec![vec![0]],
-            ..VbucketMap::default()
-        }))
-    };
-    let current = Arc::new(Mutex::new(map(1, &nodes[0])));
-    let source = Arc::clone(&current);
+    let [left, came] = nodes.each_ref().map(|node| node.addr().to_string());
     let options = couchbase().max_in_flight(1);
-    let seeds = match left_is_seed {
-        true => vec![nodes[0].addr().to_string()],
-        false => vec!["127.0.0.1:1".to_owned()],
-    };
-    let mut client = RoutedClient::new(seeds, options, move || source.lock().unwrap().clone());
+    let seed = if left_is_seed { &left } else { "127.0.0.1:1" };
+    let (mut client, move_to) = client_that_moves(seed, options, &left);
     let get = || KvRequest::get("k");
-    let sent = client.ready().await.expect("ready").call(get());
-    let waits = client.ready().await.expect("ready").call(get());
-    *current.lock().unwrap() = map(2, &nodes[1]);
-    send(&mut client, get()).await.expect("an answer");
+    let sent = start(&mut client, get()).await;
+    let waits = start(&mut client, get()).await;
+    move_to(&came);
+    answered(&mut client, get()).await;
     let error = within(waits).await.unwrap_err();
     assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
     drop(sent);

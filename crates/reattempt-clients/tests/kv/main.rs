@@ -6,7 +6,7 @@ use std::time::Duration;
 use tower::{Service, ServiceExt as _};
 
 use reattempt_clients::kv::{
-    ClientError, ClientOptions, Connection, KvRequest, KvResponse, VbucketMap,
+    ClientError, ClientOptions, Connection, KvRequest, KvResponse, NodeClient, VbucketMap,
 };
 use reattempt_couchbase::{ClusterConfig, Network};
 use reattempt_testbed::kv::Node;
@@ -36,6 +36,31 @@ where
     within(async { service.ready().await?.call(request).await }).await
 }
 
+/// The answer that a request has.
+async fn answered<S>(service: &mut S, request: KvRequest) -> KvResponse
+where
+    S: Service<KvRequest, Response = KvResponse, Error = ClientError>,
+{
+    send(service, request).await.expect("answer")
+}
+
+/// Sends a request, whose answer comes later.
+async fn start<S>(service: &mut S, request: KvRequest) -> S::Future
+where
+    S: Service<KvRequest, Error = ClientError>,
+{
+    within(service.ready()).await.expect("ready").call(request)
+}
+
+async fn until(mut holds: impl FnMut() -> bool) {
+    within(async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+}
+
 /// The map of a configuration of `host`.
 fn map_in(config: &[u8], host: &str) -> VbucketMap {
     let config = ClusterConfig::parse(config, host).expect("config");
@@ -47,17 +72,21 @@ fn couchbase() -> ClientOptions {
     ClientOptions::couchbase("Administrator", "password", "default")
 }
 
+fn client_of(node: &Node) -> NodeClient {
+    NodeClient::new(node.addr().to_string(), couchbase())
+}
+
+async fn connect(node: &Node, options: &ClientOptions) -> Result<Connection, ClientError> {
+    within(Connection::connect(&node.addr().to_string(), options)).await
+}
+
 /// A connection to a node without bootstrap.
 async fn bare(node: &Node) -> Connection {
-    let address = node.addr().to_string();
-    within(Connection::connect(&address, &ClientOptions::memcached()))
-        .await
-        .expect("connect")
+    let options = ClientOptions::memcached();
+    connect(node, &options).await.expect("connect")
 }
 
 /// A connection to a node with the whole bootstrap.
 async fn set_up(node: &Node) -> Connection {
-    within(Connection::connect(&node.addr().to_string(), &couchbase()))
-        .await
-        .expect("connect")
+    connect(node, &couchbase()).await.expect("connect")
 }

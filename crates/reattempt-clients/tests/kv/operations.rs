@@ -3,12 +3,12 @@ use std::time::Duration;
 use bytes::Buf as _;
 use reattempt_clients::kv::{Connection, KvRequest, KvResponse, LookupSpec};
 use reattempt_couchbase::kv::{Opcode, Status};
-use reattempt_testbed::kv::{Node, Step};
+use reattempt_testbed::kv::{Cluster, Node, Step};
 
-use super::{bare, send, set_up};
+use super::{answered, bare, set_up};
 
-async fn status_of(connection: &mut Connection, request: KvRequest) -> Status {
-    send(connection, request).await.expect("answer").status
+async fn gets(connection: &mut Connection, request: KvRequest, status: Status) {
+    assert_eq!(answered(connection, request).await.status, status);
 }
 
 fn lookups(answer: &KvResponse) -> Vec<(Status, String)> {
@@ -16,10 +16,8 @@ fn lookups(answer: &KvResponse) -> Vec<(Status, String)> {
     let mut found = Vec::new();
     while body.has_remaining() {
         let (status, length) = (Status(body.get_u16()), body.get_u32() as usize);
-        found.push((
-            status,
-            String::from_utf8_lossy(&body.split_to(length)).into_owned(),
-        ));
+        let text = String::from_utf8_lossy(&body.split_to(length)).into_owned();
+        found.push((status, text));
     }
     found
 }
@@ -30,36 +28,22 @@ async fn lookup_in_reads_paths() {
     node.store().put("k", r#"{"a":{"b":[1,{"c":"d"}]}}"#);
     let mut c = set_up(&node).await;
     let get = |path: &str| LookupSpec::Get(path.to_owned());
-    let specs = [
-        get("a.b[1].c"),
-        get("a.b[-1]"),
-        LookupSpec::Count("a.b".to_owned()),
-    ];
-    let answer = send(&mut c, KvRequest::lookup_in("k", specs))
-        .await
-        .expect("lookup");
+    let count = LookupSpec::Count("a.b".to_owned());
+    let specs = [get("a.b[1].c"), get("a.b[-1]"), count];
+    let answer = answered(&mut c, KvRequest::lookup_in("k", specs)).await;
     assert!(answer.is_success());
     let texts = [r#""d""#, r#"{"c":"d"}"#, "2"].map(|text| (Status::SUCCESS, text.to_owned()));
     assert_eq!(lookups(&answer), texts);
-    let specs = [
-        LookupSpec::Exists("a".to_owned()),
-        LookupSpec::Exists("z".to_owned()),
-    ];
-    let answer = send(&mut c, KvRequest::lookup_in("k", specs))
-        .await
-        .expect("lookup");
+    let specs = ["a", "z"].map(|path| LookupSpec::Exists(path.to_owned()));
+    let answer = answered(&mut c, KvRequest::lookup_in("k", specs)).await;
     assert_eq!(answer.status, Status::SUBDOC_MULTI_PATH_FAILURE);
+    let found = [Status::SUCCESS, Status::SUBDOC_PATH_ENOENT];
     assert_eq!(
         lookups(&answer),
-        [
-            (Status::SUCCESS, String::new()),
-            (Status::SUBDOC_PATH_ENOENT, String::new())
-        ]
+        found.map(|status| (status, String::new()))
     );
-    assert_eq!(
-        status_of(&mut c, KvRequest::lookup_in("k", [])).await,
-        Status::SUBDOC_INVALID_COMBO
-    );
+    let none = KvRequest::lookup_in("k", []);
+    gets(&mut c, none, Status::SUBDOC_INVALID_COMBO).await;
 }
 
 /// C34
@@ -71,9 +55,7 @@ async fn keys_carry_the_collection_and_unknown_ones_are_refused() {
         .await
         .expect("node");
     let mut c = set_up(&node).await;
-    let found = send(&mut c, KvRequest::get_collection_id("inventory.hotels"))
-        .await
-        .expect("id");
+    let found = answered(&mut c, KvRequest::get_collection_id("inventory.hotels")).await;
     assert_eq!(found.collection_id(), Some(0x555));
     for (path, expected) in [
         ("inventory.none", Status::UNKNOWN_COLLECTION),
@@ -81,27 +63,17 @@ async fn keys_carry_the_collection_and_unknown_ones_are_refused() {
         ("none", Status::EINVAL),
         ("_default._default", Status::SUCCESS),
     ] {
-        assert_eq!(
-            status_of(&mut c, KvRequest::get_collection_id(path)).await,
-            expected
-        );
+        gets(&mut c, KvRequest::get_collection_id(path), expected).await;
     }
     let there = KvRequest::set("k", "hotel", 0, 0).in_collection(0x555);
-    assert_eq!(status_of(&mut c, there).await, Status::SUCCESS);
-    assert_eq!(
-        status_of(&mut c, KvRequest::get("k")).await,
-        Status::KEY_ENOENT
-    );
+    gets(&mut c, there, Status::SUCCESS).await;
+    gets(&mut c, KvRequest::get("k"), Status::KEY_ENOENT).await;
     let seen = node.seen_data();
-    let set = seen
-        .iter()
-        .find(|request| request.opcode == Opcode::SET)
-        .expect("set");
+    let set = seen.iter().find(|seen| seen.opcode == Opcode::SET);
+    let set = set.expect("set");
     assert_eq!((&set.key[..], set.collection), (&b"k"[..], Some(0x555)));
     node.set_collection("inventory.hotels", None);
-    let gone = send(&mut c, KvRequest::get("k").in_collection(0x555))
-        .await
-        .expect("get");
+    let gone = answered(&mut c, KvRequest::get("k").in_collection(0x555)).await;
     assert_eq!(gone.status, Status::UNKNOWN_COLLECTION);
     let context = gone.error_context.expect("context").context.expect("text");
     assert!(context.contains("0x555"), "{context}");
@@ -121,52 +93,33 @@ async fn steps_set_status_body_and_durations() {
     .await
     .expect("node");
     let mut c = bare(&node).await;
-    let throttled = send(&mut c, KvRequest::get("k")).await.expect("answer");
+    let throttled = answered(&mut c, KvRequest::get("k")).await;
     assert_eq!(throttled.status, Status::EWOULD_THROTTLE);
     let heard = throttled.throttle_duration.expect("throttle duration");
     assert!(heard.abs_diff(pause) < pause / 50, "{heard:?}");
     assert!(throttled.server_duration.is_some());
-    let full = send(&mut c, KvRequest::get("k")).await.expect("answer");
+    let full = answered(&mut c, KvRequest::get("k")).await;
     let context = full.error_context.expect("context");
-    assert_eq!(
-        (context.context.as_deref(), context.reference.as_deref()),
-        (Some("full"), Some("r1"))
-    );
+    let said = (context.context.as_deref(), context.reference.as_deref());
+    assert_eq!(said, (Some("full"), Some("r1")));
     assert_eq!(full.throttle_duration, None);
-    assert_eq!(
-        status_of(&mut c, KvRequest::get("k")).await,
-        Status::KEY_ENOENT
-    );
+    gets(&mut c, KvRequest::get("k"), Status::KEY_ENOENT).await;
     assert_eq!(node.script().remaining(), 0);
 }
 
 /// C33: the configuration is sent only to a client that does not have it.
 #[tokio::test]
 async fn the_configuration_is_asked_for_with_the_version_known() {
-    let cluster = reattempt_testbed::kv::Cluster::start(2)
-        .await
-        .expect("cluster");
+    let cluster = Cluster::start(2).await.expect("cluster");
     let mut c = set_up(cluster.node(0)).await;
     let ask = |known| KvRequest::get_cluster_config(known);
-    let latest = send(&mut c, ask(Some((1, 1)))).await.expect("config");
+    let latest = answered(&mut c, ask(Some((1, 1)))).await;
     assert!(latest.is_success() && latest.value.is_empty());
     cluster.bump_rev();
-    let newer = send(&mut c, ask(Some((1, 1)))).await.expect("config");
+    let newer = answered(&mut c, ask(Some((1, 1)))).await;
     assert_eq!(newer.value, cluster.node(0).config_json());
     assert_eq!(c.cluster_config_json(), Some(newer.value));
     cluster.set_revision(2, 1);
-    assert!(
-        !send(&mut c, ask(Some((1, 99))))
-            .await
-            .expect("config")
-            .value
-            .is_empty()
-    );
-    assert!(
-        !send(&mut c, ask(None))
-            .await
-            .expect("config")
-            .value
-            .is_empty()
-    );
+    assert!(!answered(&mut c, ask(Some((1, 99)))).await.value.is_empty());
+    assert!(!answered(&mut c, ask(None)).await.value.is_empty());
 }

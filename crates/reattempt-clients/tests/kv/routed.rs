@@ -11,9 +11,8 @@ use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use tokio::net::TcpListener;
-use tower::{Service as _, ServiceExt as _};
 
-use super::{couchbase, send, within};
+use super::{answered, couchbase, send, start, within};
 
 /// A client that applies every newer configuration that it receives.
 fn client(seeds: &[String]) -> RoutedClient {
@@ -25,6 +24,28 @@ pub(super) fn client_with(seeds: &[String], options: ClientOptions) -> RoutedCli
     let options = options.on_config(offer_to(store.clone()));
     let seeds = seeds.iter().map(String::as_str);
     RoutedClient::new(seeds, options, map_of(store))
+}
+
+/// A client whose map has this one node, until the function gives it another.
+pub(super) fn client_that_moves(
+    seed: &str,
+    options: ClientOptions,
+    node: &str,
+) -> (RoutedClient, impl Fn(&str)) {
+    let current: Arc<Mutex<Arc<VbucketMap>>> = Arc::default();
+    let source = Arc::clone(&current);
+    let move_to = move |node: &str| {
+        let mut current = current.lock().unwrap();
+        *current = Arc::new(VbucketMap {
+            rev: current.rev + 1,
+            nodes: vec![node.to_owned()],
+            vbuckets: vec![vec![0]],
+            ..VbucketMap::default()
+        });
+    };
+    move_to(node);
+    let map = move || Some(source.lock().unwrap().clone());
+    (RoutedClient::new([seed], options, map), move_to)
 }
 
 pub(super) fn addresses(cluster: &Cluster) -> Vec<String> {
@@ -56,14 +77,12 @@ async fn all_seeds_dead_is_a_connect_error_and_none_is_no_node() {
     cluster.kill(0).await;
     cluster.kill(1).await;
     let mut routed = client(&addresses(&cluster));
-    let error = send(&mut routed, KvRequest::get("k"))
-        .await
-        .expect_err("dead");
+    let sent = send(&mut routed, KvRequest::get("k")).await;
+    let error = sent.expect_err("dead");
     assert!(matches!(error, ClientError::Connect { .. }), "{error}");
     let mut routed = client(&[]);
-    let error = send(&mut routed, KvRequest::get("k"))
-        .await
-        .expect_err("no seeds");
+    let sent = send(&mut routed, KvRequest::get("k")).await;
+    let error = sent.expect_err("no seeds");
     assert!(
         matches!(error, ClientError::NoNode { vbucket: None, .. }),
         "{error}"
@@ -115,11 +134,8 @@ async fn a_node_without_known_version_is_polled_all_the_same() {
     let node = Node::builder().features(&[]).start().await.expect("node");
     let none = map_of(ConfigStore::new());
     // The first one connects.
-    let fetch = fetch_over(RoutedClient::new(
-        [node.addr().to_string()],
-        couchbase(),
-        none,
-    ));
+    let seeds = [node.addr().to_string()];
+    let fetch = fetch_over(RoutedClient::new(seeds, couchbase(), none));
     for known in [None, Some(Revision { epoch: 1, rev: 1 })] {
         let address = node.addr().to_string().parse().unwrap();
         let config = fetch.fetch(address, known).await.unwrap();
@@ -132,7 +148,7 @@ async fn a_node_without_known_version_is_polled_all_the_same() {
 async fn an_answer_to_a_poll_may_cost_the_connection() {
     let node = Node::start().await.expect("node");
     let mut client = client(&[node.addr().to_string()]);
-    send(&mut client, KvRequest::noop()).await.expect("answer");
+    answered(&mut client, KvRequest::noop()).await;
     let stale = Step::status(Status::AUTH_STALE);
     node.script().push(stale.only(Opcode::GET_CLUSTER_CONFIG));
     let address = node.addr().to_string();
@@ -174,17 +190,12 @@ async fn what_has_no_key_goes_round() {
     let mut client = client(&addresses(&cluster));
     let mut nodes = std::collections::HashSet::new();
     for _ in 0..4 {
-        nodes.insert(
-            send(&mut client, KvRequest::noop())
-                .await
-                .expect("answer")
-                .node,
-        );
+        nodes.insert(answered(&mut client, KvRequest::noop()).await.node);
     }
     assert_eq!(nodes.len(), 2);
     let config = KvRequest::get_cluster_config(None);
     let mut second = client.node(&addresses(&cluster)[1]);
-    let answer = send(&mut second, config).await.expect("config");
+    let answer = answered(&mut second, config).await;
     assert_eq!(answer.value, cluster.node(1).config_json());
 }
 
@@ -193,11 +204,11 @@ async fn what_has_no_key_goes_round() {
 async fn any_operation_on_a_document_goes_to_its_node() {
     let cluster = Cluster::start(3).await.expect("cluster");
     let mut client = client(&addresses(&cluster));
-    send(&mut client, KvRequest::noop()).await.expect("answer");
+    answered(&mut client, KvRequest::noop()).await;
     for key in ["a", "b", "c", "d", "e", "f"] {
         let owner = cluster.owner_of(key.as_bytes()).expect("an owner");
         let request = KvRequest::new(Opcode::SUBDOC_DICT_UPSERT, key).in_collection(8);
-        let answer = send(&mut client, request).await.expect("answer");
+        let answer = answered(&mut client, request).await;
         assert_eq!(*answer.node, addresses(&cluster)[owner]);
         let seen = cluster.node(owner).seen_data().pop().expect("a request");
         assert_eq!((&seen.key[..], seen.collection), (key.as_bytes(), Some(8)));
@@ -209,11 +220,11 @@ async fn any_operation_on_a_document_goes_to_its_node() {
 async fn what_has_no_key_goes_where_its_vbucket_is() {
     let cluster = Cluster::start(3).await.expect("cluster");
     let mut client = client(&addresses(&cluster));
-    send(&mut client, KvRequest::noop()).await.expect("answer");
+    answered(&mut client, KvRequest::noop()).await;
     for key in ["a", "b", "c", "d", "e", "f"] {
         let mut request = KvRequest::new(Opcode::OBSERVE_SEQNO, "");
         request.vbucket = Some(cluster.vbucket_of(key.as_bytes()));
-        let answer = send(&mut client, request).await.expect("answer");
+        let answer = answered(&mut client, request).await;
         assert_eq!(
             Some(&*answer.node),
             client.node_of(key.as_bytes()).as_deref()
@@ -224,29 +235,17 @@ async fn what_has_no_key_goes_where_its_vbucket_is() {
 /// Also if the poller is the first to reach the node that came.
 #[tokio::test]
 async fn the_connection_to_a_node_that_left_is_closed() {
-    let nodes = [0, 1].map(|_| Node::start());
-    let [first, second] = nodes;
-    let (first, second) = (first.await.expect("a node"), second.await.expect("a node"));
-    let map = |rev, node: &Node| {
-        Some(Arc::new(VbucketMap {
-            rev,
-            nodes: vec![node.addr().to_string()],
-            vbuckets: vec![vec![0]],
-            ..VbucketMap::default()
-        }))
-    };
-    let current = Arc::new(Mutex::new(map(1, &first)));
-    let source = Arc::clone(&current);
-    let seeds = ["127.0.0.1:1"];
-    let mut client = RoutedClient::new(seeds, couchbase(), move || source.lock().unwrap().clone());
+    let nodes = [Node::start().await, Node::start().await].map(|node| node.expect("a node"));
+    let [first, second] = nodes.each_ref().map(|node| node.addr().to_string());
+    let (mut client, move_to) = client_that_moves("127.0.0.1:1", couchbase(), &first);
     let set = || KvRequest::set("k", "v", 0, 0);
-    send(&mut client, set()).await.expect("an answer");
-    assert!(client.node(&first.addr().to_string()).is_connected());
-    *current.lock().unwrap() = map(2, &second);
-    let polled = second.addr().to_string().parse().expect("an address");
+    answered(&mut client, set()).await;
+    assert!(client.node(&first).is_connected());
+    move_to(&second);
+    let polled = second.parse().expect("an address");
     drop(fetch_over(client.clone()).fetch(polled, None).await);
-    send(&mut client, set()).await.expect("an answer");
-    assert!(!client.node(&first.addr().to_string()).is_connected());
+    answered(&mut client, set()).await;
+    assert!(!client.node(&first).is_connected());
 }
 
 /// Its SYNs, or here its answers to the bootstrap, come from nowhere any more. Also if its dial was
@@ -259,30 +258,19 @@ async fn a_request_waits_no_longer_for_a_node_that_left() {
         silent.local_addr().unwrap().to_string(),
         node.addr().to_string(),
     ];
-    let map = |rev: i64, address: &String| {
-        Some(Arc::new(VbucketMap {
-            rev,
-            nodes: vec![address.clone()],
-            vbuckets: vec![vec![0]],
-            ..VbucketMap::default()
-        }))
-    };
     for dials in [true, false] {
-        let current = Arc::new(Mutex::new(map(1, &addresses[0])));
-        let source = Arc::clone(&current);
         // It is given up long before the test waits.
         let options = couchbase().connect_timeout(Duration::from_secs(600));
-        let seeds = ["127.0.0.1:1"];
-        let mut client = RoutedClient::new(seeds, options, move || source.lock().unwrap().clone());
+        let (mut client, move_to) = client_that_moves("127.0.0.1:1", options, &addresses[0]);
         let set = || KvRequest::set("k", "v", 0, 0);
         let left = client.node(&addresses[0]);
-        let waits = client.ready().await.expect("ready").call(set());
+        let waits = start(&mut client, set()).await;
         let mut dialled = None;
         if dials {
             dialled = Some(within(silent.accept()).await.expect("it dials"));
         }
-        *current.lock().unwrap() = map(2, &addresses[1]);
-        send(&mut client, set()).await.expect("an answer");
+        move_to(&addresses[1]);
+        answered(&mut client, set()).await;
         let error = within(waits).await.unwrap_err();
         assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
         // Who still holds the client of the node dials it anew.

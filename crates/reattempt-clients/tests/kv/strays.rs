@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use reattempt_clients::kv::client::CloseReason;
-use reattempt_clients::kv::{ClientError, Connection, Frame, KvRequest, Magic, SendStage};
+use reattempt_clients::kv::{ClientError, Frame, KvRequest, Magic, SendStage};
 use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::{Node, Step};
 
-use super::{couchbase, send, set_up, within};
+use super::{connect, couchbase, send, set_up};
 
 /// Encoded responses: operation and opaque of each.
 fn answers(to: impl IntoIterator<Item = (Opcode, u32)>) -> Bytes {
@@ -84,9 +84,7 @@ async fn an_answer_of_another_operation_ends_the_set_up() {
         .start()
         .await
         .expect("node");
-    let address = node.addr().to_string();
-    let error = within(Connection::connect(&address, &couchbase())).await;
-    let error = error.expect_err("lost");
+    let error = connect(&node, &couchbase()).await.expect_err("lost");
     assert_eq!(error.stage(), SendStage::NeverSent);
     let ClientError::BootstrapClosed { reason, .. } = error else {
         panic!("{error}");

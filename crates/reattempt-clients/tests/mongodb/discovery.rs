@@ -1,10 +1,11 @@
 use std::time::Duration;
 
-use bson::doc;
+use bson::{Document, doc};
 use reattempt_clients::mongodb::client::{
-    Client, ReadPreference, ServerDescription, ServerKind, TopologyDescription, TopologyKind,
+    Client, ClientOptions, ReadPreference, ServerDescription, ServerKind, TopologyDescription,
+    TopologyKind,
 };
-use reattempt_testbed::mongodb::{ReplicaSet, Step};
+use reattempt_testbed::mongodb::{Node, ReplicaSet, Step};
 
 use super::{find, node, options, send, set_options};
 
@@ -16,17 +17,13 @@ async fn a_killed_primary_is_followed_and_comes_back() {
     set.kill(0).await;
     set.step_down();
     send(&client, &find()).await.unwrap_err();
-    assert_eq!(
-        send(&client, &find()).await.unwrap().server,
-        set.nodes()[1].address()
-    );
+    let reply = send(&client, &find()).await.unwrap();
+    assert_eq!(reply.server, set.nodes()[1].address());
     set.restart(0).await.unwrap();
     let mut secondary = find();
     secondary.read_preference = Some(ReadPreference::Secondary);
-    assert_eq!(
-        send(&client, &secondary).await.unwrap().server,
-        set.nodes()[0].address()
-    );
+    let reply = send(&client, &secondary).await.unwrap();
+    assert_eq!(reply.server, set.nodes()[0].address());
 }
 
 #[tokio::test]
@@ -47,34 +44,44 @@ async fn the_last_clone_ends_the_monitors() {
     assert_eq!(node.seen_named("hello").len(), looks);
 }
 
-/// Each of them sends the client to the other, where it has no server left.
-#[tokio::test]
-async fn seeds_that_are_watched_again_are_not_checked_at_once() {
-    let (first, second) = (node().await, node().await);
-    let primary = doc! {
+/// A primary of a set of this member.
+fn primary(member: &Node) -> Document {
+    doc! {
         "ok": 1, "setName": "s", "isWritablePrimary": true, "maxWireVersion": 21,
-        "hosts": [second.address()],
-    };
-    let wrong = doc! { "ok": 1, "setName": "t", "secondary": true, "maxWireVersion": 21 };
-    for _ in 0..1000 {
-        first.script().on("hello", Step::reply(primary.clone()));
-        second.script().on("hello", Step::reply(wrong.clone()));
+        "hosts": [member.address()],
     }
-    let mut options = options(&first);
+}
+
+fn says(node: &Node, hello: &Document) {
+    for _ in 0..1000 {
+        node.script().on("hello", Step::reply(hello.clone()));
+    }
+}
+
+/// How often a node is looked at in a second in which checks are asked for all the time.
+async fn looks_in_a_second(mut options: ClientOptions, nodes: &[Node]) -> usize {
     options.min_heartbeat = Duration::from_millis(300);
     let client = Client::new(options);
-    let looking = tokio::time::sleep(Duration::from_millis(1000));
     let requests = async {
         loop {
             client.topology().request_checks();
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::select! {
-        () = looking => {}
-        () = requests => {}
-    }
-    let looks = first.seen_named("hello").len();
+    let second = Duration::from_millis(1000);
+    tokio::time::timeout(second, requests).await.unwrap_err();
+    let looks = nodes.iter().map(|node| node.seen_named("hello").len());
+    looks.sum()
+}
+
+/// Each of them sends the client to the other, where it has no server left.
+#[tokio::test]
+async fn seeds_that_are_watched_again_are_not_checked_at_once() {
+    let (first, second) = (node().await, node().await);
+    says(&first, &primary(&second));
+    let wrong = doc! { "ok": 1, "setName": "t", "secondary": true, "maxWireVersion": 21 };
+    says(&second, &wrong);
+    let looks = looks_in_a_second(options(&first), &[first]).await;
     assert!((2..=4).contains(&looks), "{looks}");
 }
 
@@ -83,27 +90,9 @@ async fn seeds_that_are_watched_again_are_not_checked_at_once() {
 async fn two_primaries_that_name_each_other_set_no_pace() {
     let nodes = [node().await, node().await];
     for (at, node) in nodes.iter().enumerate() {
-        let primary = doc! {
-            "ok": 1, "setName": "s", "isWritablePrimary": true, "maxWireVersion": 21,
-            "hosts": [nodes[1 - at].address()],
-        };
-        for _ in 0..1000 {
-            node.script().on("hello", Step::reply(primary.clone()));
-        }
+        says(node, &primary(&nodes[1 - at]));
     }
-    let mut options = options(&nodes[0]);
-    options.min_heartbeat = Duration::from_millis(300);
-    let client = Client::new(options);
-    let requests = async {
-        loop {
-            client.topology().request_checks();
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let within = Duration::from_millis(1000);
-    tokio::time::timeout(within, requests).await.unwrap_err();
-    let looks = nodes.iter().map(|node| node.seen_named("hello").len());
-    let looks: usize = looks.sum();
+    let looks = looks_in_a_second(options(&nodes[0]), &nodes).await;
     assert!((2..=24).contains(&looks), "{looks}");
 }
 
@@ -149,11 +138,8 @@ fn a_primary_names_the_members_and_ends_the_reign_of_others() {
     known.apply(member("b:1", "ismaster", 2, &["a:1", "b:1"]));
     assert_eq!(known.servers["a:1"].kind, ServerKind::Unknown);
     known.apply(member("a:1", "isWritablePrimary", 1, &["a:1", "b:1"]));
-    assert_eq!(
-        known.servers["a:1"].kind,
-        ServerKind::Unknown,
-        "its election is over"
-    );
+    // Its election is over.
+    assert_eq!(known.servers["a:1"].kind, ServerKind::Unknown);
     assert_eq!(known.servers["b:1"].kind, ServerKind::Primary);
     let wrong = ServerDescription::from_hello("a:1", &doc! { "setName": "t", "secondary": true });
     known.apply(wrong);
@@ -173,20 +159,17 @@ fn modes_choose_among_members() {
     known.apply(member("c:1", "hidden", 1, &hosts));
     let choose = |mode, avoid: &[&str]| {
         let avoid: Vec<String> = avoid.iter().map(|a| (*a).to_owned()).collect();
-        known
-            .suitable(mode, &avoid)
-            .iter()
-            .map(|s| s.address.clone())
+        let suitable = known.suitable(mode, &avoid).into_iter();
+        suitable
+            .map(|server| server.address.clone())
             .collect::<Vec<_>>()
     };
     assert_eq!(choose(ReadPreference::Primary, &[]), ["a:1"]);
     assert_eq!(choose(ReadPreference::Primary, &["a:1"]), ["a:1"]);
     assert_eq!(choose(ReadPreference::PrimaryPreferred, &["a:1"]), ["b:1"]);
     assert_eq!(choose(ReadPreference::Secondary, &["b:1"]), ["b:1"]);
-    assert_eq!(
-        choose(ReadPreference::SecondaryPreferred, &["b:1"]),
-        ["a:1"]
-    );
+    let preferred = choose(ReadPreference::SecondaryPreferred, &["b:1"]);
+    assert_eq!(preferred, ["a:1"]);
     assert_eq!(choose(ReadPreference::Nearest, &[]), ["a:1", "b:1"]);
 }
 
@@ -203,10 +186,8 @@ fn a_member_that_names_new_hosts_does_not_fill_the_memory() {
     let hosts = vec!["a:1", "b:1"];
     let hello = doc! { "setName": "rs", "isWritablePrimary": true, "hosts": hosts, "ok": 1 };
     known.apply(ServerDescription::from_hello("a:1", &hello));
-    assert!(
-        known.servers.keys().eq(["a:1", "b:1"]),
-        "a primary is believed"
-    );
+    // A primary is believed.
+    assert!(known.servers.keys().eq(["a:1", "b:1"]));
 }
 
 /// A member that was just started does not know its set yet. It must neither be removed nor treated

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use reattempt::deadline::{AsError, DeadlineFuture};
+use reattempt::deadline::{AsError, Deadline, DeadlineFuture};
 use reattempt::{DeadlineLayer, Elapsed, HasCallContext};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -13,23 +13,26 @@ use crate::kv::KvRequest;
 /// A `DeadlineLayer` that depends on the request.
 #[derive(Clone, Debug)]
 pub(super) struct TimeoutLayer {
-    durable: DeadlineLayer,
-    other: DeadlineLayer,
+    layer: DeadlineLayer,
+    durable: Option<Duration>,
+    other: Option<Duration>,
 }
 
 impl TimeoutLayer {
     /// A policy's timeout replaces both.
     pub(super) fn new(durable: Duration, other: Duration) -> Self {
         Self {
-            durable: DeadlineLayer::new(durable).unless_policy(),
-            other: DeadlineLayer::new(other).unless_policy(),
+            layer: DeadlineLayer::no_timeout().unless_policy(),
+            durable: Some(durable),
+            other: Some(other),
         }
     }
 
-    pub(super) const fn none() -> Self {
+    pub(super) fn none() -> Self {
         Self {
-            durable: DeadlineLayer::no_timeout(),
-            other: DeadlineLayer::no_timeout(),
+            layer: DeadlineLayer::no_timeout(),
+            durable: None,
+            other: None,
         }
     }
 }
@@ -39,8 +42,9 @@ impl<S> Layer<S> for TimeoutLayer {
 
     fn layer(&self, inner: S) -> Timeouts<S> {
         Timeouts {
-            inner,
-            layer: self.clone(),
+            inner: self.layer.layer(inner),
+            durable: self.durable,
+            other: self.other,
         }
     }
 }
@@ -48,13 +52,14 @@ impl<S> Layer<S> for TimeoutLayer {
 /// Made by [`TimeoutLayer`].
 #[derive(Clone)]
 pub(super) struct Timeouts<S> {
-    inner: S,
-    layer: TimeoutLayer,
+    inner: Deadline<S>,
+    durable: Option<Duration>,
+    other: Option<Duration>,
 }
 
 impl<S, Req> Service<Req> for Timeouts<S>
 where
-    S: Service<Req>,
+    S: Service<Req> + Clone,
     S::Error: From<Elapsed>,
     Req: KvRequest + HasCallContext,
 {
@@ -69,12 +74,12 @@ where
 
     #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        let layer = if request.is_durable() {
-            &self.layer.durable
+        let timeout = if request.is_durable() {
+            self.durable
         } else {
-            &self.layer.other
+            self.other
         };
-        // One inner service, so that the one that is ready is called.
-        layer.layer(&mut self.inner).call(request)
+        self.inner.set_timeout(timeout);
+        self.inner.call(request)
     }
 }

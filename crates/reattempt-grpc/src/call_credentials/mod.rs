@@ -69,8 +69,59 @@ use crate::ControlPlaneFailure;
 /// Makes the metadata of one attempt. Implemented for closures
 /// `Fn(&http::request::Parts) -> impl Future`.
 ///
-/// The attempt number and the backends tried before are in the context (`parts.extensions`,
-/// `HasCallContext`).
+/// The attempt number, the records of earlier attempts and the backends tried before are in the
+/// context (`parts.extensions`, `HasCallContext`).
+///
+/// # A token that has expired
+///
+/// The attempt after UNAUTHENTICATED asks for a new one. The failure costs the throttle a token, as
+/// any that may be retried: renew a token before it expires.
+///
+/// ```
+/// use std::sync::Arc;
+/// use http::{HeaderMap, Request, Response};
+/// use reattempt::strategy::{Extended, MaxAttempts, RetryOnce};
+/// use reattempt::{HasCallContext, RetryLayer, RouteLayer, RoutePolicy};
+/// use reattempt_grpc::reasons::GRPC_UNAUTHENTICATED;
+/// use reattempt_grpc::{
+///     CallCredentialsLayer, Code, CodeSet, ControlPlaneFailure, GrpcClassifier, MethodPolicy,
+/// };
+/// use tower::{BoxError, ServiceBuilder, ServiceExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// // UNAUTHENTICATED is retried once, at once.
+/// let retry = Extended::new(MaxAttempts::standard()).by(GRPC_UNAUTHENTICATED, RetryOnce);
+/// let codes = CodeSet::of(&[Code::Unavailable, Code::Unauthenticated]);
+/// let policy = RoutePolicy::new("shop").retry(retry).with_data(MethodPolicy::new(codes));
+/// let policy = Arc::new(policy);
+///
+/// let credentials = |call: &http::request::Parts| {
+///     let info = call.extensions.context().map(|context| context.info()).unwrap_or_default();
+///     let last = info.records().last().and_then(|record| record.failure);
+///     let expired = last.is_some_and(|failure| failure.reason == GRPC_UNAUTHENTICATED);
+///     async move {
+///         // Renew it here, unless another call has done so.
+///         let token = if expired { "new" } else { "old" };
+///         let mut metadata = HeaderMap::new();
+///         metadata.insert("authorization", token.parse().unwrap());
+///         Ok::<_, ControlPlaneFailure>(metadata)
+///     }
+/// };
+/// let service = ServiceBuilder::new()
+///     .layer(RouteLayer::new(move |_: &Request<()>| Some(Arc::clone(&policy))))
+///     .layer(RetryLayer::by_policy(GrpcClassifier::new()))
+///     .layer(CallCredentialsLayer::new(credentials))
+///     .service_fn(|request: Request<()>| async move {
+///         let is_new = request.headers()["authorization"] == "new";
+///         let code = if is_new { Code::Ok } else { Code::Unauthenticated };
+///         let answer = Response::builder().header("grpc-status", code.number());
+///         answer.body(()).map_err(BoxError::from)
+///     });
+/// let answer = service.oneshot(Request::post("http://h/shop.Cart/Add").body(())?).await?;
+/// assert_eq!(answer.headers()["grpc-status"], "0");
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` makes no metadata for an attempt",
     note = "use a closure `|call: &http::request::Parts| async {{ Ok::<HeaderMap, ControlPlaneFailure>(…) }}`"

@@ -176,10 +176,7 @@ async fn live(life: Life, budget: BufferBudget, limit: usize) {
         .layer(DeadlineLayer::new(Duration::from_secs(1)).on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new().bytes_per_call(limit).budget(budget))
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(PreviousAttemptsLayer)
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))

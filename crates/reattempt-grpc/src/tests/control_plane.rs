@@ -34,10 +34,7 @@ async fn call_with(config: &ServiceConfig, server: &Server, credentials: Credent
         .layer(RouteLayer::new(config.clone()))
         .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(PreviousAttemptsLayer)
         .layer(CallCredentialsLayer::new(of_attempt))
@@ -59,10 +56,6 @@ async fn call_with(config: &ServiceConfig, server: &Server, credentials: Credent
     }
 }
 
-fn tokens(config: &ServiceConfig) -> Option<u64> {
-    config.throttle().unwrap().milli_tokens()
-}
-
 /// R17, A54: the code is restricted to the allowed ones before it is matched.
 #[tokio::test(start_paused = true)]
 async fn codes_are_rewritten_before_they_are_matched() {
@@ -75,12 +68,8 @@ async fn codes_are_rewritten_before_they_are_matched() {
             (attempts, Some(left))
         );
         assert!(server.times().is_empty(), "nothing is sent");
-        let stages = ended.info.records().filter_map(|record| record.failure);
-        assert!(
-            stages
-                .into_iter()
-                .all(|failure| failure.stage == Stage::Dispatch)
-        );
+        let mut failures = ended.info.records().filter_map(|record| record.failure);
+        assert!(failures.all(|failure| failure.stage == Stage::Dispatch));
     }
 }
 
@@ -146,20 +135,12 @@ async fn metadata_of_one_attempt_never_reaches_the_next() {
     let own: Credentials = |number| metadata(NAMES[number as usize - 1], number);
     let refused = || Fault(TransportFault::StreamRefused);
     for (config, script) in [
-        (
-            retrying(3, "14"),
-            vec![Status(Code::Unavailable), refused(), Status(Code::Ok)],
-        ),
-        (
-            hedging(3, "0.02s", "14"),
-            vec![Hangs, Hangs, Status(Code::Ok)],
-        ),
-        (
-            hedging(3, "0s", "14"),
-            vec![Status(Code::Unavailable), Hangs, Status(Code::Ok)],
-        ),
+        (retrying(3, "14"), [Status(Code::Unavailable), refused()]),
+        (hedging(3, "0.02s", "14"), [Hangs, Hangs]),
+        (hedging(3, "0s", "14"), [Status(Code::Unavailable), Hangs]),
     ] {
-        let server = Server::new(script);
+        let [first, second] = script;
+        let server = Server::new([first, second, Status(Code::Ok)]);
         let ended = call_with(&config, &server, own).await;
         assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 3));
         let seen = server.seen.lock().unwrap().clone();
@@ -236,11 +217,8 @@ async fn credentials_cannot_set_the_headers_of_grpc() {
     let server = Server::new([Status(Code::Unavailable), Status(Code::Ok)]);
     assert_eq!(call_with(&config, &server, own).await.code, Code::Ok);
     assert_eq!(server.previous(), [None, Some("1".to_owned())]);
-    let seen = server.seen.lock().unwrap().clone();
-    assert!(
-        seen.iter()
-            .all(|seen| !seen.headers.contains_key("grpc-timeout"))
-    );
+    let timed = server.each(|seen| seen.headers.contains_key("grpc-timeout"));
+    assert_eq!(timed, [false; 2]);
 }
 
 /// R14: the call's deadline keeps running while the credentials are made.

@@ -15,10 +15,6 @@ fn unary() -> Request<Full<Bytes>> {
     request
 }
 
-fn tokens(config: &ServiceConfig) -> Option<u64> {
-    config.throttle().unwrap().milli_tokens()
-}
-
 /// R10, R20, R70: as if the server had sent Trailers-Only, but only for calls marked unary.
 #[tokio::test(start_paused = true)]
 async fn a_failure_in_real_trailers_is_retried_for_unary_calls() {
@@ -138,6 +134,16 @@ struct Frames {
     asked: Arc<AtomicUsize>,
 }
 
+impl Frames {
+    fn for_ever() -> Self {
+        Self {
+            left: Vec::new(),
+            for_ever: true,
+            asked: Arc::default(),
+        }
+    }
+}
+
 impl http_body::Body for Frames {
     type Data = Bytes;
     type Error = Infallible;
@@ -181,10 +187,8 @@ fn marked() -> Request<()> {
 /// timers.
 #[test]
 fn one_frame_is_kept_and_it_comes_out_first() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async {
         let asked = Arc::new(AtomicUsize::new(0));
         let frame = |text| Frame::data(Bytes::from_static(text));
         let body = Frames {
@@ -192,14 +196,10 @@ fn one_frame_is_kept_and_it_comes_out_first() {
             for_ever: false,
             asked: Arc::clone(&asked),
         };
-        let mut body = held(HoldHeadersLayer::new(), marked(), body)
-            .await
-            .into_body();
-        assert_eq!(
-            asked.load(Ordering::Relaxed),
-            2,
-            "the empty frame is skipped"
-        );
+        let response = held(HoldHeadersLayer::new(), marked(), body).await;
+        let mut body = response.into_body();
+        let asked = asked.load(Ordering::Relaxed);
+        assert_eq!(asked, 2, "the empty frame is skipped");
         assert_eq!(body.size_hint().lower(), 3);
         assert!(!body.is_end_stream());
         for expected in ["one", "two"] {
@@ -212,13 +212,8 @@ fn one_frame_is_kept_and_it_comes_out_first() {
 
 #[tokio::test(start_paused = true)]
 async fn frames_without_content_are_not_waited_for_beyond_the_bound() {
-    let body = Frames {
-        left: Vec::new(),
-        for_ever: true,
-        asked: Arc::default(),
-    };
     let began = Instant::now();
-    let call = held(HoldHeadersLayer::new(), marked(), body);
+    let call = held(HoldHeadersLayer::new(), marked(), Frames::for_ever());
     // Paused time advances only while the runtime is idle, which never happens here.
     let clock = async {
         for _ in 0..20 {
@@ -235,18 +230,13 @@ async fn frames_without_content_are_not_waited_for_beyond_the_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn methods_can_be_named_and_an_attached_deadline_counts() {
-    let hangs = || Frames {
-        left: Vec::new(),
-        for_ever: true,
-        asked: Arc::default(),
-    };
     let layer = HoldHeadersLayer::new().methods(|path| path == "/shop.Cart/Add");
     for (path, limit, asked) in [
         ("/shop.Cart/Add", None, true),
         ("/shop.Cart/Watch", None, false),
         ("/shop.Cart/Add", Some(Duration::ZERO), true),
     ] {
-        let body = hangs();
+        let body = Frames::for_ever();
         let seen = Arc::clone(&body.asked);
         let mut request = Request::post(format!("http://h{path}")).body(()).unwrap();
         if let Some(limit) = limit {

@@ -113,10 +113,7 @@ fn channel(
         .layer(RouteLayer::new(config.clone()))
         .layer(limits)
         .layer(ReplayBodyLayer::new().budget(budget.clone()))
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(GrpcOutcomeLayer::new())
         .service_fn(move |request: Request<Limited>| {
@@ -151,6 +148,39 @@ fn limits(request: u64, response: u64) -> ServiceConfig {
         "retryPolicy":{{"maxAttempts":3,"initialBackoff":"0.1s","maxBackoff":"1s","backoffMultiplier":2,
         "retryableStatusCodes":["RESOURCE_EXHAUSTED","UNAVAILABLE","CANCELLED","INTERNAL"]}}"#
     ))
+}
+
+/// A call within limits of 100 bytes, to a server whose response begins at once.
+struct Exchange {
+    sender: FrameSender,
+    server: FrameSender,
+    config: ServiceConfig,
+    wire: Wire,
+    watch: reattempt::RetryInfoHandle,
+}
+
+impl Exchange {
+    async fn begin() -> (Self, LimitedResponseBody<GrpcOutcomeBody<ChannelBody>>) {
+        let (wire, budget) = (Wire::default(), BufferBudget::default());
+        let (sender, body) = channel_body();
+        let (server, answer) = channel_body();
+        let (config, layer) = (limits(100, 100), MessageLimitLayer::new());
+        let (request, watch) = begin(body);
+        let channel = channel(&config, layer, &wire, &budget, Some(answer));
+        let body = channel.oneshot(request).await.unwrap().into_body();
+        let exchange = Self {
+            sender,
+            server,
+            config,
+            wire,
+            watch,
+        };
+        (exchange, body)
+    }
+
+    fn milli_tokens(&self) -> Option<u64> {
+        self.config.throttle().unwrap().milli_tokens()
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,83 +272,50 @@ async fn all_hedges_end_with_the_call() {
 /// After response headers, the stream ends with the status in trailers.
 #[tokio::test(start_paused = true)]
 async fn a_request_message_that_is_too_long_ends_an_open_response() {
-    let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel_body();
-    let (server, answer) = channel_body();
-    let config = limits(100, 100);
-    let (request, watch) = begin(body);
-    let channel = channel(
-        &config,
-        MessageLimitLayer::new(),
-        &wire,
-        &budget,
-        Some(answer),
-    );
-    let mut body = channel.oneshot(request).await.unwrap().into_body();
+    let (call, mut body) = Exchange::begin().await;
     let reader = tokio::spawn(async move {
         let first = body.frame().await.unwrap().unwrap();
         let last = body.frame().await.unwrap().unwrap();
         assert!(body.frame().await.is_none());
         (first.into_data().unwrap(), last.into_trailers().unwrap())
     });
-    say(&server, 3);
+    say(&call.server, 3);
     tokio::task::yield_now().await;
-    say(&sender, 101);
+    say(&call.sender, 101);
     let (first, last) = reader.await.unwrap();
     assert_eq!(
         (first.len(), code_of(&last)),
         (8, Some(Code::ResourceExhausted))
     );
-    assert!(server.is_closed(), "the stream is dropped at once");
-    assert_eq!(wire.received().await, [(0, true)]);
-    assert_eq!(watch.info().attempts(), 1);
-    assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
+    assert!(call.server.is_closed(), "the stream is dropped at once");
+    assert_eq!(call.wire.received().await, [(0, true)]);
+    assert_eq!(call.watch.info().attempts(), 1);
+    assert_eq!(call.milli_tokens(), Some(10_000));
 }
 
 /// Who feeds the body learns of it, also if no one reads the response at that time.
 #[tokio::test(start_paused = true)]
 async fn a_body_with_a_message_that_is_too_long_is_read_no_further() {
-    let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel_body();
-    let (_server, answer) = channel_body();
-    let config = limits(100, 100);
-    let (request, _watch) = begin(body);
-    let channel = channel(
-        &config,
-        MessageLimitLayer::new(),
-        &wire,
-        &budget,
-        Some(answer),
-    );
-    let mut body = channel.oneshot(request).await.unwrap().into_body();
-    say(&sender, 101);
-    sender.closed().await;
-    assert_eq!(wire.received().await, [(0, false)], "until the call ends");
+    let (call, mut body) = Exchange::begin().await;
+    say(&call.sender, 101);
+    call.sender.closed().await;
+    let received = call.wire.received().await;
+    assert_eq!(received, [(0, false)], "until the call ends");
     let last = body.frame().await.unwrap().unwrap();
     let last = last.into_trailers().unwrap();
     assert_eq!(code_of(&last), Some(Code::ResourceExhausted));
-    assert_eq!(wire.received().await, [(0, true)]);
+    assert_eq!(call.wire.received().await, [(0, true)]);
 }
 
 /// R14: each empty frame ends a poll, so that a deadline above is checked between them.
 #[tokio::test(start_paused = true)]
 async fn empty_frames_of_a_response_pass_one_by_one() {
-    let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (_sender, body) = channel_body();
-    let (server, answer) = channel_body();
-    let (request, _watch) = begin(body);
-    let channel = channel(
-        &limits(100, 100),
-        MessageLimitLayer::new(),
-        &wire,
-        &budget,
-        Some(answer),
-    );
-    let mut body = channel.oneshot(request).await.unwrap().into_body();
+    let (call, mut body) = Exchange::begin().await;
     for frame in [&b""[..], &[0, 0], b"", &[0, 0, 0], b""] {
-        server.send(Frame::data(Bytes::from_static(frame))).unwrap();
+        let frame = Frame::data(Bytes::from_static(frame));
+        call.server.send(frame).unwrap();
     }
-    finish(server, Code::Ok);
+    finish(call.server, Code::Ok);
     for length in [0, 0, 2, 3, 0] {
         let frame = body.frame().await.unwrap().unwrap();
         assert_eq!(frame.data_ref().map(Bytes::len), Some(length));
@@ -331,38 +328,23 @@ async fn empty_frames_of_a_response_pass_one_by_one() {
 #[tokio::test(start_paused = true)]
 async fn a_response_message_that_is_too_long_cancels_the_stream() {
     for whole in [true, false] {
-        let (wire, budget) = (Wire::default(), BufferBudget::default());
-        let (_sender, body) = channel_body();
-        let (server, answer) = channel_body();
-        let config = limits(100, 100);
-        let (request, watch) = begin(body);
-        let mut bytes = message(100).to_vec();
-        bytes.extend(message(101));
-        if whole {
-            server.send(Frame::data(bytes.into())).unwrap();
-        } else {
-            for byte in bytes {
-                server.send(Frame::data(vec![byte].into())).unwrap();
-            }
+        let (call, body) = Exchange::begin().await;
+        let bytes = [message(100), message(101)].concat();
+        for bytes in bytes.chunks(if whole { bytes.len() } else { 1 }) {
+            let frame = Frame::data(bytes.to_vec().into());
+            call.server.send(frame).unwrap();
         }
-        let channel = channel(
-            &config,
-            MessageLimitLayer::new(),
-            &wire,
-            &budget,
-            Some(answer),
-        );
-        let body = channel.oneshot(request).await.unwrap().into_body();
         let end = body.collect().await.unwrap();
         let trailers = end.trailers().unwrap();
         assert_eq!(code_of(trailers), Some(Code::ResourceExhausted));
         let said = "a response message has 101 bytes, and at most 100 are allowed";
         assert_eq!(trailers[GRPC_MESSAGE], said);
         assert_eq!(end.to_bytes(), message(100), "{whole}");
-        assert!(server.is_closed());
-        assert_eq!(wire.received().await, [(0, true)], "the request ends too");
-        assert_eq!(watch.info().attempts(), 1);
-        assert_eq!(config.throttle().unwrap().milli_tokens(), Some(10_000));
+        assert!(call.server.is_closed());
+        let received = call.wire.received().await;
+        assert_eq!(received, [(0, true)], "the request ends too");
+        assert_eq!(call.watch.info().attempts(), 1);
+        assert_eq!(call.milli_tokens(), Some(10_000));
     }
 }
 
@@ -405,52 +387,33 @@ async fn no_head_switches_the_limit_off() {
 /// stream.
 #[tokio::test(start_paused = true)]
 async fn messages_within_the_limits_pass_unchanged() {
-    let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel_body();
-    let (server, answer) = channel_body();
-    let config = limits(100, 100);
-    let bucket = config.throttle().unwrap();
+    let (call, body) = Exchange::begin().await;
     let failure = Failure::new(reasons::GRPC_UNAVAILABLE, Stage::Response);
+    let bucket = call.config.throttle().unwrap();
     bucket.settled(Settled::Failure(&failure));
-    let (request, _watch) = begin(body);
-    let channel = channel(
-        &config,
-        MessageLimitLayer::new(),
-        &wire,
-        &budget,
-        Some(answer),
-    );
-    let body = channel.oneshot(request).await.unwrap().into_body();
     for length in [0, 100, 7] {
-        say(&server, length);
-        say(&sender, length);
+        say(&call.server, length);
+        say(&call.sender, length);
     }
     // An incomplete prefix is passed on to the reader.
-    server
-        .send(Frame::data(Bytes::from_static(b"\0\0")))
-        .unwrap();
-    finish(server, Code::Ok);
+    let prefix = Frame::data(Bytes::from_static(b"\0\0"));
+    call.server.send(prefix).unwrap();
+    finish(call.server, Code::Ok);
     let end = body.collect().await.unwrap();
     assert_eq!(end.trailers().and_then(code_of), Some(Code::Ok));
     assert_eq!(end.to_bytes().len(), 3 * 5 + 107 + 2);
     assert_eq!(bucket.milli_tokens(), Some(9_500));
-    assert_eq!(wire.received().await, [(3 * 5 + 107, false)]);
+    assert_eq!(call.wire.received().await, [(3 * 5 + 107, false)]);
 }
 
 /// A response that the caller drops ends the request too, even if the transport would continue it.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_dropped_ends_its_request() {
-    let (wire, budget) = (Wire::default(), BufferBudget::default());
-    let (sender, body) = channel_body();
-    let (_server, answer) = channel_body();
-    let (request, _watch) = begin(body);
-    let layer = MessageLimitLayer::new();
-    let channel = channel(&limits(100, 100), layer, &wire, &budget, Some(answer));
-    let answer = channel.oneshot(request).await.unwrap();
-    say(&sender, 50);
-    assert_eq!(wire.received().await, [(55, false)]);
-    drop(answer);
-    assert_eq!(wire.received().await, [(55, true)]);
+    let (call, body) = Exchange::begin().await;
+    say(&call.sender, 50);
+    assert_eq!(call.wire.received().await, [(55, false)]);
+    drop(body);
+    assert_eq!(call.wire.received().await, [(55, true)]);
 }
 
 /// The limits around a transport that keeps the body of its request.
@@ -522,10 +485,7 @@ async fn a_message_too_long_after_a_silence_ejects_no_backend() {
     let client = ServiceBuilder::new()
         .layer(MessageLimitLayer::new().request(4))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .service(backends.clone());
     for (messages, is_ejected) in [([4, 5], false), ([4, 4], true)] {
         let (sender, body) = channel_body();

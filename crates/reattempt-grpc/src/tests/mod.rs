@@ -180,10 +180,8 @@ impl Server {
 
     async fn attempt<B>(self, request: Request<B>) -> Result<Response<Body>, Broken> {
         let text = |name| {
-            request
-                .headers()
-                .get(name)
-                .map(|v| v.to_str().unwrap().to_owned())
+            let value = request.headers().get(name)?;
+            Some(value.to_str().unwrap().to_owned())
         };
         let at = self.next.fetch_add(1, Ordering::Relaxed);
         self.seen.lock().unwrap().push(Seen {
@@ -215,22 +213,17 @@ impl Server {
         service_fn(move |request| server.clone().attempt(request))
     }
 
+    /// This of each attempt.
+    fn each<T>(&self, of: impl FnMut(&Seen) -> T) -> Vec<T> {
+        self.seen.lock().unwrap().iter().map(of).collect()
+    }
+
     fn times(&self) -> Vec<u128> {
-        self.seen
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|seen| seen.at_ms)
-            .collect()
+        self.each(|seen| seen.at_ms)
     }
 
     fn previous(&self) -> Vec<Option<String>> {
-        self.seen
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|seen| seen.previous.clone())
-            .collect()
+        self.each(|seen| seen.previous.clone())
     }
 }
 
@@ -255,6 +248,16 @@ fn config(members: &str) -> ServiceConfig {
     );
     let options = Options::new().randomness(Randomness::Fixed(0.5));
     ServiceConfig::parse_with(&text, &options).unwrap()
+}
+
+/// Tokens in the bucket, in thousandths.
+fn tokens(config: &ServiceConfig) -> Option<u64> {
+    config.throttle().unwrap().milli_tokens()
+}
+
+/// Retries that a policy of the config replaces.
+fn standard() -> RetryLayer<GrpcClassifier> {
+    RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard())
 }
 
 struct Ended {
@@ -302,10 +305,7 @@ where
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(MessageLimitLayer::new())
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(HedgeLayer::new(
             GrpcClassifier::new(),
             reattempt::HedgePolicy::new(1, Duration::ZERO),
@@ -320,24 +320,19 @@ where
     let watch = RetryInfo::track(&mut request);
     let outcome = service.oneshot(request).await;
     let (code, head, data) = match outcome {
-        Err(error) => (
-            crate::classify::failure_of_fault(error.0).0,
-            HeaderMap::new(),
-            Bytes::new(),
-        ),
+        Err(error) => {
+            let code = crate::classify::failure_of_fault(error.0).0;
+            (code, HeaderMap::new(), Bytes::new())
+        }
         Ok(response) => {
             let (head, body) = response.into_parts();
             let in_head = head.headers.get(GRPC_STATUS).map(Code::from_header);
             let end = body.collect().await.ok();
             let trailers = end.as_ref().and_then(|end| end.trailers().cloned());
             let data = end.map(|end| end.to_bytes()).unwrap_or_default();
-            let in_trailers =
-                trailers.and_then(|trailers| trailers.get(GRPC_STATUS).map(Code::from_header));
-            (
-                in_head.or(in_trailers).unwrap_or(Code::Internal),
-                head.headers,
-                data,
-            )
+            let in_trailers = trailers.and_then(|all| all.get(GRPC_STATUS).map(Code::from_header));
+            let code = in_head.or(in_trailers).unwrap_or(Code::Internal);
+            (code, head.headers, data)
         }
     };
     Ended {

@@ -160,10 +160,7 @@ async fn spanned_call(config: &ServiceConfig, server: &Server) {
         .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
         .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(HedgeLayer::by_policy(GrpcClassifier::new()))
         .layer(AttemptSpanLayer::new().errors(errors))
         .layer(GrpcOutcomeLayer::new().body_error(ByTransportError))
@@ -270,14 +267,15 @@ async fn hedges_have_spans_beside_each_other() {
 #[tokio::test(start_paused = true)]
 async fn what_is_cut_off_closes_with_the_status_of_who_cut_it() {
     let late = "ERRORDEADLINE_EXCEEDED";
+    let ends = |spans: &Spans| -> Vec<_> {
+        let story = story(spans).into_iter();
+        story.map(|(_, status, at)| (status, at)).collect()
+    };
     for hangs in [Hangs, HangsInBody] {
         let (spans, guard) = Spans::follow();
         let server = Server::new([hangs.clone()]);
         spanned_call(&config(r#""timeout":"0.5s""#), &server).await;
-        let ends = story(&spans)
-            .into_iter()
-            .map(|(_, status, at)| (status, at));
-        assert!(ends.eq([(late.to_owned(), 500), (late.to_owned(), 500)]));
+        assert_eq!(ends(&spans), vec![(late.to_owned(), 500); 2]);
         drop(guard);
 
         let (spans, _guard) = Spans::follow();
@@ -286,10 +284,6 @@ async fn what_is_cut_off_closes_with_the_status_of_who_cut_it() {
         let call = spanned_call(&config, &server);
         let left = tokio::time::timeout(Duration::from_millis(20), call).await;
         assert!(left.is_err());
-        let ends = story(&spans)
-            .into_iter()
-            .map(|(_, status, at)| (status, at));
-        let left = || ("ERRORCANCELLED".to_owned(), 20);
-        assert!(ends.eq([left(), left()]));
+        assert_eq!(ends(&spans), vec![("ERRORCANCELLED".to_owned(), 20); 2]);
     }
 }

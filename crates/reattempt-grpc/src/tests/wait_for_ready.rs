@@ -19,8 +19,10 @@ fn up_after(times: usize, step: Step) -> Server {
     Server::new(script)
 }
 
-fn tokens(config: &ServiceConfig) -> Option<u64> {
-    config.throttle().unwrap().milli_tokens()
+fn waiting() -> Request<Full<Bytes>> {
+    let mut request = request();
+    request.extensions_mut().insert(WaitForReady(true));
+    request
 }
 
 const WAITS: &str = r#""waitForReady":true"#;
@@ -34,15 +36,8 @@ async fn a_call_that_waits_uses_no_attempt_up() {
     let ended = call(&config, &server, request()).await;
     assert_eq!((ended.code, ended.info.attempts()), (Code::Ok, 1));
     assert_eq!((ended.at_ms, tokens(&config)), (3_000, Some(10_000)));
-    let timeouts = server.seen.lock().unwrap().clone();
-    let timeouts: Vec<_> = timeouts
-        .iter()
-        .map(|seen| seen.timeout.as_deref())
-        .collect();
-    assert_eq!(
-        (timeouts[0], timeouts[30]),
-        (Some("10000000u"), Some("7000000u"))
-    );
+    let timeouts = server.each(|seen| seen.timeout.clone().unwrap());
+    assert_eq!([&timeouts[0], &timeouts[30]], ["10000000u", "7000000u"]);
     assert!(server.previous().iter().all(Option::is_none));
     assert!(!ended.head.contains_key(PREVIOUS_ATTEMPTS));
 }
@@ -196,10 +191,7 @@ async fn a_drop_is_not_waited_out() {
     let service = ServiceBuilder::new()
         .layer(RouteLayer::new(config(WAITS)))
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(WaitForReadyLayer::new())
         .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| {
             let is_first = tries.fetch_add(1, Ordering::Relaxed) == 0;
@@ -267,8 +259,7 @@ async fn a_call_without_a_backend_backs_off() {
                 Ok(ControlPlaneFailure::no_backend("all are down").into_response::<()>())
             })
         });
-    let mut request = request();
-    request.extensions_mut().insert(WaitForReady(true));
+    let request = waiting();
     let limit = std::time::Duration::from_secs(10);
     let waited = tokio::time::timeout(limit, service.oneshot(request)).await;
     assert!(waited.is_err());
@@ -285,8 +276,7 @@ async fn a_limit_that_is_only_attached_ends_the_wait_too() {
         .service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
             Err::<Response<()>, _>(Broken(TransportFault::ConnectFailed))
         });
-    let mut request = request().map(ReplayBody::new);
-    request.extensions_mut().insert(WaitForReady(true));
+    let mut request = waiting().map(ReplayBody::new);
     let at = Instant::now() + Duration::from_millis(350);
     let context = request.context_mut();
     context.attach_deadline(CallDeadline::attached(at.into_std()));
@@ -335,17 +325,13 @@ async fn a_service_that_is_not_ready_is_waited_for() {
     let began = Instant::now();
     let service = ServiceBuilder::new()
         .layer(ReplayBodyLayer::new())
-        .layer(RetryLayer::new(
-            GrpcClassifier::new(),
-            MaxAttempts::standard(),
-        ))
+        .layer(standard())
         .layer(WaitForReadyLayer::new())
         .service(Connects {
             ready_at: began + Duration::from_secs(5),
             refused: Arc::default(),
         });
-    let mut request = request();
-    request.extensions_mut().insert(WaitForReady(true));
+    let mut request = waiting();
     let watch = RetryInfo::track(&mut request);
     service.oneshot(request).await.unwrap();
     assert_eq!(watch.info().attempts(), 1);

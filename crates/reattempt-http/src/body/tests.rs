@@ -1,5 +1,6 @@
 mod memory;
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -43,8 +44,8 @@ impl Body for Fed {
     type Error = BoxError;
 
     fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let polled = self.0.poll_recv(cx);
         if let (Poll::Ready(Some(Ok(frame))), Some(promised)) = (&polled, &mut self.1) {
@@ -69,6 +70,11 @@ fn fed() -> (Feed, Fed) {
     (feed, Fed(body, None))
 }
 
+fn fed_template() -> (Feed, ReplayBody<Fed>) {
+    let (feed, body) = fed();
+    (feed, ReplayBody::new(body))
+}
+
 fn give(feed: &Feed, data: &'static str) {
     feed.send(Ok(Frame::data(Bytes::from(data)))).unwrap();
 }
@@ -86,17 +92,17 @@ where
     String::from_utf8(frame.into_data().expect("data").to_vec()).unwrap()
 }
 
+fn source(error: &ReplayBodyError) -> String {
+    std::error::Error::source(error).unwrap().to_string()
+}
+
 async fn is_pending<B: Body + Unpin>(body: &mut B) -> bool {
-    std::future::poll_fn(|cx| {
-        Poll::Ready(std::pin::Pin::new(&mut *body).poll_frame(cx).is_pending())
-    })
-    .await
+    std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx).is_pending())).await
 }
 
 #[tokio::test]
 async fn every_copy_reads_the_whole_body_and_its_trailers() {
-    let (feed, body) = fed();
-    let template = ReplayBody::new(body);
+    let (feed, template) = fed_template();
     give(&feed, "a");
     give(&feed, "b");
     let mut trailers = HeaderMap::new();
@@ -117,8 +123,7 @@ fn copy_of<B>(template: &ReplayBody<B>, number: u32) -> ReplayBody<B> {
 /// R60: a body that was never polled was never sent.
 #[tokio::test]
 async fn a_copy_that_was_dropped_unread_says_so() {
-    let (feed, body) = fed();
-    let template = ReplayBody::new(body);
+    let (feed, template) = fed_template();
     give(&feed, "a");
     let unread = copy_of(&template, 1);
     assert!(!unread.is_end_stream());
@@ -142,8 +147,7 @@ async fn a_copy_that_was_dropped_unread_says_so() {
 /// A hedge refused by its throttle leaves its number, and its unread copy, to the next attempt.
 #[tokio::test]
 async fn a_read_attempt_is_not_taken_for_an_earlier_copy() {
-    let (feed, body) = fed();
-    let template = ReplayBody::new(body);
+    let (feed, template) = fed_template();
     give(&feed, "a");
     drop(copy_of(&template, 2));
     let mut sent = copy_of(&template, 2);
@@ -158,8 +162,7 @@ async fn a_copy_that_has_nothing_to_give_may_have_been_sent() {
     let empty: ReplayBody<Full<Bytes>> = ReplayBody::new(Full::default());
     drop(copy_of(&empty, 1));
     assert!(!empty.was_unread(1));
-    let (feed, body) = fed();
-    let template = ReplayBody::new(body);
+    let (feed, template) = fed_template();
     drop(feed);
     let (waits, mut first) = (copy_of(&template, 2), copy_of(&template, 1));
     assert!(first.frame().await.is_none());
@@ -180,10 +183,8 @@ async fn a_copy_that_was_copied_may_have_been_sent() {
 
 #[tokio::test]
 async fn copies_read_at_once_and_a_stalled_one_blocks_no_other() {
-    let (feed, body) = fed();
-    let template = ReplayBody::new(body);
-    let mut one = template.replay(&NEXT).unwrap();
-    let mut two = template.replay(&NEXT).unwrap();
+    let (feed, template) = fed_template();
+    let (mut one, mut two) = (copy_of(&template, 1), copy_of(&template, 2));
     assert!(is_pending(&mut one).await);
     let reader = tokio::spawn(async move {
         let first = text(&mut two).await;
@@ -201,10 +202,8 @@ async fn copies_read_at_once_and_a_stalled_one_blocks_no_other() {
 
 #[tokio::test]
 async fn a_copy_that_waits_is_woken_when_the_one_ahead_has_gone() {
-    let (feed, body) = fed();
-    let template = ReplayBody::new(body);
-    let mut one = template.replay(&NEXT).unwrap();
-    let mut two = template.replay(&NEXT).unwrap();
+    let (feed, template) = fed_template();
+    let (mut one, mut two) = (copy_of(&template, 1), copy_of(&template, 2));
     let reader = tokio::spawn(async move { text(&mut two).await });
     tokio::task::yield_now().await;
     assert!(is_pending(&mut one).await);
@@ -253,7 +252,7 @@ async fn on_overflow_the_sender_of_the_copies_is_woken() {
     let _stalled = template.replay(&two).unwrap();
     let woken = Arc::new(Woken::default());
     let waker = std::task::Waker::from(Arc::clone(&woken));
-    let cx = &mut std::task::Context::from_waker(&waker);
+    let cx = &mut Context::from_waker(&waker);
     assert!(template.poll_cut_off(2, cx).is_pending());
     give(&feed, "abcd");
     assert_eq!(text(&mut ahead).await, "abcd");
@@ -353,19 +352,14 @@ async fn a_commit_frees_what_is_kept_for_others() {
 
 #[tokio::test]
 async fn an_error_of_the_body_reaches_every_copy_and_ends_replaying() {
-    let (feed, body) = fed();
-    let template = ReplayBody::new(body);
-    let mut one = template.replay(&NEXT).unwrap();
-    let mut two = template.replay(&NEXT).unwrap();
+    let (feed, template) = fed_template();
+    let (mut one, mut two) = (copy_of(&template, 1), copy_of(&template, 2));
     give(&feed, "a");
     feed.send(Err("disk")).unwrap();
     for copy in [&mut one, &mut two] {
         assert_eq!(text(copy).await, "a");
         let error = copy.frame().await.unwrap().unwrap_err();
-        assert_eq!(
-            std::error::Error::source(&error).unwrap().to_string(),
-            "disk"
-        );
+        assert_eq!(source(&error), "disk");
         assert!(copy.frame().await.is_none());
     }
     assert!(!template.can_replay(&NEXT));
@@ -484,20 +478,13 @@ async fn a_body_that_panicked_is_never_complete() {
     let template = ReplayBody::new(Frames(rows.into_iter(), None));
     let mut first = template.replay(&NEXT).unwrap();
     let mut second = template.replay(&NEXT).unwrap();
-    assert_eq!(
-        first.frame().await.unwrap().unwrap().into_data().unwrap(),
-        "one"
-    );
+    assert_eq!(text(&mut first).await, "one");
     let task = tokio::spawn(async move { first.frame().await.map(|_| ()) });
     assert!(task.await.unwrap_err().is_panic());
     assert!(!template.can_replay(&NEXT));
-    assert_eq!(
-        second.frame().await.unwrap().unwrap().into_data().unwrap(),
-        "one"
-    );
+    assert_eq!(text(&mut second).await, "one");
     let error = second.frame().await.unwrap().unwrap_err();
-    let source = std::error::Error::source(&error).unwrap().to_string();
-    assert_eq!(source, "the request's body panicked");
+    assert_eq!(source(&error), "the request's body panicked");
     assert!(second.frame().await.is_none());
 }
 
@@ -507,16 +494,10 @@ async fn a_body_that_goes_on_after_its_length_fails() {
     let template = ReplayBody::new(Frames(rows.into_iter(), Some(4)));
     let mut copy = template.replay(&NEXT).unwrap();
     assert_eq!(copy.size_hint().exact(), Some(4));
-    assert_eq!(
-        copy.frame().await.unwrap().unwrap().into_data().unwrap(),
-        "12"
-    );
+    assert_eq!(text(&mut copy).await, "12");
     let error = copy.frame().await.unwrap().unwrap_err();
-    let source = std::error::Error::source(&error).unwrap().to_string();
-    assert_eq!(
-        source,
-        "the request's body did not end at its declared length"
-    );
+    let said = "the request's body did not end at its declared length";
+    assert_eq!(source(&error), said);
     assert!(!template.can_replay(&NEXT));
 }
 
@@ -541,25 +522,20 @@ async fn a_too_large_body_is_sent_once_and_the_failure_is_returned() {
     assert_eq!(watch.info().attempts(), 1);
 }
 
+/// This body in the response to a call with this limit.
+async fn limited<B: Body>(limit: Duration, body: B) -> DeadlineBody<B> {
+    let body = Cell::new(Some(body));
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(limit))
+        .layer(DeadlineBodyLayer::new())
+        .service_fn(|_: Request<()>| ready(Ok::<_, BoxError>(Response::new(body.take().unwrap()))));
+    service.oneshot(Request::new(())).await.unwrap().into_body()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_body_ends_at_the_deadline_and_a_frame_at_it_wins() {
     let (feed, body) = fed();
-    let mut body = Some(body);
-    let mut service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_secs(3)))
-        .layer(DeadlineBodyLayer::new())
-        .service_fn(move |_: Request<()>| {
-            let body = body.take().unwrap();
-            async move { Ok::<_, BoxError>(Response::new(body)) }
-        });
-    let answer = service
-        .ready()
-        .await
-        .unwrap()
-        .call(Request::new(()))
-        .await
-        .unwrap();
-    let mut body = answer.into_body();
+    let mut body = limited(Duration::from_secs(3), body).await;
     assert!(is_pending(&mut body).await);
     tokio::time::sleep(Duration::from_secs(3)).await;
     give(&feed, "just in time");
@@ -581,8 +557,8 @@ impl Body for Endless {
     type Error = BoxError;
 
     fn poll_frame(
-        self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         Poll::Ready(Some(Ok(Frame::data(Bytes::from("more")))))
     }
@@ -590,11 +566,7 @@ impl Body for Endless {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_never_pending_ends_at_the_deadline_too() {
-    let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_secs(3)))
-        .layer(DeadlineBodyLayer::new())
-        .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(Endless)) });
-    let mut body = service.oneshot(Request::new(())).await.unwrap().into_body();
+    let mut body = limited(Duration::from_secs(3), Endless).await;
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let frame = body.frame().await.unwrap();
@@ -614,8 +586,8 @@ impl Body for Filters {
     type Error = BoxError;
 
     fn poll_frame(
-        self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         while std::pin::pin!(tokio::task::coop::consume_budget())
             .poll(cx)
@@ -627,11 +599,7 @@ impl Body for Filters {
 
 #[tokio::test]
 async fn a_body_that_uses_up_its_tasks_budget_ends_at_the_deadline() {
-    let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_millis(50)))
-        .layer(DeadlineBodyLayer::new())
-        .service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(Filters)) });
-    let mut body = service.oneshot(Request::new(())).await.unwrap().into_body();
+    let mut body = limited(Duration::from_millis(50), Filters).await;
     let reading = tokio::spawn(async move { body.frame().await.unwrap().is_err() });
     let ended = tokio::time::timeout(Duration::from_secs(30), reading).await;
     assert!(ended.expect("the deadline").unwrap());
@@ -639,13 +607,8 @@ async fn a_body_that_uses_up_its_tasks_budget_ends_at_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_reader_still_gets_a_body_of_one_frame() {
-    let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(Duration::from_secs(3)))
-        .layer(DeadlineBodyLayer::new())
-        .service_fn(|_: Request<()>| async {
-            Ok::<_, BoxError>(Response::new(Full::<Bytes>::from("all of it")))
-        });
-    let mut body = service.oneshot(Request::new(())).await.unwrap().into_body();
+    let body = Full::<Bytes>::from("all of it");
+    let mut body = limited(Duration::from_secs(3), body).await;
     tokio::time::sleep(Duration::from_secs(9)).await;
     assert_eq!(text(&mut body).await, "all of it");
     assert!(body.frame().await.is_none());
@@ -746,7 +709,7 @@ impl Service<Request<ReplayBody<Fed>>> for Early {
     type Error = BoxError;
     type Future = Ready<Result<Self::Response, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(if self.1 { Err("gone".into()) } else { Ok(()) })
     }
 

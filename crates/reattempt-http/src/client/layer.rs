@@ -188,6 +188,48 @@ impl<R, B> HttpClientLayer<R, B> {
 
     /// Sets which failures are retried. With [`HttpClassifier::judge_bodies`] put an
     /// [`OutcomeBodyLayer`](crate::body::OutcomeBodyLayer) directly below this layer.
+    ///
+    /// A token that has expired: a 401 is retried once, at once, also of a POST, and the layer that
+    /// signs each attempt sees it in the context.
+    ///
+    /// ```
+    /// use std::io;
+    /// use http::{Request, Response};
+    /// use reattempt::HasCallContext;
+    /// use reattempt::strategy::{Extended, MaxAttempts, RetryOnce};
+    /// use reattempt_http::body::ReplayBody;
+    /// use reattempt_http::reasons::HTTP_STATUS;
+    /// use reattempt_http::{HttpClassifier, HttpClientLayer, StatusSet};
+    /// use tower::{ServiceBuilder, ServiceExt};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let statuses = HttpClassifier::new()
+    ///     .also_retryable(401)
+    ///     .safe(StatusSet::of(&[401, 425, 429]));
+    /// let client = ServiceBuilder::new()
+    ///     .layer(
+    ///         HttpClientLayer::standard()
+    ///             .classifier(statuses)
+    ///             .strategy(Extended::new(MaxAttempts::standard()).by(HTTP_STATUS, RetryOnce)),
+    ///     )
+    ///     .map_request(|mut request: Request<ReplayBody<String>>| {
+    ///         let info = request.context().map(|context| context.info()).unwrap_or_default();
+    ///         let last = info.records().last().and_then(|record| record.failure);
+    ///         let expired = last.is_some_and(|failure| failure.code == Some(401));
+    ///         let token = if expired { "new" } else { "old" };
+    ///         request.headers_mut().insert("authorization", token.parse().unwrap());
+    ///         request
+    ///     })
+    ///     .service_fn(|request: Request<ReplayBody<String>>| async move {
+    ///         let is_new = request.headers()["authorization"] == "new";
+    ///         let answer = Response::builder().status(if is_new { 200 } else { 401 });
+    ///         answer.body(String::new()).map_err(io::Error::other)
+    ///     });
+    /// let order = Request::post("http://shop/orders").body("one loaf".to_owned())?;
+    /// assert_eq!(client.oneshot(order).await?.status(), 200);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn classifier(mut self, classifier: HttpClassifier) -> Self {
         self.settings.recovery = self.settings.recovery.classifier(classifier);

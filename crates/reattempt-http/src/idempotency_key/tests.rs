@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::future::ready;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +16,10 @@ use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use super::*;
 use crate::HttpClassifier;
+
+fn answered(status: u16) -> Result<Response<()>, Infallible> {
+    Ok(Response::builder().status(status).body(()).unwrap())
+}
 
 /// The key that is sent, and whether the request counts as idempotent.
 async fn sent(
@@ -39,6 +44,13 @@ async fn sent(
 fn keyed() -> Request<()> {
     let keyed = Request::post("/orders").header("idempotency-key", "a");
     keyed.body(()).unwrap()
+}
+
+fn idempotent() -> Request<()> {
+    let mut request = keyed();
+    let context = request.context_mut();
+    context.set_idempotency(Idempotency::Idempotent);
+    request
 }
 
 fn unkeyed(method: &str) -> Request<()> {
@@ -133,18 +145,14 @@ async fn with_a_generated_key_a_timeout_stays_ambiguous() {
 async fn a_conflict_with_another_attempt_of_the_call_is_retried() {
     let at_once = || MaxAttempts::new(3, Backoff::constant(Duration::ZERO));
     let status = async |layer: Option<IdempotencyKeyLayer>, answers: &'static [u16]| {
-        let mut request = keyed();
-        let context = request.context_mut();
-        context.set_idempotency(Idempotency::Idempotent);
+        let request = idempotent();
         let left = Arc::new(Mutex::new(answers.iter()));
         let service = ServiceBuilder::new()
             .option_layer(layer)
             .layer(RetryLayer::new(HttpClassifier::new(), at_once()))
             .service_fn(move |_: Request<()>| {
-                let mut response = Response::new(());
                 let status = *left.lock().unwrap().next().unwrap();
-                *response.status_mut() = StatusCode::from_u16(status).unwrap();
-                async { Ok::<_, Infallible>(response) }
+                ready(answered(status))
             });
         service.oneshot(request).await.unwrap().status().as_u16()
     };
@@ -174,8 +182,10 @@ async fn ends_by(
         .layer(RetryLayer::new(classifier, at_once))
         .service_fn(move |_: Request<()>| {
             let next = *left.lock().unwrap().next().unwrap();
-            let answer = |status| Response::builder().status(status).body(()).unwrap();
-            std::future::ready(next.map(answer).map_err(io::Error::from))
+            ready(match next {
+                Ok(status) => Ok(answered(status).unwrap()),
+                Err(kind) => Err(io::Error::from(kind)),
+            })
         });
     let status = service.oneshot(request).await.unwrap().status();
     (status.as_u16(), watch.info())
@@ -225,34 +235,29 @@ async fn a_conflict_does_not_say_that_its_own_attempt_was_accepted() {
             let is_first = request.context().map(CallContext::attempt) == Some(1);
             let (ms, status) = if is_first { (13, 429) } else { (2, 409) };
             tokio::time::sleep(Duration::from_millis(ms)).await;
-            let response = Response::builder().status(status).body(());
-            Ok::<_, Infallible>(response.unwrap())
+            answered(status)
         });
     assert_eq!(service.oneshot(request).await.unwrap().status(), 409);
     let info = watch.info();
     let outcomes = info.records().map(|record| record.outcome);
-    assert!(outcomes.eq([
-        AttemptOutcome::Retry,
-        AttemptOutcome::Retry,
-        AttemptOutcome::Fatal
-    ]));
+    use AttemptOutcome::{Fatal, Retry};
+    assert!(outcomes.eq([Retry, Retry, Fatal]));
     assert_eq!(info.stopped(), Some(StopReason::Fatal));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_that_the_users_function_ends_is_not_retried() {
-    let classifier = HttpClassifier::new().judge_heads(|status, _| {
-        let failure = Failure::new(reason::UNKNOWN, Stage::Response);
-        (status == 409).then_some(Verdict::Fatal(failure))
-    });
+    const FAILURE: Failure = Failure::new(reason::UNKNOWN, Stage::Response);
+    let ends = |status: StatusCode, _: &http::HeaderMap| {
+        (status == 409).then_some(Verdict::Fatal(FAILURE))
+    };
+    let retries = |status: StatusCode, _: &http::HeaderMap| {
+        (status == 409).then_some(Verdict::Retry(FAILURE))
+    };
     let script = &[Ok(503), Ok(409), Ok(200)];
-    let (status, info) = ends_by(classifier, script).await;
+    let (status, info) = ends_by(HttpClassifier::new().judge_heads(ends), script).await;
     assert_eq!((status, info.attempts()), (409, 2));
-    let classifier = HttpClassifier::new().judge_heads(|status, _| {
-        let failure = Failure::new(reason::UNKNOWN, Stage::Response);
-        (status == 409).then_some(Verdict::Retry(failure))
-    });
-    let (status, info) = ends_by(classifier, script).await;
+    let (status, info) = ends_by(HttpClassifier::new().judge_heads(retries), script).await;
     assert_eq!((status, info.attempts()), (200, 3));
     let reasons: Vec<_> = info.reasons().collect();
     assert!(reasons.contains(&reason::UNKNOWN), "its own: {reasons:?}");
@@ -283,9 +288,7 @@ async fn a_conflict_that_the_server_says_is_final_is_not_retried() {
 /// The first attempt reaches the server after its hedge.
 #[tokio::test(start_paused = true)]
 async fn a_conflict_with_its_own_hedge_does_not_end_the_call() {
-    let mut request = keyed();
-    let context = request.context_mut();
-    context.set_idempotency(Idempotency::Idempotent);
+    let request = idempotent();
     let policy = HedgePolicy::new(2, Duration::from_millis(10));
     let service = ServiceBuilder::new()
         .layer(IdempotencyKeyLayer::new())
@@ -294,8 +297,7 @@ async fn a_conflict_with_its_own_hedge_does_not_end_the_call() {
             let is_first = request.context().map(CallContext::attempt) == Some(1);
             let (ms, status) = if is_first { (20, 409) } else { (30, 200) };
             tokio::time::sleep(Duration::from_millis(ms)).await;
-            let response = Response::builder().status(status).body(());
-            Ok::<_, Infallible>(response.unwrap())
+            answered(status)
         });
     assert_eq!(service.oneshot(request).await.unwrap().status(), 200);
 }
@@ -327,14 +329,12 @@ async fn all_attempts_of_a_call_have_its_key_and_no_others() {
         .service_fn(move |request: Request<()>| {
             let key = request.headers()["idempotency-key"].clone();
             keys.lock().unwrap().push(key);
-            let mut response = Response::new(());
-            *response.status_mut() = StatusCode::BAD_GATEWAY;
-            async { Ok::<_, Infallible>(response) }
+            ready(answered(502))
         });
     for _ in 0..2 {
         let started = tokio::time::Instant::now();
         let answer = service.clone().oneshot(unkeyed("POST")).await.unwrap();
-        assert_eq!(answer.status(), StatusCode::BAD_GATEWAY);
+        assert_eq!(answer.status(), 502);
         assert_eq!(started.elapsed(), Duration::from_secs(2));
     }
     let seen = seen.lock().unwrap();

@@ -146,7 +146,7 @@ impl Entry {
             if attempt >= call {
                 place
                     .field("attemptTimeout")
-                    .warn("has no effect, because timeout is no longer");
+                    .warn("has no effect, because it is not below timeout");
             }
         }
         if let Some(timeout) = members.optional(place, "bodyTimeout", limit) {

@@ -305,6 +305,13 @@ fn status(
     mut status: HttpClassifier,
 ) -> HttpClassifier {
     if let Some(listed) = members.optional(place, "statuses", statuses) {
+        // 202 may mean that the result is not there yet.
+        let mut listed_ones = listed.iter();
+        if let Some(works) = listed_ones.find(|&status| status / 100 == 2 && status != 202) {
+            place.field("statuses").advise(format!(
+                "can amplify load: {works} says that the call worked, and it is sent again"
+            ));
+        }
         status = status.retryable(listed);
     }
     if let Some(retry) = members.optional(place, "transportErrors", config::boolean) {

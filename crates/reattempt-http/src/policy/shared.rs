@@ -42,11 +42,11 @@ impl<'a> Names<'a> {
     /// What is wrong with the use of a name, if anything is.
     pub(super) fn misused(&self, name: &str) -> Option<&'static str> {
         match self.used.get(name) {
-            None => Some("no route uses it"),
+            None if self.sends_again => Some("no route uses it"),
             Some(false) if self.sends_again => Some(
                 "no route that uses it has retry or hedge: there is nothing that it can refuse",
             ),
-            Some(_) => None,
+            None | Some(_) => None,
         }
     }
 

@@ -234,6 +234,15 @@ fn a_throttle_of_routes_that_never_send_again_is_said() {
     assert_eq!(warnings(&text), ["$.throttles.once: no route uses it"]);
 }
 
+/// What the guide publishes in an emergency keeps the names that the file has.
+#[test]
+fn a_name_without_a_use_is_right_while_retries_are_off() {
+    let none: [&str; 0] = [];
+    let text = r#"{"default": {}, "budgets": {"spare": {"percent": 5}},
+        "throttles": {"shop": {"maxTokens": 10, "tokenRatio": 0.1}}}"#;
+    assert_eq!(warnings(text), none);
+}
+
 /// A condition that was misspelt leaves no route that matches every request.
 #[test]
 fn a_condition_that_is_not_known_is_never_met() {
@@ -294,6 +303,9 @@ fn policies_that_can_amplify_load_are_warned_of() {
         of(r#""hedge": {"delay": "0s", "budgetPercent": 5}"#),
         ["$.routes[0].hedge.delay"]
     );
+    let works = ["$.routes[0].retry.statuses"];
+    assert_eq!(of(r#""retry": {"statuses": [503, 200]}"#), works);
+    assert_eq!(of(r#""retry": {"statuses": [202, 404]}"#), none);
 }
 
 #[test]
@@ -352,7 +364,7 @@ fn what_contradicts_itself_is_warned_of() {
             "$.routes[1].retry.backoff.max: is below initial, so that every delay is max",
             "$.routes[1].retry.safeStatuses: 429 has no effect, because statuses does not list it",
             "$.routes[1].retryAfter.beyondCap: has no effect, because there is no cap",
-            "$.routes[1].attemptTimeout: has no effect, because timeout is no longer",
+            "$.routes[1].attemptTimeout: has no effect, because it is not below timeout",
             "$.routes[2]: never matches, because routes[1] matches every request",
         ]
     );

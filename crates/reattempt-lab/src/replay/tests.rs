@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use reattempt::reason::KV_LOCKED;
 use reattempt::record::{Entry, Form, Recording, Timed, What};
-use reattempt::{AttemptKind, AttemptOutcome, ServerPushback, Stage, StopReason, Transparent};
+use reattempt::{
+    AttemptKind, AttemptOutcome, RetryReason, ServerPushback, Stage, StopReason, Transparent,
+};
 use reattempt_grpc::reasons::GRPC_UNAVAILABLE;
 use reattempt_http::reasons;
 
@@ -29,24 +31,26 @@ fn retried_at_once(form: Form, recorded: &str, tested: &str) -> Decisions {
             reasons::of_status(503)
         }
     };
-    let recording = Recording {
-        policy: Some((form, recorded.to_owned())),
-        routes: vec!["default".to_owned()],
-        reasons: vec![reason],
-        entries: vec![Timed { at: 0, entry }],
-        ..Recording::default()
-    };
-    let traffic = Traffic::of(&recording);
+    let replay = replay(
+        Some((form, recorded)),
+        vec![reason],
+        vec![Timed { at: 0, entry }],
+    );
     let (tested, _) = PolicyText::of_file(tested).unwrap();
-    let decisions = Replay {
-        recording,
-        traffic,
-        from_s: 0,
-    }
-    .decisions(&tested)
-    .unwrap();
+    let decisions = replay.decisions(&tested).unwrap();
     assert_eq!(decisions.of, 1);
     decisions
+}
+
+/// Of calls of one route.
+fn replay(policy: Option<(Form, &str)>, reasons: Vec<RetryReason>, entries: Vec<Timed>) -> Replay {
+    replay_of(Recording {
+        policy: policy.map(|(form, text)| (form, text.to_owned())),
+        routes: vec!["default".to_owned()],
+        reasons,
+        entries,
+        ..Recording::default()
+    })
 }
 
 fn replay_of(recording: Recording) -> Replay {
@@ -55,6 +59,25 @@ fn replay_of(recording: Recording) -> Replay {
         recording,
         from_s: 0,
     }
+}
+
+/// An attempt of one millisecond that succeeded, and ended then.
+fn attempt(call: u32, number: u16, at_ms: u64) -> Timed {
+    let mut entry = Entry::new(What::Attempt, call, 0);
+    (entry.number, entry.took, entry.idempotent) = (number, Duration::from_millis(1), true);
+    entry.stopped = Some(StopReason::Success);
+    let at = at_ms * 1_000_000;
+    Timed { at, entry }
+}
+
+/// One that failed and was retried after this delay.
+fn failed(call: u32, at_ms: u64, code: i32, delay: Duration) -> Timed {
+    let mut failed = attempt(call, 1, at_ms);
+    failed.entry.outcome = AttemptOutcome::Retry;
+    failed.entry.stage = Some(Stage::Response);
+    (failed.entry.code, failed.entry.stopped) = (Some(code), None);
+    failed.entry.delay = Some(delay);
+    failed
 }
 
 #[test]
@@ -97,23 +120,12 @@ fn a_call_ends_where_its_limit_of_messages_ended_it() {
         Timed { at, entry }
     };
     let ended_by = |stopped| {
-        let recording = Recording {
-            policy: None,
-            routes: vec!["default".to_owned()],
-            reasons: Vec::new(),
-            entries: vec![
-                attempt(0, 5, AttemptOutcome::Cancelled, stopped),
-                attempt(1, 10, AttemptOutcome::Success, StopReason::Success),
-            ],
-            ..Recording::default()
-        };
-        let traffic = Traffic::of(&recording);
+        let entries = vec![
+            attempt(0, 5, AttemptOutcome::Cancelled, stopped),
+            attempt(1, 10, AttemptOutcome::Success, StopReason::Success),
+        ];
         let (policy, _) = PolicyText::of_file(r#"{"default": {}}"#).unwrap();
-        let replay = Replay {
-            recording,
-            traffic,
-            from_s: 0,
-        };
+        let replay = replay(None, Vec::new(), entries);
         replay.what_if(&policy, 1, &Limits::default()).unwrap()
     };
     let [by_limit, by_caller] = [StopReason::Fatal, StopReason::Cancelled].map(ended_by);
@@ -150,14 +162,8 @@ fn failures_without_an_answer_come_to_the_same_again() {
             entry.pushback = Some(ServerPushback::Stop)
         }),
     ];
-    let recording = Recording {
-        policy: None,
-        routes: vec!["default".to_owned()],
-        reasons: vec![GRPC_UNAVAILABLE],
-        entries: calls.into_iter().flatten().collect(),
-        ..Recording::default()
-    };
-    let replay = replay_of(recording);
+    let calls = calls.into_iter().flatten().collect();
+    let replay = replay(None, vec![GRPC_UNAVAILABLE], calls);
     let under = |code: &str| {
         let retry = format!(
             r#"{{"maxAttempts": 3, "initialBackoff": "0.02s", "maxBackoff": "0.02s",
@@ -182,36 +188,17 @@ fn retried_after(
     tested: &str,
 ) -> (f64, u64, f64) {
     let delay = Duration::from_millis(pushback_ms.unwrap_or(20));
-    let entry = |call: u32, number: u16, at_ms: u64| {
-        let mut entry = Entry::new(What::Attempt, call, 0);
-        (entry.number, entry.took, entry.idempotent) = (number, Duration::from_millis(1), true);
-        entry.stopped = Some(StopReason::Success);
-        let at = at_ms * 1_000_000;
-        Timed { at, entry }
-    };
-    let mut failed = entry(0, 1, 1);
-    failed.entry.outcome = AttemptOutcome::Retry;
-    failed.entry.stage = Some(Stage::Response);
-    (failed.entry.code, failed.entry.stopped) = (Some(code), None);
-    failed.entry.delay = Some(delay);
+    let mut failed = failed(0, 1, code, delay);
     failed.entry.pushback = pushback_ms.map(|_| ServerPushback::After(delay));
-    let mut again = entry(0, 2, 2 + delay.as_millis() as u64);
+    let mut again = attempt(0, 2, 2 + delay.as_millis() as u64);
     again.entry.kind = AttemptKind::Retry;
-    let recording = Recording {
-        policy: Some((Form::HttpPolicy, recorded.to_owned())),
-        routes: vec!["default".to_owned()],
-        reasons: vec![reasons::of_status(503)],
-        entries: vec![failed, entry(1, 1, 5), again],
-        ..Recording::default()
-    };
-    let replay = replay_of(recording);
+    let entries = vec![failed, attempt(1, 1, 5), again];
+    let policy = Some((Form::HttpPolicy, recorded));
+    let replay = replay(policy, vec![reasons::of_status(503)], entries);
     let (tested, _) = PolicyText::of_file(tested).unwrap();
     let outcome = replay.what_if(&tested, 1, &Limits::default()).unwrap();
-    (
-        outcome.success,
-        outcome.kinds.retry,
-        outcome.latency_ms.max.unwrap(),
-    )
+    let longest = outcome.latency_ms.max.unwrap();
+    (outcome.success, outcome.kinds.retry, longest)
 }
 
 #[test]
@@ -240,12 +227,8 @@ fn a_recorded_pushback_is_neither_spread_nor_capped_again() {
     };
     let own = r#""cap": "10s", "spread": "5s""#;
     let under = |attempts, tested: &str| {
-        retried_after(
-            503,
-            Some(12_000),
-            &policy(3, own),
-            &policy(attempts, tested),
-        )
+        let tested = policy(attempts, tested);
+        retried_after(503, Some(12_000), &policy(3, own), &tested)
     };
     // The server asked for 7 to 10 s.
     let as_recorded = (1.0, 1, 12_002.0);
@@ -289,16 +272,11 @@ fn recorded_routes_that_a_policy_does_not_have_are_warned_of() {
     let (get, put) = (route("GET", ""), route("PUT", ""));
     let own = [get.clone(), named("POST", "writes"), put.clone()];
     let names = ["", "default", "routes[0]", "writes", "routes[2]"];
-    let recording = Recording {
+    let replay = replay_of(Recording {
         policy: Some((Form::HttpPolicy, policy(&own))),
         routes: names.map(str::to_owned).to_vec(),
         ..Recording::default()
-    };
-    let replay = Replay {
-        traffic: Traffic::of(&recording),
-        recording,
-        from_s: 0,
-    };
+    });
     let of = |routes: &[String]| {
         let warnings = replay.warnings(&PolicyText::HttpPolicy(policy(routes)));
         let texts = warnings.iter().map(ToString::to_string);

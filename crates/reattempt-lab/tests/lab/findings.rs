@@ -132,15 +132,21 @@ fn the_limit_of_a_call_is_that_of_its_own_route() {
     assert_eq!(found(&kv, call, &tested), ["never-fits $"]);
 }
 
+/// Whether a herd comes back in this scenario, with these faults of a tier.
+fn herd(mut scenario: Value, tier: usize, faults: Value) -> bool {
+    scenario["tiers"][tier]["backends"][0]["faults"] = faults;
+    rules_in(&scenario).contains(&"retry-after-herd $.default.retryAfter.spread".to_owned())
+}
+
+/// A limiter whose refusals have this code and pushback.
+fn limit(code: u32, ms: Value) -> Value {
+    json!({"kind": "limit", "per_s": 1, "code": code, "pushback_ms": ms})
+}
+
 #[test]
 fn a_herd_comes_back_to_any_limiter_with_a_pushback() {
-    let found = |faults: Value| {
-        let mut scenario = tiers(&retrying(), &[json!({})]);
-        scenario["tiers"][0]["backends"][0]["faults"] = faults;
-        rules_in(&scenario).contains(&"retry-after-herd $.default.retryAfter.spread".to_owned())
-    };
-    let limit = |ms: Value| json!({"kind": "limit", "per_s": 1, "code": 429, "pushback_ms": ms});
-    let (without, told) = (limit(Value::Null), limit(json!(1000)));
+    let found = |faults| herd(tiers(&retrying(), &[json!({})]), 0, faults);
+    let (without, told) = (limit(429, Value::Null), limit(429, json!(1000)));
     assert!(found(json!([told])));
     assert!(!found(json!([without])));
     assert!(found(json!([without, told])));
@@ -151,10 +157,8 @@ fn a_herd_comes_back_to_any_limiter_with_a_pushback() {
 #[test]
 fn a_herd_needs_an_answer_that_is_retried() {
     let found = |retry: Value, code: u32| {
-        let mut scenario = tiers(&http(json!({ "retry": retry })), &[json!({})]);
-        scenario["tiers"][0]["backends"][0]["faults"] =
-            json!([{"kind": "limit", "per_s": 1, "code": code, "pushback_ms": 1000}]);
-        rules_in(&scenario).contains(&"retry-after-herd $.default.retryAfter.spread".to_owned())
+        let scenario = tiers(&http(json!({ "retry": retry })), &[json!({})]);
+        herd(scenario, 0, json!([limit(code, json!(1000))]))
     };
     assert!(found(json!({"maxAttempts": 3}), 429));
     assert!(!found(json!({"maxAttempts": 3}), 400));
@@ -165,10 +169,8 @@ fn a_herd_needs_an_answer_that_is_retried() {
 #[test]
 fn a_herd_comes_back_where_the_policy_sees_the_pushback() {
     let found = |all: &[Value], limited: usize| {
-        let mut scenario = tiers(&retrying(), all);
-        scenario["tiers"][limited]["backends"][0]["faults"] =
-            json!([{"kind": "limit", "per_s": 1, "code": 429, "pushback_ms": 1000}]);
-        rules_in(&scenario).contains(&"retry-after-herd $.default.retryAfter.spread".to_owned())
+        let faults = json!([limit(429, json!(1000))]);
+        herd(tiers(&retrying(), all), limited, faults)
     };
     let (tested, own) = (json!({}), json!({"policy": http(json!({}))}));
     let (first, second) = ([tested.clone(), own.clone()], [own, tested.clone()]);

@@ -34,6 +34,13 @@ fn outcome(mut scenario: Value, policy: Value) -> Outcome {
     run(&scenario).policies.remove(0).1
 }
 
+/// A world of one call, in which this policy is `p`.
+fn one_call(policy: Value) -> Value {
+    let mut scenario = world(1.0, 1.0, 1, json!({"fixed_ms": 1}), json!([]));
+    scenario["policies"] = json!({ "p": policy });
+    scenario
+}
+
 fn http(route: Value) -> Value {
     json!({"http_policy": {"default": route}})
 }

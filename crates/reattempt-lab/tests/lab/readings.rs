@@ -10,9 +10,8 @@ fn fixed(ms: f64) -> Value {
 }
 
 fn retry(attempts: u32) -> Value {
-    http(
-        json!({"retry": {"maxAttempts": attempts, "backoff": {"initial": "0.05s", "jitter": "none"}}}),
-    )
+    let backoff = json!({"initial": "0.05s", "jitter": "none"});
+    http(json!({"retry": {"maxAttempts": attempts, "backoff": backoff}}))
 }
 
 /// Reading 1
@@ -65,11 +64,8 @@ fn a_refused_connection_takes_a_round_trip() {
         {"servers": 1000, "latency": {"fixed_ms": 10}},
     ]);
     let seen = outcome(scenario, json!({"service_config": {}}));
-    assert_eq!(
-        seen.latency_ms.max,
-        Some(70.0),
-        "30 ms refused, 40 ms served"
-    );
+    let refused_first = "30 ms refused, 40 ms served";
+    assert_eq!(seen.latency_ms.max, Some(70.0), "{refused_first}");
     assert_eq!(seen.latency_ms.p50.unwrap().min(40.0), 40.0);
     assert!(
         seen.kinds.transparent > 50 && seen.kinds.retry == 0,
@@ -83,12 +79,8 @@ fn a_refused_connection_takes_a_round_trip() {
 fn a_limiter_starts_full_and_fills_at_its_rate() {
     let limit = json!([{"kind": "limit", "per_s": 10, "burst": 50}]);
     let seen = outcome(world(20.0, 200.0, 1000, fixed(1.0), limit), once());
-    near(
-        seen.success * seen.calls as f64,
-        250.0,
-        0.01,
-        "the burst and ten a second",
-    );
+    let served = seen.success * seen.calls as f64;
+    near(served, 250.0, 0.01, "the burst and ten a second");
 }
 
 /// Reading 2
@@ -137,11 +129,8 @@ fn cancelled_work_finishes_or_stops() {
         scenario["cancelled_work"] = json!(work);
         outcome(scenario, once()).waited_ms
     };
-    assert!(
-        waited("finishes") > 10_000.0,
-        "one call a second is worked on, of five"
-    );
-    assert!(waited("stops") < 100.0, "none waits longer than its caller");
+    // One call a second is worked on, of five; or none waits longer than its caller.
+    assert!(waited("finishes") > 10_000.0 && waited("stops") < 100.0);
 }
 
 /// Reading 9
@@ -249,11 +238,8 @@ fn the_smaller_timeout_counts() {
         let mut scenario = world(5.0, 20.0, 1, fixed(1.0), json!([{"kind": "error"}]));
         scenario["call"] = json!({ "timeout_ms": call_ms });
         let strategy = json!({"maxAttempts": 1000, "backoff": {"initial": "0.1s", "max": "0.1s", "jitter": "none"}});
-        outcome(
-            scenario,
-            http(json!({"retry": strategy, "timeout": policy_s})),
-        )
-        .amplification
+        let policy = http(json!({"retry": strategy, "timeout": policy_s}));
+        outcome(scenario, policy).amplification
     };
     assert_eq!(ended(json!(450), "10s"), 5.0);
     assert_eq!(ended(json!(10_000), "0.25s"), 3.0);
@@ -278,11 +264,8 @@ fn a_delay_beyond_the_deadline_ends_as_deadline() {
         json!({"kv": {"constant_ms": 500, "max_attempts": 3}}),
     ] {
         let seen = outcome(failing(), policy);
-        assert!(
-            seen.ended["deadline"] as f64 > 0.99 * seen.calls as f64,
-            "{:?}",
-            seen.ended
-        );
+        let deadlines = seen.ended["deadline"] as f64;
+        assert!(deadlines > 0.99 * seen.calls as f64, "{:?}", seen.ended);
     }
 }
 
@@ -296,17 +279,13 @@ fn recovery_is_ten_good_seconds_after_the_trouble() {
     let twice =
         json!([{"from_s": 10, "to_s": 14, "kind": "capacity", "servers": 0}, error(20, 22)]);
     assert_eq!(recovered(twice), Some(0.0));
-    assert_eq!(
-        recovered(json!([error(10, 35)])),
-        None,
-        "too few seconds are left"
-    );
-    assert_eq!(
-        recovered(json!([error(0, 15)])),
-        None,
-        "nothing was before it"
-    );
-    assert_eq!(recovered(json!([])), None, "there was no trouble");
+    for (faults, why) in [
+        (json!([error(10, 35)]), "too few seconds are left"),
+        (json!([error(0, 15)]), "nothing was before it"),
+        (json!([]), "there was no trouble"),
+    ] {
+        assert_eq!(recovered(faults), None, "{why}");
+    }
     // No call arrives in what comes after the duration.
     let later = json!([error(10, 15), error(40, 60)]);
     assert_eq!(recovered(later), Some(0.0));
@@ -374,11 +353,8 @@ fn warm_up_is_simulated_and_not_counted() {
     assert_eq!(late.by_second[0].second, 4);
     let of_late: u64 = all.by_second[4..].iter().map(|row| row.calls).sum();
     assert_eq!(late.calls, of_late);
-    assert_eq!(
-        all.by_second[4..],
-        late.by_second[..],
-        "the queue is that of the same past"
-    );
+    let past = "the queue is that of the same past";
+    assert_eq!(all.by_second[4..], late.by_second[..], "{past}");
 }
 
 #[test]
@@ -390,11 +366,8 @@ fn seconds_long_after_the_last_call_have_no_rows() {
     let rows = &seen.by_second;
     assert!(rows.iter().all(|row| row.second < 2 + 86_400));
     let shown: u64 = rows.iter().map(|row| row.attempts).sum();
-    assert_eq!(
-        shown,
-        2 * seen.calls,
-        "the third of each is sent after 27 hours"
-    );
+    let third = "the third of each is sent after 27 hours";
+    assert_eq!(shown, 2 * seen.calls, "{third}");
 }
 
 #[test]
@@ -420,12 +393,8 @@ fn kinds_of_call_have_policies_of_their_own() {
         "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "1s", "backoffMultiplier": 2,
         "retryableStatusCodes": ["UNAVAILABLE"]}}]}});
     let seen = outcome(scenario, policy);
-    near(
-        seen.amplification,
-        2.5,
-        0.03,
-        "three of four calls are sent three times",
-    );
+    let what = "three of four calls are sent three times";
+    near(seen.amplification, 2.5, 0.03, what);
 }
 
 /// Reading 6
@@ -437,20 +406,14 @@ fn a_tier_answers_with_the_failure_of_its_own_call() {
             {"policy": once(), "backends": [{"servers": 1000, "latency": {"fixed_ms": 5},
                 "faults": [{"to_s": 2, "kind": "error", "code": code}]}]}]})
     };
-    let strategy = || {
-        http(
-            json!({"retry": {"maxAttempts": 2, "statuses": [500], "backoff": {"initial": "0.01s"}}}),
-        )
-    };
-    let listed = outcome(tiers(500), strategy());
-    let other = outcome(tiers(501), strategy());
+    let backoff = json!({"initial": "0.01s"});
+    let retry = json!({"maxAttempts": 2, "statuses": [500], "backoff": backoff});
+    let [listed, other] =
+        [500, 501].map(|code| outcome(tiers(code), http(json!({ "retry": retry }))));
     assert!(listed.kinds.retry > 20 && other.kinds.retry == 0);
     assert!(other.ended["fatal"] > 20);
-    assert_eq!(
-        listed.latency_ms.p50,
-        Some(12.0),
-        "3 ms, 5 ms and two round trips"
-    );
+    let took = "3 ms, 5 ms and two round trips";
+    assert_eq!(listed.latency_ms.p50, Some(12.0), "{took}");
 }
 
 /// Reading 6
@@ -463,11 +426,8 @@ fn a_cancellation_passes_inward_and_a_deadline_does_not() {
                 {"policy": once(), "backends": [{"servers": 1, "latency": {"fixed_ms": 1000}}]}]});
         outcome(scenario, once()).waited_ms
     };
-    assert!(
-        waited("finishes") > 5000.0,
-        "no deadline ends the work of the inner tier"
-    );
-    assert!(waited("stops") < 100.0);
+    // No deadline ends the work of the inner tier.
+    assert!(waited("finishes") > 5000.0 && waited("stops") < 100.0);
 }
 
 /// A budget of a share of the calls looks back over its window in virtual time.
@@ -477,21 +437,12 @@ fn a_retry_budget_counts_in_virtual_time() {
         "default": {"retry": {"maxAttempts": 2, "backoff": {"initial": "0.01s"}}, "throttle": "t"},
         "throttles": {"t": {"retryRatio": 0.1, "minPerSecond": 0, "window": "2s"}},
     }});
-    let scenario = world(
-        60.0,
-        50.0,
-        1000,
-        fixed(5.0),
-        json!([{"kind": "error", "from_s": 30}]),
-    );
+    let faults = json!([{"kind": "error", "from_s": 30}]);
+    let scenario = world(60.0, 50.0, 1000, fixed(5.0), faults);
     let outcome = outcome(scenario, tested);
     // With the system's clock, for which no time passes, the calls before the outage count too.
-    near(
-        outcome.kinds.retry as f64,
-        0.1 * 1500.0,
-        0.2,
-        "a tenth of the calls of the outage",
-    );
+    let what = "a tenth of the calls of the outage";
+    near(outcome.kinds.retry as f64, 0.1 * 1500.0, 0.2, what);
 }
 
 /// RFC 0049, Capping: as the key-value service's layers, not as HTTP's.
@@ -518,8 +469,6 @@ fn a_dropped_first_attempt_counts_as_a_call() {
         }});
         outcome(scenario, tested).kinds.retry
     };
-    assert!(
-        retries(1000) > 80,
-        "the calls that were dropped earn retries"
-    );
+    // The calls that were dropped earn them.
+    assert!(retries(1000) > 80);
 }

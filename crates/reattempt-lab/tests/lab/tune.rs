@@ -1,10 +1,11 @@
 //! Search: the frontier of success against extra load and the 99th percentile.
 
+use reattempt::config::Faults;
 use reattempt_lab::tune::{Knob, Point, Range, tune};
 use reattempt_lab::{Limits, Scenario};
 use serde_json::{Value, json};
 
-use super::{http, near, world};
+use super::{http, near, one_call, world};
 
 fn scenario(policy: Value) -> Scenario {
     Scenario::parse(&document(policy)).unwrap()
@@ -12,13 +13,8 @@ fn scenario(policy: Value) -> Scenario {
 
 fn document(policy: Value) -> String {
     let latency = json!({"exponential_ms": 10});
-    let mut scenario = world(
-        20.0,
-        100.0,
-        100,
-        latency,
-        json!([{"kind": "error", "share": 0.3}]),
-    );
+    let faults = json!([{"kind": "error", "share": 0.3}]);
+    let mut scenario = world(20.0, 100.0, 100, latency, faults);
     scenario["policies"] = json!({ "p": policy });
     scenario.to_string()
 }
@@ -30,6 +26,11 @@ fn ranges(texts: &[&str]) -> Vec<Range> {
         .collect()
 }
 
+/// The frontier of the policy `p`, with these knobs and this number of seeds.
+fn frontier(scenario: &Scenario, knobs: &[&str], seeds: u32) -> Result<Vec<Point>, Faults> {
+    tune(scenario, "p", &ranges(knobs), seeds, &Limits::default())
+}
+
 fn retrying() -> Scenario {
     scenario(json!({"http_policy": {
         "default": {"retry": {"maxAttempts": 2, "backoff": {"initial": "0.1s"}}, "throttle": "t"},
@@ -39,8 +40,8 @@ fn retrying() -> Scenario {
 
 #[test]
 fn more_attempts_buy_success_with_load() {
-    let knobs = ranges(&["attempts=1..5", "backoff=0.01..0.1"]);
-    let points = tune(&retrying(), "p", &knobs, 2, &Limits::default()).unwrap();
+    let knobs = ["attempts=1..5", "backoff=0.01..0.1"];
+    let points = frontier(&retrying(), &knobs, 2).unwrap();
     assert!(points.len() >= 3, "{points:?}");
     assert!(points.is_sorted_by(|a, b| a.success >= b.success));
     let all = |a: &Point, b: &Point| {
@@ -64,7 +65,7 @@ fn more_attempts_buy_success_with_load() {
         retry["backoff"]["initial"],
         format!("{}s", first.settings[1].1)
     );
-    let again = tune(&retrying(), "p", &knobs, 2, &Limits::default()).unwrap();
+    let again = frontier(&retrying(), &knobs, 2).unwrap();
     assert_eq!(points, again, "the same seed gives the same bytes");
 }
 
@@ -74,8 +75,7 @@ fn an_earlier_hedge_buys_a_shorter_tail_with_load() {
     let hedge = json!({"maxAttempts": 2, "delay": "0.05s"});
     calm["policies"] = json!({ "p": http(json!({ "hedge": hedge })) });
     let calm = Scenario::parse(&calm.to_string()).unwrap();
-    let knobs = ranges(&["hedge-delay=0.005..0.1"]);
-    let points = tune(&calm, "p", &knobs, 2, &Limits::default()).unwrap();
+    let points = frontier(&calm, &["hedge-delay=0.005..0.1"], 2).unwrap();
     assert!(points.len() >= 3, "{points:?}");
     assert!(points.iter().all(|point| point.success == 1.0));
     assert!(points.is_sorted_by(|a, b| a.extra_load < b.extra_load && a.p99_ms > b.p99_ms));
@@ -86,8 +86,7 @@ fn a_point_has_the_parts_of_its_stack() {
     let with = json!({"governor": true, "health": {"maxEjectionPercent": 50}});
     let mut policy = http(json!({"retry": {"maxAttempts": 2}}));
     policy["with"] = with.clone();
-    let knobs = ranges(&["attempts=1..2"]);
-    let points = tune(&scenario(policy), "p", &knobs, 1, &Limits::default()).unwrap();
+    let points = frontier(&scenario(policy), &["attempts=1..2"], 1).unwrap();
     assert!(points.iter().all(|point| point.policy["with"] == with));
 }
 
@@ -110,14 +109,7 @@ fn every_form_has_its_knobs() {
         (constant, vec!["attempts=1..2", "backoff=0.01..0.02"]),
     ];
     for (policy, knobs) in cases {
-        let points = tune(
-            &scenario(policy),
-            "p",
-            &ranges(&knobs),
-            1,
-            &Limits::default(),
-        )
-        .unwrap();
+        let points = frontier(&scenario(policy), &knobs, 1).unwrap();
         assert!(!points.is_empty() && points[0].settings.len() == knobs.len());
     }
 }
@@ -126,8 +118,7 @@ fn every_form_has_its_knobs() {
 fn a_learned_hedge_delay_is_tuned_as_a_duration() {
     let hedge = json!({"delay": {"percentile": 95}, "budgetPercent": 5});
     let learning = scenario(http(json!({ "hedge": hedge })));
-    let knobs = ranges(&["hedge-delay=0.01..0.1"]);
-    let points = tune(&learning, "p", &knobs, 1, &Limits::default()).unwrap();
+    let points = frontier(&learning, &["hedge-delay=0.01..0.1"], 1).unwrap();
     assert!(!points.is_empty());
     for point in points {
         let delay = &point.policy["http_policy"]["default"]["hedge"]["delay"];
@@ -150,8 +141,7 @@ fn extra_load_is_measured_where_the_policy_sends() {
         "policies": {"p": http(json!({"retry": {"maxAttempts": 2}}))},
     });
     let scenario = Scenario::parse(&scenario.to_string()).unwrap();
-    let knobs = ranges(&["attempts=1..2"]);
-    let points = tune(&scenario, "p", &knobs, 1, &Limits::default()).unwrap();
+    let points = frontier(&scenario, &["attempts=1..2"], 1).unwrap();
     let loads: Vec<f64> = points.iter().map(|point| point.extra_load).collect();
     assert_eq!((loads.len(), loads[1]), (2, 0.0), "{loads:?}");
     near(loads[0], 0.3, 0.1, "a retry of each failure");
@@ -204,39 +194,20 @@ fn a_search_that_cannot_be_made_says_why() {
         "throttles": {"t": {"maxTokens": 50, "tokenRatio": 0.5}}
     }}));
     // Six values of each.
-    let many = ranges(&[
-        "attempts=1..6",
-        "hedge-delay=0.01..1",
-        "hedge-share=1..50",
-        "throttle=10..1000",
-    ]);
-    let many = tune(&hedging, "p", &many, 1, &Limits::default()).unwrap_err();
-    assert_eq!(
-        many.faults()[0].to_string(),
-        "--tune: has more than 1000 combinations"
-    );
-    let short = tune(
-        &retrying(),
-        "p",
-        &ranges(&["attempts=1..2"]),
-        1,
-        &Limits { max_events: 10 },
-    );
+    let (attempts, share) = ("attempts=1..6", "hedge-share=1..50");
+    let many = [attempts, "hedge-delay=0.01..1", share, "throttle=10..1000"];
+    let many = frontier(&hedging, &many, 1).unwrap_err();
+    let combinations = "--tune: has more than 1000 combinations";
+    assert_eq!(many.faults()[0].to_string(), combinations);
+    let short = Limits { max_events: 10 };
+    let short = tune(&retrying(), "p", &ranges(&["attempts=1..2"]), 1, &short);
     let short = short.unwrap_err();
-    assert!(
-        short.faults()[0].path == "$.policies.p" && short.faults()[0].what.contains("10 events")
-    );
+    let short = &short.faults()[0];
+    assert!(short.path == "$.policies.p" && short.what.contains("10 events"));
     // A value that the policy cannot have is the policy's own fault.
     let grpc = scenario(json!({"service_config": {"methodConfig": [{"name": [{}],
         "hedgingPolicy": {"maxAttempts": 2}}]}}));
-    let wrong = tune(
-        &grpc,
-        "p",
-        &ranges(&["attempts=1..1"]),
-        1,
-        &Limits::default(),
-    )
-    .unwrap_err();
+    let wrong = frontier(&grpc, &["attempts=1..1"], 1).unwrap_err();
     let path = "$.policies.p.service_config.methodConfig[0].hedgingPolicy.maxAttempts";
     assert!(
         wrong.faults().len() == 1 && wrong.faults()[0].path == path,
@@ -247,9 +218,10 @@ fn a_search_that_cannot_be_made_says_why() {
 #[test]
 fn a_policy_without_a_knob_is_refused_with_the_member() {
     let refused = |policy: Value, knob: &str| {
-        let mut scenario = world(1.0, 1.0, 1, json!({"fixed_ms": 1}), json!([]));
-        scenario["policies"] = json!({ "three attempts": policy });
-        let scenario = Scenario::parse(&scenario.to_string()).unwrap();
+        let scenario = one_call(policy)
+            .to_string()
+            .replace("{\"p\":", "{\"three attempts\":");
+        let scenario = Scenario::parse(&scenario).unwrap();
         let limits = Limits::default();
         let refused = tune(&scenario, "three attempts", &ranges(&[knob]), 1, &limits);
         refused.unwrap_err().faults()[0].to_string()
@@ -298,14 +270,7 @@ fn a_number_beyond_f64_hides_no_knobs() {
         "throttles": {"t": {"maxTokens": 50, "tokenRatio": 1e400}}}, "with": {"hop_marks": true}}"#;
     let text = document(json!("policy")).replace("\"policy\"", policy);
     let scenario = Scenario::parse(&text).unwrap();
-    let points = tune(
-        &scenario,
-        "p",
-        &ranges(&["attempts=2..2"]),
-        1,
-        &Limits::default(),
-    )
-    .unwrap();
+    let points = frontier(&scenario, &["attempts=2..2"], 1).unwrap();
     let policy = &points[0].policy;
     let throttle = &policy["http_policy"]["throttles"]["t"];
     assert_eq!(*throttle, json!({"maxTokens": 50, "tokenRatio": f64::MAX}));

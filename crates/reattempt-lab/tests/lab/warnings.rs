@@ -3,7 +3,7 @@
 use reattempt_lab::{PolicyText, Scenario};
 use serde_json::{Value, json};
 
-use super::world;
+use super::one_call;
 
 fn warnings(scenario: &Value) -> Vec<String> {
     let scenario = Scenario::parse(&scenario.to_string()).unwrap();
@@ -12,9 +12,7 @@ fn warnings(scenario: &Value) -> Vec<String> {
 
 /// Of a scenario with this policy.
 fn of(policy: Value) -> Vec<String> {
-    let mut scenario = world(1.0, 1.0, 1, json!({"fixed_ms": 1}), json!([]));
-    scenario["policies"] = json!({ "p": policy });
-    warnings(&scenario)
+    warnings(&one_call(policy))
 }
 
 #[test]

@@ -85,6 +85,14 @@ fn surfaced(action: &Action) -> Surface {
     }
 }
 
+/// Which failure is kept during the next attempt.
+fn kept(action: &Action) -> Keep {
+    match action {
+        Action::Wait(wait) => wait.keep,
+        other => panic!("another attempt should follow, got {other:?}"),
+    }
+}
+
 const STEPPED_DOWN: Kind = Kind::command(Some(189));
 
 /// M1 M2 M15
@@ -205,22 +213,9 @@ fn it_retries_until_the_deadline_and_raises_the_last_sent() {
         .context
         .attach_deadline(CallDeadline::attached(limit));
     for kind in [STEPPED_DOWN, Kind::network_in_flight()] {
-        assert!(matches!(
-            read.fails(kind),
-            Action::Wait(Wait {
-                keep: Keep::New,
-                ..
-            })
-        ));
+        assert_eq!(kept(&read.fails(kind)), Keep::New);
     }
-    let action = read.fails(Kind::PoolCleared);
-    assert!(matches!(
-        action,
-        Action::Wait(Wait {
-            keep: Keep::Held,
-            ..
-        })
-    ));
+    assert_eq!(kept(&read.fails(Kind::PoolCleared)), Keep::Held);
     read.now = limit;
     assert_eq!(surfaced(&read.fails(Kind::PoolCleared)), Surface::Held);
     assert_eq!(read.stopped(), Some(StopReason::Deadline));
@@ -242,13 +237,17 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A call by the rules of 2026 whose jitter always returns this share.
-fn current(roll: f64) -> Read {
-    let strategy = RetryableReads::current().randomness(Randomness::Fixed(roll));
+fn by_2026(strategy: RetryableReads) -> Read {
     Read {
         classifier: MongoClassifier::current(),
         ..Read::begin(strategy)
     }
+}
+
+/// A call by the rules of 2026 whose jitter always returns this share.
+fn current(roll: f64) -> Read {
+    let strategy = RetryableReads::current().randomness(Randomness::Fixed(roll));
+    by_2026(strategy)
 }
 
 impl Read {
@@ -291,19 +290,12 @@ fn the_servers_own_base_replaces_the_usual_one() {
     let mut read = current(1.0);
     let with_base = |base| Broken(BUSY.0, BOTH, Some(base));
     assert_eq!(read.waits_after(&with_base(50)), Some(ms(100)));
-    assert_eq!(
-        read.waits_after(&with_base(0)),
-        Some(ms(400)),
-        "0 asks for nothing"
-    );
-    assert_eq!(
-        current(1.0).waits_after(&with_base(50_000)),
-        Some(ms(10_000))
-    );
-    assert_eq!(
-        current(1.0).waits_after(&with_base(u64::MAX)),
-        Some(ms(10_000))
-    );
+    let asked = read.waits_after(&with_base(0));
+    assert_eq!(asked, Some(ms(400)), "0 asks for nothing");
+    for base in [50_000, u64::MAX] {
+        let longest = current(1.0).waits_after(&with_base(base));
+        assert_eq!(longest, Some(ms(10_000)));
+    }
 }
 
 /// An overload error needs both labels; with one, only its code counts.
@@ -343,29 +335,20 @@ fn one_overload_error_caps_the_whole_call() {
     let down = Broken(STEPPED_DOWN, &[], None);
     let mut read = current(1.0);
     assert_eq!(read.waits_after(&down), Some(ms(0)));
-    assert_eq!(
-        read.waits_after(&BUSY),
-        Some(ms(400)),
-        "the exponent counts every retry"
-    );
+    // The exponent counts every retry.
+    assert_eq!(read.waits_after(&BUSY), Some(ms(400)));
     assert_eq!(read.waits_after(&down), None);
 
     let mut read = current(1.0).limited(ms(60_000));
     assert_eq!(read.waits_after(&BUSY), Some(ms(200)));
     assert_eq!(read.waits_after(&down), Some(ms(0)));
-    assert_eq!(
-        read.waits_after(&down),
-        None,
-        "also with a deadline far away"
-    );
+    // Also with a deadline far away.
+    assert_eq!(read.waits_after(&down), None);
 
     let mut read = current(1.0);
     assert_eq!(read.waits_after(&down), Some(ms(0)));
-    assert_eq!(
-        read.waits_after(&down),
-        None,
-        "without one there is one retry"
-    );
+    // Without one there is one retry.
+    assert_eq!(read.waits_after(&down), None);
     assert_eq!(read.stopped(), Some(StopReason::Attempts));
 
     let mut read = current(1.0).limited(ms(60_000));
@@ -373,11 +356,7 @@ fn one_overload_error_caps_the_whole_call() {
         assert_eq!(read.waits_after(&down), Some(ms(0)), "until the deadline");
     }
     for most in [1, 2, 4, 8, 16, 32, 64, 100, 100] {
-        assert_eq!(
-            read.waits_after(&down),
-            Some(ms(most)),
-            "until the deadline"
-        );
+        assert_eq!(read.waits_after(&down), Some(ms(most)));
     }
     assert_eq!(read.waits_after(&BUSY), None, "earlier retries count");
 }
@@ -406,10 +385,7 @@ fn a_delay_beyond_the_deadline_is_not_begun() {
 fn max_adaptive_retries_is_an_option() {
     let with = |max| {
         let strategy = RetryableReads::current().overload_backoff(max);
-        Read {
-            classifier: MongoClassifier::current(),
-            ..Read::begin(strategy.randomness(Randomness::Fixed(1.0)))
-        }
+        by_2026(strategy.randomness(Randomness::Fixed(1.0)))
     };
     assert_eq!(with(0).waits_after(&BUSY), None);
     let down = Broken(STEPPED_DOWN, &[], None);
@@ -427,10 +403,7 @@ fn max_adaptive_retries_is_an_option() {
 #[test]
 fn no_number_of_retries_overflows_the_delay() {
     let strategy = RetryableReads::current().overload_backoff(u32::MAX);
-    let mut read = Read {
-        classifier: MongoClassifier::current(),
-        ..Read::begin(strategy.randomness(Randomness::Fixed(1.0)))
-    };
+    let mut read = by_2026(strategy.randomness(Randomness::Fixed(1.0)));
     let error = Broken(BUSY.0, BOTH, Some(1));
     let mut last = Duration::ZERO;
     for retry in 1..=200_u32 {

@@ -38,21 +38,22 @@ fn closed() -> Arc<Admission> {
     admission
 }
 
+fn two() -> MaxAttempts {
+    MaxAttempts::new(2, Backoff::constant(ms(10)))
+}
+
 fn retry() -> RetryLayer<Verdicts> {
-    RetryLayer::new(
-        judge as Verdicts,
-        MaxAttempts::new(2, Backoff::constant(ms(10))),
-    )
+    RetryLayer::new(judge as Verdicts, two())
 }
 
 async fn run(
-    layer: AdmissionLayer,
+    admission: &Arc<Admission>,
     probe: &Probe,
     request: Call<Payload>,
 ) -> Result<Answer, ClientError<Fault>> {
     ServiceBuilder::new()
-        .layer(layer)
-        .layer(DeadlineLayer::new(Duration::from_millis(500)))
+        .layer(AdmissionLayer::new(Arc::clone(admission)))
+        .layer(DeadlineLayer::new(ms(500)))
         .layer(retry())
         .layer(ClientErrorLayer)
         .service(probe.inner())
@@ -64,12 +65,7 @@ async fn run(
 async fn adds(steps: impl IntoIterator<Item = Step>) -> (u64, u64) {
     let admission = strict();
     let probe = probe(steps);
-    let _ = run(
-        AdmissionLayer::new(admission.clone()),
-        &probe,
-        probe.request(),
-    )
-    .await;
+    let _ = run(&admission, &probe, probe.request()).await;
     admission.seen()
 }
 
@@ -151,7 +147,7 @@ async fn a_call_that_worked_is_accepted_at_its_deadline_too() {
     let probe = probe([attempt(1)]);
     let service = ServiceBuilder::new()
         .layer(AdmissionLayer::new(admission.clone()))
-        .layer(DeadlineLayer::new(Duration::from_millis(500)))
+        .layer(DeadlineLayer::new(ms(500)))
         .and_then(|_| std::future::pending::<Result<Answer, ClientError<Fault>>>())
         .layer(retry())
         .layer(ClientErrorLayer)
@@ -167,10 +163,9 @@ async fn adds_at_end(end: Option<Verdict>) -> [(u64, u64); 2] {
         Ok::<_, Refused>(call.context().unwrap().reporter().follow())
     });
     let begins = |_: Result<&AttemptReporter, &Refused>, _: &CallContext| Verdict::Committed;
-    let strategy = MaxAttempts::new(2, Backoff::constant(ms(10)));
     let service = ServiceBuilder::new()
         .layer(AdmissionLayer::new(admission.clone()))
-        .layer(RetryLayer::new(begins, strategy))
+        .layer(RetryLayer::new(begins, two()))
         .service(follows);
     let reporter = service.oneshot(Call::new(())).await.unwrap();
     let before = admission.seen();
@@ -187,14 +182,9 @@ async fn a_response_counts_when_it_begins_until_its_end_is_known() {
     let broken = Failure::new(UNKNOWN, Stage::Response);
     let begun = (1, 1);
     assert_eq!(adds_at_end(Some(Verdict::Success)).await, [begun, begun]);
-    assert_eq!(
-        adds_at_end(Some(Verdict::Retry(busy))).await,
-        [begun, (1, 0)]
-    );
-    assert_eq!(
-        adds_at_end(Some(Verdict::Retry(broken))).await,
-        [begun, begun]
-    );
+    let (busy, broken) = (Verdict::Retry(busy), Verdict::Retry(broken));
+    assert_eq!(adds_at_end(Some(busy)).await, [begun, (1, 0)]);
+    assert_eq!(adds_at_end(Some(broken)).await, [begun, begun]);
     assert_eq!(adds_at_end(None).await, [begun, begun], "its caller left");
 }
 
@@ -225,10 +215,7 @@ async fn a_response_that_ended_before_its_call_counts_by_its_end() {
         let service = ServiceBuilder::new()
             .layer(AdmissionLayer::new(admission.clone()))
             .map_response(move |(reporter, _): (AttemptReporter, bool)| reporter.finish(&end))
-            .layer(RetryLayer::new(
-                begins,
-                MaxAttempts::new(2, Backoff::constant(ms(10))),
-            ))
+            .layer(RetryLayer::new(begins, two()))
             .service(follows);
         service.oneshot(Call::new(())).await.unwrap();
         assert_eq!(admission.seen(), seen, "{end:?}");
@@ -239,11 +226,7 @@ async fn a_response_that_ended_before_its_call_counts_by_its_end() {
 async fn a_call_that_its_caller_drops_does_not_count() {
     let admission = strict();
     let probe = probe([attempt(1).hangs()]);
-    let call = run(
-        AdmissionLayer::new(admission.clone()),
-        &probe,
-        probe.request(),
-    );
+    let call = run(&admission, &probe, probe.request());
     assert!(tokio::time::timeout(ms(100), call).await.is_err());
     assert_eq!(admission.seen(), (0, 0));
 }
@@ -304,7 +287,7 @@ async fn the_criticality_is_that_of_the_calls_context() {
         if let Some(criticality) = on_context {
             request.context_mut().set_criticality(criticality);
         }
-        let seen = match run(AdmissionLayer::new(closed()), &probe, request).await {
+        let seen = match run(&closed(), &probe, request).await {
             Err(ClientError::Refused(seen)) => seen.criticality,
             other => panic!("{other:?}"),
         };
@@ -334,12 +317,7 @@ async fn below_the_recovery_layer_it_refuses_nothing_and_warns() {
 async fn switched_off_it_passes_calls_through() {
     let admission = Arc::new(Admission::off());
     let probe = probe([attempt(1).fails_fatally(KV_TEMPORARY_FAILURE)]);
-    let _ = run(
-        AdmissionLayer::new(admission.clone()),
-        &probe,
-        probe.request(),
-    )
-    .await;
+    let _ = run(&admission, &probe, probe.request()).await;
     assert_eq!((admission.seen(), probe.log().times().len()), ((0, 0), 1));
 }
 

@@ -143,6 +143,7 @@ fn an_attempt_that_left_is_not_retried_as_if_it_had_not() {
 
 /// Every failed attempt copies it.
 #[test]
+#[cfg(target_pointer_width = "64")]
 fn a_failure_is_three_words() {
     assert_eq!(size_of::<Failure>(), 24);
     assert_eq!(size_of::<Verdict>(), 32);

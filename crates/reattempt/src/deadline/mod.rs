@@ -58,7 +58,7 @@ pub struct Deadline<S, M = AsError> {
 
 impl<S, M, Req> Service<Req> for Deadline<S, M>
 where
-    S: Service<Req>,
+    S: Service<Req> + Clone,
     M: OnElapsed<S::Response, S::Error> + Clone,
     Req: HasCallContext,
 {
@@ -79,6 +79,7 @@ where
         if armed.as_ref().is_some_and(|(_, armed)| armed.late) {
             // If it were sent now it could take effect although no caller waits for it.
             drop(request);
+            self.unready();
             return DeadlineFuture::too_late(armed, self.on_elapsed.clone());
         }
         let (at, armed) = armed.unzip();
@@ -89,6 +90,24 @@ where
             armed,
             on_elapsed: self.on_elapsed.clone(),
         }
+    }
+}
+
+impl<S, M> Deadline<S, M> {
+    /// From now on calls have this timeout, or none of this layer's own: for a layer that knows the
+    /// time of each request.
+    #[inline]
+    pub const fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+}
+
+impl<S: Clone, M> Deadline<S, M> {
+    /// Gives back what the inner service holds since it was ready, such as a permit.
+    #[cold]
+    #[inline(never)]
+    fn unready(&mut self) {
+        self.inner = self.inner.clone();
     }
 }
 

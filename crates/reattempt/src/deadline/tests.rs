@@ -26,8 +26,20 @@ fn retry(strategy: impl RetryStrategy + 'static) -> RetryLayer<Verdicts> {
     RetryLayer::new(verdict, strategy)
 }
 
+fn hedge(policy: HedgePolicy) -> HedgeLayer<Verdicts> {
+    HedgeLayer::new(verdict, policy)
+}
+
+fn within(time: u64) -> DeadlineLayer {
+    DeadlineLayer::new(ms(time))
+}
+
+fn tries(attempts: u32, delay: u64) -> MaxAttempts {
+    MaxAttempts::new(attempts, Backoff::constant(ms(delay)))
+}
+
 fn every(delay: u64) -> MaxAttempts {
-    MaxAttempts::new(9, Backoff::constant(ms(delay)))
+    tries(9, delay)
 }
 
 type Outcome = Result<Answer, Fault>;
@@ -40,23 +52,35 @@ where
     (service.oneshot(request).await, watch.info())
 }
 
+/// Sends a request to the probe through these layers, of which the first is the outermost.
+async fn through<L>(layers: L, probe: &Probe) -> (Outcome, RetryInfo)
+where
+    L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault>>,
+{
+    send(layers.layer(probe.inner()), probe.request()).await
+}
+
+/// A request with this idempotency.
+fn request_as(idempotency: Idempotency, probe: &Probe) -> Call<Payload> {
+    let mut request = probe.request();
+    request.context_mut().set_idempotency(idempotency);
+    request
+}
+
 /// A deadline of `limit` around a retry layer around the probe.
 async fn bounded(
     limit: u64,
     strategy: impl RetryStrategy + 'static,
     probe: &Probe,
 ) -> (Outcome, RetryInfo) {
-    let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(ms(limit)))
-        .layer(retry(strategy))
-        .service(probe.inner());
+    let service = (within(limit), retry(strategy)).layer(probe.inner());
     send(service, probe.request()).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_at_the_very_instant_of_the_deadline_wins() {
     let probe = probe([attempt(1).after(ms(50))]);
-    let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
+    let service = within(50).layer(probe.inner());
     let outcome = service.oneshot(probe.request()).await;
     assert_eq!(call_result(&outcome), CallResult::Answer(1));
 }
@@ -64,12 +88,10 @@ async fn an_answer_at_the_very_instant_of_the_deadline_wins() {
 #[tokio::test(start_paused = true)]
 async fn past_the_deadline_the_call_is_dropped_and_the_error_returned() {
     let probe = probe([attempt(1).after(ms(51))]);
-    let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
+    let service = within(50).layer(probe.inner());
     let story = elapsed(service.oneshot(probe.request()).await);
-    assert_eq!(
-        (story.scope, story.timeout),
-        (DeadlineScope::Call, Some(ms(50)))
-    );
+    assert_eq!(story.scope, DeadlineScope::Call);
+    assert_eq!(story.timeout, Some(ms(50)));
     assert!(story.ambiguous, "it is not marked as idempotent");
     assert_eq!(probe.log().future_dropped(1), Some((50, false)));
 }
@@ -79,11 +101,11 @@ async fn past_the_deadline_the_call_is_dropped_and_the_error_returned() {
 async fn a_call_is_ambiguous_after_a_success_below() {
     async fn stalls<L>(recovery: L, step: Step)
     where
-        L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault>>,
+        L: Layer<Probe, Service: Service<Call<Payload>, Response = Answer, Error = Fault> + Clone>,
     {
         let probe = probe([step.after(ms(10))]);
         let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(ms(50)))
+            .layer(within(50))
             .and_then(|_| std::future::pending::<Outcome>())
             .layer(recovery)
             .service(probe.inner());
@@ -93,7 +115,7 @@ async fn a_call_is_ambiguous_after_a_success_below() {
     }
     stalls(retry(every(10)), attempt(1)).await;
     stalls(retry(every(10)), attempt(1).commits()).await;
-    let hedge = HedgeLayer::new(verdict as Verdicts, HedgePolicy::new(2, ms(40)));
+    let hedge = hedge(HedgePolicy::new(2, ms(40)));
     stalls(hedge, attempt(1)).await;
 }
 
@@ -115,10 +137,8 @@ impl OnElapsed<Answer, Fault> for ErrorsEcho {
 async fn an_echo_counts_as_the_deadline_only_once_it_has_passed() {
     for (at, limit, is_deadline) in [(49, 50, false), (50, 50, true), (51, 50, true)] {
         let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(at))]);
-        let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(ms(limit)).on_elapsed(ErrorsEcho))
-            .layer(retry(MaxAttempts::new(1, Backoff::constant(ms(1)))))
-            .service(probe.inner());
+        let service =
+            (within(limit).on_elapsed(ErrorsEcho), retry(tries(1, 1))).layer(probe.inner());
         let (outcome, info) = send(service, probe.request()).await;
         if is_deadline {
             assert!(elapsed(outcome).ambiguous, "it was in flight");
@@ -135,12 +155,8 @@ async fn an_echo_is_ambiguous_if_a_write_may_have_left() {
     let ambiguous = async |stage, idempotency| {
         let failed = Verdict::Retry(Failure::new(KV_LOCKED, stage));
         let probe = probe([attempt(1).comes_to(failed).after(ms(50))]);
-        let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
-            .layer(retry(MaxAttempts::new(1, Backoff::constant(ms(1)))))
-            .service(probe.inner());
-        let mut request = probe.request();
-        request.context_mut().set_idempotency(idempotency);
+        let service = (within(50).on_elapsed(ErrorsEcho), retry(tries(1, 1))).layer(probe.inner());
+        let request = request_as(idempotency, &probe);
         elapsed(send(service, request).await.0).ambiguous
     };
     let write = Idempotency::NotIdempotent;
@@ -160,7 +176,7 @@ async fn an_echo_at_an_attempts_deadline_is_of_that_attempt() {
             attempt(2).comes_to(last).reaches(stage).after(ms(50)),
         ]);
         let service = ServiceBuilder::new()
-            .layer(retry(MaxAttempts::new(2, Backoff::constant(ms(1)))))
+            .layer(retry(tries(2, 1)))
             .layer(AttemptDeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
             .service(probe.inner());
         let mut request = probe.request();
@@ -176,13 +192,13 @@ async fn an_echo_at_an_attempts_deadline_is_of_that_attempt() {
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_a_copy_is_enforced_by_its_own_layer() {
     let probe = probe([attempt(1).hangs()]);
-    let mirror = DeadlineLayer::new(ms(5000)).layer(probe.inner());
+    let mirror = within(5000).layer(probe.inner());
     let (copies, mut copied) = tokio::sync::mpsc::unbounded_channel();
     let inner = tower::service_fn(move |request: Call<Payload>| {
         copies.send(request.clone()).unwrap();
         std::future::pending::<Outcome>()
     });
-    let outer = DeadlineLayer::new(ms(1000)).layer(inner);
+    let outer = within(1000).layer(inner);
     assert!(outer.oneshot(probe.request()).await.is_err());
     // It would not end: the layer around the original has ended that.
     let copy = copied.recv().await.unwrap();
@@ -196,10 +212,7 @@ async fn the_deadline_of_a_copy_is_enforced_by_its_own_layer() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_after_its_deadline_was_not_sent() {
     let probe = probe([attempt(1)]);
-    let service = ServiceBuilder::new()
-        .layer(retry(every(1)))
-        .layer(AttemptDeadlineLayer::new(ms(50)))
-        .service(probe.inner());
+    let service = (retry(every(1)), AttemptDeadlineLayer::new(ms(50))).layer(probe.inner());
     let mut request = probe.request();
     let context = request.context_mut();
     context.set_idempotency(Idempotency::NotIdempotent);
@@ -225,10 +238,8 @@ async fn a_timeout_after_an_attempt_that_was_lost_is_ambiguous() {
             attempt(2).comes_to(unsent).after(ms(50)),
         ] {
             let probe = probe([attempt(1).comes_to(Verdict::Retry(first)), second]);
-            let service = ServiceBuilder::new()
-                .layer(DeadlineLayer::new(ms(50)).on_elapsed(ErrorsEcho))
-                .layer(retry(MaxAttempts::new(2, Backoff::constant(ms(0)))))
-                .service(probe.inner());
+            let service =
+                (within(50).on_elapsed(ErrorsEcho), retry(tries(2, 0))).layer(probe.inner());
             let (outcome, _) = send(service, probe.request()).await;
             assert_eq!(elapsed(outcome).ambiguous, expected, "{first:?}");
         }
@@ -239,9 +250,7 @@ async fn a_timeout_after_an_attempt_that_was_lost_is_ambiguous() {
 fn an_answer_that_is_there_arms_no_timer() {
     // Without a runtime, any timer would panic.
     let probe = probe([attempt(1)]);
-    let call = DeadlineLayer::new(ms(50))
-        .layer(probe.inner())
-        .oneshot(probe.request());
+    let call = within(50).layer(probe.inner()).oneshot(probe.request());
     let mut context = Context::from_waker(Waker::noop());
     assert!(pin!(call).poll(&mut context).is_ready());
 }
@@ -259,11 +268,8 @@ async fn a_delay_that_does_not_fit_sends_no_more_until_the_deadline() {
     assert_eq!(story.info.attempts(), 2);
     assert_eq!(story.info.count(KV_TEMPORARY_FAILURE), 2);
     assert_eq!(info.stopped(), Some(StopReason::Deadline));
-    assert_eq!(
-        probe.log().outcome_dropped(2),
-        Some(35),
-        "it is the call's, if no layer above ends it"
-    );
+    // It is the call's, if no layer above ends it.
+    assert_eq!(probe.log().outcome_dropped(2), Some(35));
 }
 
 /// C7
@@ -281,10 +287,8 @@ async fn giving_up_returns_the_servers_failure_now() {
     for strategy in [every(20), every(20).on_deadline(OnDeadline::GiveUp)] {
         let probe = probe((1..=2).map(|n| attempt(n).fails(KV_LOCKED)));
         let (outcome, info) = bounded(35, strategy, &probe).await;
-        assert_eq!(
-            (call_result(&outcome), probe.log().now()),
-            (CallResult::Error(2), 20)
-        );
+        assert_eq!(call_result(&outcome), CallResult::Error(2));
+        assert_eq!(probe.log().now(), 20);
         assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
 }
@@ -304,10 +308,7 @@ async fn a_classifier_whose_protocol_caps_ends_at_the_deadline() {
     }
     async fn times_out(classifier: impl Classify<Answer, Fault> + Clone) {
         let probe = probe((1..=2).map(|n| attempt(n).fails(KV_LOCKED)));
-        let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(ms(35)))
-            .layer(RetryLayer::new(classifier, every(20)))
-            .service(probe.inner());
+        let service = (within(35), RetryLayer::new(classifier, every(20))).layer(probe.inner());
         let (outcome, _) = send(service, probe.request()).await;
         assert_eq!(elapsed(outcome).info.attempts(), 2);
         assert_eq!(probe.log().now(), 35);
@@ -327,17 +328,11 @@ async fn the_deadline_spans_all_attempts() {
     assert!(story.ambiguous, "the second attempt was in flight");
     let last = story.info.records().last().unwrap();
     assert_eq!((last.number, last.outcome), (2, AttemptOutcome::Cancelled));
-    assert_eq!(
-        last.stopped,
-        Some(StopReason::Deadline),
-        "not cancelled by the caller"
-    );
+    // It was not cancelled by the caller.
+    assert_eq!(last.stopped, Some(StopReason::Deadline));
     assert_eq!(info, *story.info, "the watch has the same history");
-    assert!(
-        story
-            .to_string()
-            .contains("after 2 attempt(s); reasons: KV_LOCKED")
-    );
+    let history = "after 2 attempt(s); reasons: KV_LOCKED";
+    assert!(story.to_string().contains(history));
 }
 
 /// RFC 0049: unambiguous if it is known that the request had no effect.
@@ -346,11 +341,8 @@ async fn a_timeout_is_unambiguous_if_nothing_in_flight_may_have_left() {
     let ambiguous = |outcome: Outcome| elapsed(outcome).ambiguous;
 
     let idempotent = probe([attempt(1).hangs()]);
-    let mut request = idempotent.request();
-    request
-        .context_mut()
-        .set_idempotency(Idempotency::Idempotent);
-    let service = DeadlineLayer::new(ms(50)).layer(idempotent.inner());
+    let request = request_as(Idempotency::Idempotent, &idempotent);
+    let service = within(50).layer(idempotent.inner());
     assert!(!ambiguous(service.oneshot(request).await));
 
     let never_left = probe([attempt(1).hangs().reaches(Stage::Dispatch)]);
@@ -376,15 +368,8 @@ async fn waiting_for_readiness_past_the_deadline_is_unambiguous() {
 #[tokio::test(start_paused = true)]
 async fn inside_the_recovery_layer_it_bounds_each_attempt() {
     let probe = probe([attempt(1).hangs(), attempt(2)]);
-    let mut request = probe.request();
-    request
-        .context_mut()
-        .set_idempotency(Idempotency::Idempotent);
-    let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(ms(500)))
-        .layer(retry(every(10)))
-        .layer(DeadlineLayer::new(ms(50)))
-        .service(probe.inner());
+    let request = request_as(Idempotency::Idempotent, &probe);
+    let service = (within(500), retry(every(10)), within(50)).layer(probe.inner());
     let (outcome, info) = send(service, request).await;
     assert_eq!(call_result(&outcome), CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 60]);
@@ -394,15 +379,8 @@ async fn inside_the_recovery_layer_it_bounds_each_attempt() {
 #[tokio::test(start_paused = true)]
 async fn inside_a_hedge_layer_a_timed_out_attempt_sends_the_next() {
     let probe = probe([attempt(1).hangs(), attempt(2).after(ms(3))]);
-    let hedge = HedgeLayer::new(
-        verdict as Verdicts,
-        HedgePolicy::new(3, ms(100)).hedge_non_idempotent(),
-    );
-    let service = ServiceBuilder::new()
-        .layer(hedge)
-        .layer(DeadlineLayer::new(ms(50)))
-        .service(probe.inner());
-    let (outcome, info) = send(service, probe.request()).await;
+    let hedge = hedge(HedgePolicy::new(3, ms(100)).hedge_non_idempotent());
+    let (outcome, info) = through((hedge, within(50)), &probe).await;
     assert_eq!(call_result(&outcome), CallResult::Answer(2));
     assert_eq!(probe.log().times(), [0, 50]);
     assert_eq!(info.stopped(), Some(StopReason::Success));
@@ -411,16 +389,10 @@ async fn inside_a_hedge_layer_a_timed_out_attempt_sends_the_next() {
 #[tokio::test(start_paused = true)]
 async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
     let probe = probe([attempt(1).hangs()]);
-    let service = ServiceBuilder::new()
-        .layer(retry(every(10)))
-        .layer(DeadlineLayer::new(ms(50)))
-        .service(probe.inner());
-    let (outcome, info) = send(service, probe.request()).await;
+    let (outcome, info) = through((retry(every(10)), within(50)), &probe).await;
     let story = elapsed(outcome);
-    assert_eq!(
-        (story.scope, story.timeout),
-        (DeadlineScope::Attempt, Some(ms(50)))
-    );
+    assert_eq!(story.scope, DeadlineScope::Attempt);
+    assert_eq!(story.timeout, Some(ms(50)));
     assert_eq!(info.stopped(), Some(StopReason::NotIdempotent));
 }
 
@@ -428,17 +400,10 @@ async fn the_last_attempts_own_deadline_has_the_attempt_scope() {
 async fn an_earlier_limit_further_out_is_left_to_that_layer() {
     for inner in [50, 100] {
         let probe = probe([attempt(1).hangs()]);
-        let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(ms(50)))
-            .layer(retry(every(10)))
-            .layer(DeadlineLayer::new(ms(inner)))
-            .service(probe.inner());
-        let (outcome, info) = send(service, probe.request()).await;
+        let (outcome, info) = through((within(50), retry(every(10)), within(inner)), &probe).await;
         let story = elapsed(outcome);
-        assert_eq!(
-            (story.scope, story.timeout),
-            (DeadlineScope::Call, Some(ms(50)))
-        );
+        assert_eq!(story.scope, DeadlineScope::Call);
+        assert_eq!(story.timeout, Some(ms(50)));
         assert!(story.ambiguous, "the attempt was still out");
         assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
@@ -448,11 +413,8 @@ async fn an_earlier_limit_further_out_is_left_to_that_layer() {
 #[tokio::test(start_paused = true)]
 async fn of_several_limits_the_earliest_counts() {
     let policy = || {
-        Arc::new(
-            RoutePolicy::new("p")
-                .with_timeout(ms(40))
-                .with_attempt_timeout(ms(7)),
-        )
+        let policy = RoutePolicy::new("p").with_timeout(ms(40));
+        Arc::new(policy.with_attempt_timeout(ms(7)))
     };
     for (layer, attached, ends) in [(30, None, 30), (90, None, 40), (90, Some(20), 20)] {
         let probe = probe([attempt(1).hangs()]);
@@ -462,7 +424,7 @@ async fn of_several_limits_the_earliest_counts() {
         if let Some(attached) = attached {
             context.attach_deadline(CallDeadline::attached(clock::now() + ms(attached)));
         }
-        let service = DeadlineLayer::new(ms(layer)).layer(probe.inner());
+        let service = within(layer).layer(probe.inner());
         let story = elapsed(service.oneshot(request).await);
         assert_eq!(probe.log().now(), ends);
         assert_eq!(story.timeout, attached.is_none().then(|| ms(ends)));
@@ -490,7 +452,7 @@ async fn a_default_limit_gives_way_to_the_policys() {
         if let Some(attached) = attached {
             context.attach_deadline(CallDeadline::attached(clock::now() + ms(attached)));
         }
-        let layer = DeadlineLayer::new(ms(30)).unless_policy();
+        let layer = within(30).unless_policy();
         let story = elapsed(layer.layer(probe.inner()).oneshot(request).await);
         assert_eq!(probe.log().now(), ends);
         assert_eq!(story.timeout, (attached != Some(ends)).then(|| ms(ends)));
@@ -511,10 +473,8 @@ async fn without_its_own_limit_it_enforces_policy_and_caller_limits() {
         .layer(DeadlineLayer::no_timeout())
         .service(probe.inner());
     let story = elapsed(send(service, request).await.0);
-    assert_eq!(
-        (story.scope, probe.log().now()),
-        (DeadlineScope::Attempt, 7)
-    );
+    assert_eq!(story.scope, DeadlineScope::Attempt);
+    assert_eq!(probe.log().now(), 7);
 
     let unbounded = crate::test_util::probe([attempt(1).after(ms(100_000))]);
     let service = DeadlineLayer::no_timeout().layer(unbounded.inner());
@@ -548,32 +508,27 @@ async fn it_marks_a_call_whose_attempts_it_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_has_passed_already_sends_nothing() {
-    for layer in [DeadlineLayer::no_timeout(), DeadlineLayer::new(ms(50))] {
+    for layer in [DeadlineLayer::no_timeout(), within(50)] {
         let probe = probe([]);
         let mut request = probe.request();
         request
             .context_mut()
             .set_idempotency(Idempotency::NotIdempotent)
             .attach_deadline(CallDeadline::attached(clock::now()));
-        let service = ServiceBuilder::new()
-            .layer(layer)
-            .layer(retry(every(10)))
-            .service(probe.inner());
+        let service = (layer, retry(every(10))).layer(probe.inner());
         let (outcome, info) = send(service, request).await;
         let story = elapsed(outcome);
         assert_eq!((story.timeout, probe.log().now()), (None, 0));
         assert!(!story.ambiguous, "nothing was sent");
-        assert_eq!(
-            (info.attempts(), info.stopped()),
-            (0, Some(StopReason::Deadline))
-        );
+        assert_eq!(info.attempts(), 0);
+        assert_eq!(info.stopped(), Some(StopReason::Deadline));
     }
 }
 
 /// A poll after completion is against the contract, but must not produce a timeout.
 #[tokio::test(start_paused = true)]
 async fn after_its_answer_a_call_never_runs_into_its_deadline() {
-    let mut service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| {
+    let mut service = within(50).layer(tower::service_fn(|_: Call<Payload>| {
         let mut over = false;
         std::future::poll_fn(move |_| {
             if std::mem::replace(&mut over, true) {
@@ -593,7 +548,7 @@ async fn after_its_answer_a_call_never_runs_into_its_deadline() {
 #[should_panic(expected = "`DeadlineFuture` polled after completion")]
 async fn a_poll_after_the_deadline_ended_the_call_panics() {
     let probe = probe([attempt(1).after(ms(100))]);
-    let mut service = DeadlineLayer::new(ms(50)).layer(probe.inner());
+    let mut service = within(50).layer(probe.inner());
     std::future::poll_fn(|cx| Service::<Call<Payload>>::poll_ready(&mut service, cx))
         .await
         .unwrap();
@@ -607,7 +562,7 @@ async fn a_poll_after_the_deadline_ended_the_call_panics() {
 /// the limit.
 #[tokio::test]
 async fn a_busy_inner_future_is_ended_in_time() {
-    let service = DeadlineLayer::new(ms(50)).layer(tower::service_fn(|_: Call<Payload>| async {
+    let service = within(50).layer(tower::service_fn(|_: Call<Payload>| async {
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let begun = tokio::time::Instant::now();
         // Ends on its own, so that a bug fails the test instead of hanging it.
@@ -628,15 +583,8 @@ async fn a_busy_inner_future_is_ended_in_time() {
 #[tokio::test(start_paused = true)]
 async fn it_ends_all_hedges() {
     let probe = probe((1..=3).map(|n| attempt(n).hangs()));
-    let hedge = HedgeLayer::new(
-        verdict as Verdicts,
-        HedgePolicy::new(3, ms(10)).hedge_non_idempotent(),
-    );
-    let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(ms(50)))
-        .layer(hedge)
-        .service(probe.inner());
-    let (outcome, info) = send(service, probe.request()).await;
+    let hedge = hedge(HedgePolicy::new(3, ms(10)).hedge_non_idempotent());
+    let (outcome, info) = through((within(50), hedge), &probe).await;
     assert_eq!(elapsed(outcome).info.attempts(), 3);
     for n in 1..=3 {
         assert_eq!(probe.log().future_dropped(n), Some((50, false)));
@@ -667,7 +615,7 @@ impl OnElapsed<Answer, Fault> for AnswersInstead {
 #[tokio::test(start_paused = true)]
 async fn the_outcome_for_the_caller_is_configurable() {
     let probe = probe([attempt(1).hangs()]);
-    let layer = DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead);
+    let layer = within(5).on_elapsed(AnswersInstead);
     let outcome = layer.layer(probe.inner()).oneshot(probe.request()).await;
     assert_eq!(call_result(&outcome), CallResult::Broken);
 }
@@ -681,14 +629,10 @@ async fn an_attempts_limit_is_no_answer_of_the_servers() {
     let run = async |step, idempotency| {
         let probe = probe([step, attempt(2).fails(KV_TEMPORARY_FAILURE)]);
         let service = ServiceBuilder::new()
-            .layer(RetryLayer::new(
-                classify_fn(unavailable),
-                MaxAttempts::new(2, Backoff::constant(ms(0))),
-            ))
-            .layer(DeadlineLayer::new(ms(5)).on_elapsed(AnswersInstead))
+            .layer(RetryLayer::new(classify_fn(unavailable), tries(2, 0)))
+            .layer(within(5).on_elapsed(AnswersInstead))
             .service(probe.inner());
-        let mut request = probe.request();
-        request.context_mut().set_idempotency(idempotency);
+        let request = request_as(idempotency, &probe);
         let (_, info) = send(service, request).await;
         let stage = info.records().next().unwrap().failure.unwrap().stage;
         (stage, info.stopped(), info.attempts())
@@ -698,11 +642,8 @@ async fn an_attempts_limit_is_no_answer_of_the_servers() {
     assert_eq!(run(attempt(1).hangs(), write).await, lost);
     let queued = attempt(1).hangs().reaches(Stage::Dispatch);
     let (stage, _, attempts) = run(queued, write).await;
-    assert_eq!(
-        (stage, attempts),
-        (Stage::Dispatch, 2),
-        "it never left the client"
-    );
+    let unsent = (Stage::Dispatch, 2);
+    assert_eq!((stage, attempts), unsent, "it never left the client");
     let (stage, _, attempts) = run(attempt(1).hangs(), Idempotency::Idempotent).await;
     assert_eq!((stage, attempts), (Stage::InFlight, 2));
 }
@@ -743,7 +684,7 @@ async fn a_copy_sent_above_the_recovery_layer_is_ambiguous() {
                 inner.oneshot(copy).await
             }
         });
-        let service = DeadlineLayer::new(ms(50)).layer(between);
+        let service = within(50).layer(between);
         let error = service.oneshot(Call::new(false)).await.unwrap_err();
         let elapsed = error.downcast::<Elapsed>().expect("the deadline");
         assert_eq!(elapsed.ambiguous, copied);
@@ -771,10 +712,7 @@ async fn an_attempt_deadline_ends_attempts_only() {
     let listener = crate::test_util::listen();
     let probe = probe([attempt(1).hangs(), attempt(2)]);
     let service = retry(every(1)).layer(AttemptDeadlineLayer::new(ms(10)).layer(probe.inner()));
-    let mut request = probe.request();
-    request
-        .context_mut()
-        .set_idempotency(Idempotency::Idempotent);
+    let request = request_as(Idempotency::Idempotent, &probe);
     let (outcome, info) = send(service, request).await;
     assert!(outcome.is_ok());
     assert_eq!((info.attempts(), listener.warnings().len()), (2, 0));
@@ -792,7 +730,7 @@ fn hands_over(
             let inner = inner.clone();
             async move {
                 let mut call: Handed = Box::pin(inner.oneshot(request));
-                std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+                is_pending(call.as_mut()).await;
                 to(call);
                 std::future::pending().await
             }
@@ -814,7 +752,7 @@ async fn it_ends_a_call_that_handed_its_attempt_over() {
         let start = clock::now();
         let probe = probe([attempt(1).hangs()]);
         let service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(ms(50)))
+            .layer(within(50))
             .layer(retry(every(1)))
             .layer(hands_over(to))
             .layer(AttemptDeadlineLayer::new(ms(10)))
@@ -831,29 +769,24 @@ async fn it_ends_a_call_that_handed_its_attempt_over() {
 async fn it_arms_no_timer_beside_an_earlier_one_below() {
     for (below, armed) in [(ms(10), false), (ms(90), true)] {
         let probe = probe([attempt(1).hangs(), attempt(2).hangs()]);
-        let mut service = ServiceBuilder::new()
-            .layer(DeadlineLayer::new(ms(50)))
-            .layer(HedgeLayer::new(
-                verdict as Verdicts,
-                HedgePolicy::new(2, below),
-            ))
-            .service(probe.inner());
-        let mut request = probe.request();
-        request
-            .context_mut()
-            .set_idempotency(Idempotency::Idempotent);
+        let mut service = (within(50), hedge(HedgePolicy::new(2, below))).layer(probe.inner());
+        let request = request_as(Idempotency::Idempotent, &probe);
         let ready = ServiceExt::<Call<Payload>>::ready(&mut service).await;
         let mut call = pin!(ready.unwrap().call(request));
-        let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
-        assert!(polled.await);
+        assert!(is_pending(call.as_mut()).await);
         assert_eq!(matches!(call.ends, Ends::Fires(_)), armed);
         tokio::time::advance(below).await;
-        std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+        is_pending(call.as_mut()).await;
         assert!(
             matches!(call.ends, Ends::Fires(_)),
             "no hedge is planned any more"
         );
     }
+}
+
+/// Polls a call once.
+async fn is_pending(mut call: std::pin::Pin<&mut (impl Future + ?Sized)>) -> bool {
+    std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await
 }
 
 /// The clock is past the deadline, and its timer fires only at the next millisecond.
@@ -883,19 +816,34 @@ async fn a_service_that_is_ready_too_late_is_not_called() {
     assert_eq!(probe.log().times(), [0]);
 }
 
+/// Law 4. A generated tonic client, for example, is a service that is kept.
+#[tokio::test]
+async fn a_late_call_gives_its_permit_back() {
+    let probe = probe([]);
+    let permits = Arc::new(tokio::sync::Semaphore::new(1));
+    let mut kept = ServiceBuilder::new()
+        .layer(DeadlineLayer::no_timeout())
+        .layer(tower::limit::GlobalConcurrencyLimitLayer::with_semaphore(
+            permits.clone(),
+        ))
+        .service(probe.inner());
+    let mut request = probe.request();
+    let passed = CallDeadline::attached(crate::clock::now());
+    request.context_mut().attach_deadline(passed);
+    let outcome = (&mut kept).oneshot(request).await;
+    assert_eq!(call_result(&outcome), CallResult::Elapsed);
+    assert_eq!(permits.available_permits(), 1);
+}
+
 /// The response and the deadline are both due when the task is polled again, but another future of
 /// that task has used up tokio's budget by then.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_had_no_budget_is_not_late() {
     let hedges = HedgePolicy::new(3, ms(60)).hedge_non_idempotent();
     let probe = probe([attempt(1).after(ms(50))]);
-    let service = ServiceBuilder::new()
-        .layer(DeadlineLayer::new(ms(90)))
-        .layer(HedgeLayer::new(verdict as Verdicts, hedges))
-        .service(probe.inner());
+    let service = (within(90), hedge(hedges)).layer(probe.inner());
     let mut call = pin!(service.oneshot(probe.request()));
-    let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
-    assert!(polled.await);
+    assert!(is_pending(call.as_mut()).await);
     tokio::time::advance(ms(100)).await;
     let mut is_first = true;
     let outcome = std::future::poll_fn(|cx| {
@@ -917,10 +865,9 @@ async fn a_future_without_budget_ends_at_its_deadline() {
             Poll::<Result<Answer, Fault>>::Pending
         })
     });
-    let service = DeadlineLayer::new(ms(50)).layer(never);
+    let service = within(50).layer(never);
     let mut call = pin!(service.oneshot(Call::new(())));
-    let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
-    assert!(polled.await);
+    assert!(is_pending(call.as_mut()).await);
     tokio::time::advance(ms(50)).await;
     assert_eq!(call_result(&call.await), CallResult::Elapsed);
 }
@@ -929,10 +876,9 @@ async fn a_future_without_budget_ends_at_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_call_without_any_budget_ends_after_eight_more_polls() {
     let probe = probe([attempt(1).hangs()]);
-    let service = DeadlineLayer::new(ms(50)).layer(probe.inner());
+    let service = within(50).layer(probe.inner());
     let mut call = pin!(service.oneshot(probe.request()));
-    let polled = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending()));
-    assert!(polled.await);
+    assert!(is_pending(call.as_mut()).await);
     tokio::time::advance(ms(50)).await;
     let mut polls = 0;
     let outcome = std::future::poll_fn(|cx| {

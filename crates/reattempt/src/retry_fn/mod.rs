@@ -33,7 +33,8 @@
 //! | [`with_info`](RetryFn::with_info) | the outcome alone is returned |
 //!
 //! Log and records have the reasons of the attempts, and no error: log an error inside of the
-//! function if its text matters.
+//! function if its text matters. The log has one event for a call, at its end: of a job that
+//! retries for hours log each failure there too, or by an `observer`.
 //!
 //! The builder carries a [`CallContext`], as a request does: [`RetryInfo::track`] shows a call that
 //! may be dropped, and `set_data` attaches data for strategies and observers.
@@ -69,6 +70,51 @@
 //! assert_eq!(info.attempts(), 2); // and why: info.records()
 //! # let _ = QueryError::Syntax;
 //! # Ok(()) }
+//! ```
+//!
+//! Until a signal: the attempt in flight runs to its end, a delay does not, and the last error is
+//! returned.
+//!
+//! ```
+//! use std::time::Duration;
+//! use reattempt::backoff::Backoff;
+//! use reattempt::{Decision, RetryStrategy, RetryView, StopReason};
+//! use tokio::sync::watch;
+//!
+//! #[derive(Debug)]
+//! struct Until {
+//!     stopped: watch::Receiver<bool>,
+//!     backoff: Backoff,
+//! }
+//!
+//! impl RetryStrategy for Until {
+//!     fn decide(&self, view: &RetryView<'_>) -> Decision {
+//!         let delay = self.backoff.delay(view.retries, None);
+//!         let mut stopped = self.stopped.clone();
+//!         Decision::Defer(Box::pin(async move {
+//!             tokio::select! {
+//!                 biased;
+//!                 _ = stopped.wait_for(|stopped| *stopped) => Ok(None),
+//!                 () = tokio::time::sleep(delay) => Ok(Some(Duration::ZERO)),
+//!             }
+//!         }))
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! # async fn import() -> Result<(), &'static str> { Err("the database is away") }
+//! let (stop, stopped) = watch::channel(false);
+//! let backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(60));
+//! let job = reattempt::retry(|_| import()).strategy(Until { stopped, backoff }).with_info();
+//! let job = tokio::spawn(job.into_future());
+//! # tokio::time::sleep(Duration::from_secs(3600)).await;
+//! stop.send_replace(true); // on SIGTERM
+//! let (outcome, info) = job.await.unwrap();
+//! assert_eq!(outcome, Err("the database is away"));
+//! assert_eq!(info.stopped(), Some(StopReason::Strategy));
+//! # assert!(info.attempts() > 60);
+//! # }
 //! ```
 
 mod attempt;

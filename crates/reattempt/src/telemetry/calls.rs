@@ -63,6 +63,10 @@ impl Calls {
         };
         let labelled = |key, name| [(key, LabelValue::Static(name))];
         // What is known in advance begins at zero, so that a rate sees the first of it.
+        let attempts = Table::new(MOST_ATTEMPT_LABELS);
+        for ended in without_failure() {
+            attempts.get(&ended, || ended, attempt_counter(meter));
+        }
         let responses = Table::new(MOST_RESPONSE_LABELS);
         for stopped in [StopReason::Deadline, StopReason::Fatal] {
             responses.get(&stopped.name(), || UNKNOWN.name(), response_counter(meter));
@@ -74,7 +78,7 @@ impl Calls {
         Self {
             first: [AttemptOutcome::Success, AttemptOutcome::Committed]
                 .map(|outcome| meter.counter(&ATTEMPTS, &first(outcome).labels())),
-            attempts: Table::new(MOST_ATTEMPT_LABELS),
+            attempts,
             stopped: std::array::from_fn(|at| {
                 let name = StopReason::ALL[at].name();
                 meter.counter(&STOPPED, &labelled("reason", name))
@@ -115,7 +119,7 @@ impl Metrics {
             failure: ended.failure.map(|(_, stage)| (UNKNOWN, stage)),
             ..ended
         };
-        let make = |ended: &Ended| self.0.meter.counter(&ATTEMPTS, &ended.labels());
+        let make = attempt_counter(&*self.0.meter);
         calls.attempts.get(&ended, other, make).increment();
         if record.kind == AttemptKind::Hedge {
             let won = match record.outcome {
@@ -194,6 +198,34 @@ impl Observer for Metrics {
         let make = health_counter(&*self.0.meter);
         self.0.calls.health.get(&kind, || kind, make).increment();
     }
+}
+
+/// What [`Calls::attempts`] may count of attempts that did not fail.
+fn without_failure() -> impl Iterator<Item = Ended> {
+    let kinds = [
+        AttemptKind::Initial,
+        AttemptKind::Retry,
+        AttemptKind::Hedge,
+        AttemptKind::Transparent,
+    ];
+    let outcomes = [
+        AttemptOutcome::Success,
+        AttemptOutcome::Committed,
+        AttemptOutcome::Cancelled,
+    ];
+    let all = kinds.into_iter().flat_map(move |kind| {
+        outcomes.map(|outcome| Ended {
+            kind,
+            outcome,
+            failure: None,
+        })
+    });
+    // Those of `Calls::first`.
+    all.skip(2)
+}
+
+fn attempt_counter(meter: &dyn Meter) -> impl Fn(&Ended) -> Arc<dyn Counter> + '_ {
+    |ended| meter.counter(&ATTEMPTS, &ended.labels())
 }
 
 fn response_counter(meter: &dyn Meter) -> impl Fn(&&'static str) -> Arc<dyn Counter> + '_ {

@@ -111,8 +111,10 @@ impl Histogram for Registered {
 mod tests {
     use std::collections::BTreeMap;
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::Ordering;
 
+    // Not std's on targets of 32 bits.
+    use ::metrics::atomics::AtomicU64;
     use ::metrics::{KeyName, Recorder, SharedString};
 
     use super::super::{STOPPED, THROTTLE};

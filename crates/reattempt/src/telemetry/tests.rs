@@ -130,6 +130,8 @@ async fn attempts_count_by_kind_outcome_reason_and_stage() {
         ("kind=retry,outcome=success", 1),
     ]);
     assert_eq!(kept.of("reattempt.attempts"), expected);
+    // Those without a failure begin at zero: four kinds, three outcomes.
+    assert_eq!(kept.known("reattempt.attempts"), 4 * 3 + 1);
     let expected = rows([
         ("reason=committed", 1),
         ("reason=fatal", 1),
@@ -209,23 +211,20 @@ async fn hedges_are_won_lost_or_refused() {
         attempt(1).hangs(),
         attempt(2).fails_fatally(crate::reason::UNKNOWN),
     ]);
-    for probe in [won, lost, final_answer] {
+    let send = async |probe: crate::test_util::Probe, bucket: TokenBucket| {
         let mut request = probe.request();
-        request
-            .context_mut()
-            .set_idempotency(Idempotency::Idempotent);
+        let context = request.context_mut();
+        context.set_idempotency(Idempotency::Idempotent);
+        context.set_throttle(Arc::new(bucket));
         let _ = layer.layer(probe.inner()).oneshot(request).await;
+    };
+    for probe in [won, lost, final_answer] {
+        send(probe, TokenBucket::default()).await;
     }
     let empty = TokenBucket::new(1, 1).unwrap();
-    let refused = probe([attempt(1).after(ms(15))]);
-    let mut request = refused.request();
-    request
-        .context_mut()
-        .set_idempotency(Idempotency::Idempotent);
     let failure = Failure::new(KV_LOCKED, Stage::Response);
     crate::RetryThrottle::settled(&empty, crate::throttle::Settled::Failure(&failure));
-    request.context_mut().set_throttle(Arc::new(empty));
-    let _ = layer.layer(refused.inner()).oneshot(request).await;
+    send(probe([attempt(1).after(ms(15))]), empty).await;
     let expected = rows([("result=lost", 1), ("result=refused", 1), ("result=won", 2)]);
     assert_eq!(kept.of("reattempt.hedges"), expected);
 }

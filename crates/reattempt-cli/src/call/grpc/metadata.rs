@@ -118,15 +118,6 @@ mod tests {
     }
 
     #[test]
-    fn names_are_folded_and_values_stay_in_order() {
-        let read = of(json!({"X-Many": ["2", "1"], "a.b_c-1": "", "b-bin": "AAEC"})).unwrap();
-        let many: Vec<_> = read.get_all("x-many").iter().collect();
-        assert_eq!(many, ["2", "1"]);
-        assert_eq!(read["a.b_c-1"], "");
-        assert_eq!(read["b-bin"], "AAEC");
-    }
-
-    #[test]
     fn what_no_metadata_can_be_is_a_fault_with_its_place() {
         for name in [":path", "", "x y", "x!", "\u{fc}"] {
             let fault = of(json!({ name: "v" })).unwrap_err();
@@ -147,33 +138,5 @@ mod tests {
         assert_eq!(of(names(MOST_NAMES)).unwrap().len(), MOST_NAMES);
         let fault = of(names(30_000)).unwrap_err();
         assert!(fault.starts_with("$.metadata: has 30000 names"), "{fault}");
-    }
-
-    #[test]
-    fn what_is_grpcs_own_does_not_pass() {
-        let read = of(json!({
-            "TE": "gzip", "grpc-timeout": "1H", "content-type": "text/html", "connection": "close",
-            "grpc-encoding": "gzip", "grpc-previous-rpc-attempts": "7", "x": "1",
-        }));
-        assert_eq!(read.unwrap().len(), 1);
-    }
-
-    #[test]
-    fn of_an_answer_the_applications_part_is_shown() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("grpc-status", "0"),
-            ("content-type", "application/grpc"),
-            ("x-a", "1,2"),
-            ("x-a", "3"),
-            ("b-bin", "AAEC, AwQF"),
-            ("grpc-retry-pushback-ms", "5"),
-        ] {
-            headers.append(name, HeaderValue::from_static(value));
-        }
-        let expected = json!({
-            "x-a": ["1,2", "3"], "b-bin": ["AAEC", "AwQF"], "grpc-retry-pushback-ms": ["5"],
-        });
-        assert_eq!(shown(&headers), expected);
     }
 }

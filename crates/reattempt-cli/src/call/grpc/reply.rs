@@ -136,7 +136,6 @@ fn percent_decoded(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     #[test]
     fn messages_are_decoded_and_junk_stays() {
@@ -145,56 +144,5 @@ mod tests {
         assert_eq!(percent_decoded(b"%4"), "%4");
         assert_eq!(percent_decoded(b"%+1%zz"), "%+1%zz");
         assert_eq!(percent_decoded(b"\xff"), "\u{fffd}");
-    }
-
-    fn with_head(status: StatusCode, headers: &[(&'static str, &'static str)], end: bool) -> Reply {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.append(*name, HeaderValue::from_static(value));
-        }
-        let mut reply = Reply::default();
-        reply.head(status, map, end);
-        reply
-    }
-
-    fn code(reply: &Reply) -> Option<Code> {
-        reply.status().map(|status| status.code)
-    }
-
-    #[test]
-    fn what_is_not_grpc_goes_by_http() {
-        assert_eq!(code(&Reply::default()), None);
-        let proxy = with_head(StatusCode::BAD_GATEWAY, &[], false);
-        assert_eq!(code(&proxy), Some(Code::Unavailable));
-        let page = with_head(StatusCode::OK, &[("content-type", "text/html")], false);
-        assert_eq!(code(&page), Some(Code::Unknown));
-        let empty = with_head(
-            StatusCode::OK,
-            &[("content-type", "application/grpc")],
-            true,
-        );
-        assert_eq!(code(&empty), Some(Code::Unknown));
-    }
-
-    #[test]
-    fn trailers_without_a_status_are_unknown_and_none_say_nothing() {
-        let mut reply = with_head(StatusCode::OK, &[], false);
-        assert_eq!(code(&reply), None);
-        reply.trailers(HeaderMap::new());
-        assert_eq!(code(&reply), Some(Code::Unknown));
-    }
-
-    #[test]
-    fn the_head_of_a_trailers_only_answer_is_trailing_metadata() {
-        let headers = [
-            ("grpc-status", "5"),
-            ("x-a", "b"),
-            ("grpc-previous-rpc-attempts", "2"),
-        ];
-        let reply = with_head(StatusCode::OK, &headers, true);
-        assert_eq!(reply.status(), Some(Status::new(Code::NotFound, "")));
-        assert_eq!(reply.trailing_metadata(), serde_json::json!({"x-a": ["b"]}));
-        assert_eq!(reply.initial_metadata(), serde_json::json!({}));
-        assert_eq!(reply.previous_attempts().as_deref(), Some("2"));
     }
 }

@@ -192,7 +192,7 @@ impl HttpCaller {
         let well = |stopped: &_| matches!(stopped, StopReason::Success | StopReason::Committed);
         received.failed = stopped.filter(|stopped| !well(stopped));
         match received.failed {
-            Some(_) => received.read_failed(response, story.deadline()).await,
+            Some(_) => received.read_failed(response, story.limit).await,
             None => received.read(response).await,
         }
     }

@@ -1,10 +1,8 @@
 //! The table of one capability.
 
-use std::fmt::Write;
-
 use super::super::stats::Side;
 use super::super::style::{Style, millis};
-use super::super::table::{self, LABEL, percent};
+use super::super::table::{self, percent};
 
 /// What callers felt, and how many requests the server counted.
 pub(super) struct Seen {
@@ -40,12 +38,8 @@ pub(super) fn success(sides: &[Seen]) -> Row {
 
 /// This percentile of the latencies of calls that succeeded.
 pub(super) fn latency(label: &'static str, sides: &[Seen], share: f64, tells: &'static str) -> Row {
-    row(
-        label,
-        sides,
-        |seen| millis(seen.side.percentile(share)),
-        tells,
-    )
+    let figure = |seen: &Seen| millis(seen.side.percentile(share));
+    row(label, sides, figure, tells)
 }
 
 /// A column for each side, and a row for each figure.
@@ -69,20 +63,9 @@ impl Sheet {
     /// Without the title.
     pub(crate) fn figures(&self, style: Style) -> String {
         let mut out = String::new();
-        let mut head = format!("{:LABEL$}", "");
-        for name in &self.sides {
-            let _ = write!(head, "{name:>10}");
-        }
-        let _ = writeln!(out, "{}", style.dim(&head));
+        table::columns(&mut out, self.sides.iter().copied(), style);
         for (label, figures, tells) in &self.rows {
-            let _ = write!(out, "{label:LABEL$}");
-            for (at, figure) in figures.iter().enumerate() {
-                // Padded before styling: escape sequences have no width.
-                let shown = format!("{figure:>10}");
-                let is_last = at + 1 == figures.len();
-                out.push_str(&if is_last { style.bold(&shown) } else { shown });
-            }
-            let _ = writeln!(out, "   {}", style.dim(tells));
+            table::row(&mut out, label, figures.iter().cloned(), tells, style);
         }
         out
     }

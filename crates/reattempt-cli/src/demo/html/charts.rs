@@ -21,11 +21,7 @@ fn over_time(title: &'static str, comparison: &Comparison) -> Plot {
         let short = match phase.weather {
             Weather::Calm => "",
             Weather::Temporary => "temporary",
-            Weather::SlowTail
-            | Weather::Pushback
-            | Weather::Overload
-            | Weather::Recovery
-            | Weather::Move => name,
+            _ => name,
         };
         let high = phase.weather == Weather::Overload;
         plot.band(range, (at % 2 == 1, high), short, name);
@@ -48,41 +44,35 @@ fn binned(
     })
 }
 
+/// The sides that are drawn, by the class of their lines.
+fn both(comparison: &Comparison) -> [(&'static str, &Side); 2] {
+    [("without", &comparison.without), ("with", &comparison.with)]
+}
+
 pub(super) fn success(comparison: &Comparison) -> String {
     let mut plot = over_time("Success over time", comparison);
     for quarter in 0..=4 {
         plot.across(f64::from(quarter) / 4.0, &format!("{} %", quarter * 25));
     }
-    let line = |side: &Side, from, to| side.success(from, to);
-    plot.line(
-        "without",
-        binned(comparison, |from, to| line(&comparison.without, from, to)),
-    );
-    plot.line(
-        "with",
-        binned(comparison, |from, to| line(&comparison.with, from, to)),
-    );
+    for (class, side) in both(comparison) {
+        plot.line(class, binned(comparison, |from, to| side.success(from, to)));
+    }
     plot.finish()
 }
 
 pub(super) fn attempts(comparison: &Comparison) -> String {
     let mut plot = over_time("Attempts per call", comparison);
-    let with: Vec<_> = binned(comparison, |from, to| {
-        comparison.with.attempts_per_call(from, to)
-    })
-    .collect();
-    let most = with
-        .iter()
-        .fold(2.0_f64, |most, (_, value)| most.max(*value))
-        .ceil();
+    let line = |side: &Side| -> Vec<(f64, f64)> {
+        binned(comparison, |from, to| side.attempts_per_call(from, to)).collect()
+    };
+    let highest = line(&comparison.with).into_iter();
+    let most = highest.fold(2.0_f64, |most, (_, y)| most.max(y)).ceil();
     for whole in 0..=(most as u32) {
         plot.across(f64::from(whole) / most, &whole.to_string());
     }
-    let without = binned(comparison, |from, to| {
-        comparison.without.attempts_per_call(from, to)
-    });
-    plot.line("without", without.map(|(x, y)| (x, y / most)));
-    plot.line("with", with.into_iter().map(|(x, y)| (x, y / most)));
+    for (class, side) in both(comparison) {
+        plot.line(class, line(side).into_iter().map(|(x, y)| (x, y / most)));
+    }
     plot.finish()
 }
 
@@ -105,7 +95,7 @@ pub(super) fn latency(comparison: &Comparison) -> String {
     ] {
         plot.below(place_of(millis), label);
     }
-    for (class, side) in [("without", &comparison.without), ("with", &comparison.with)] {
+    for (class, side) in both(comparison) {
         let all = side.records.len().max(1) as f64;
         let worked = side.latencies.len();
         // One point for every few calls, and each of the slowest.

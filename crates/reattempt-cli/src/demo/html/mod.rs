@@ -131,43 +131,20 @@ fn section(out: &mut String, comparison: &Comparison) {
 }
 
 fn tiles(out: &mut String, comparison: &Comparison) {
-    let Comparison { without, with, .. } = comparison;
-    let all = |side: &Side| side.attempts_per_call(0, side.records.len());
-    let latency = |share| {
-        [
-            millis(without.percentile(share)),
-            millis(with.percentile(share)),
-        ]
-    };
+    let (without, with) = (&comparison.without, &comparison.with);
+    let success = |side: &Side| percent(side.total_success());
+    let latency = |share| [without, with].map(|side| millis(side.percentile(share)));
+    let per_call = |side: &Side| format!("{:.2}", side.attempts_per_call(0, side.records.len()));
+    let held = grouped(with.stopped_by(StopReason::Throttled) as u64);
+    let timeouts = |side: &Side| grouped(side.timeouts() as u64);
     let tiles = [
-        (
-            "success",
-            [
-                percent(without.total_success()),
-                percent(with.total_success()),
-            ],
-        ),
+        ("success", [without, with].map(success)),
         ("p50 of successes", latency(0.5)),
         ("p99", latency(0.99)),
         ("p99.9", latency(0.999)),
-        (
-            "attempts per call",
-            [format!("{:.2}", all(without)), format!("{:.2}", all(with))],
-        ),
-        (
-            "held by the throttle",
-            [
-                "–".to_owned(),
-                grouped(with.stopped_by(StopReason::Throttled) as u64),
-            ],
-        ),
-        (
-            "hit the deadline",
-            [
-                grouped(without.timeouts() as u64),
-                grouped(with.timeouts() as u64),
-            ],
-        ),
+        ("attempts per call", [without, with].map(per_call)),
+        ("held by the throttle", ["–".to_owned(), held]),
+        ("hit the deadline", [without, with].map(timeouts)),
     ];
     out.push_str("<div class=\"tiles\">\n");
     for (label, [without, with]) in tiles {

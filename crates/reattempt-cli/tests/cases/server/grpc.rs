@@ -87,20 +87,16 @@ fn step(words: &mut Members) -> Result<Step> {
         Step::http_status(status)
     } else if let Some(code) = words.take::<u32>("reset")? {
         Step::reset(code)
-    } else if words.flag("echo")? {
-        Step::echo()
-    } else if words.flag("hang")? {
-        Step::hang()
-    } else if words.flag("close")? {
-        Step::close()
-    } else if words.flag("refuse_stream")? {
-        Step::refuse_stream()
-    } else if words.flag("go_away")? {
-        Step::go_away()
-    } else if words.flag("half_frame")? {
-        Step::half_frame()
     } else {
-        return Err("a step without what it answers".to_owned());
+        let word = words.word(&[
+            ("echo", Step::echo as fn() -> Step),
+            ("hang", Step::hang),
+            ("close", Step::close),
+            ("refuse_stream", Step::refuse_stream),
+            ("go_away", Step::go_away),
+            ("half_frame", Step::half_frame),
+        ]);
+        word?.ok_or("a step without what it answers")?()
     };
     if let Some(code) = words.take::<i32>("status")? {
         step = step.status(code, words.take::<String>("message")?.unwrap_or_default());

@@ -78,20 +78,16 @@ fn step(words: &mut Members) -> Result<Step> {
         Step::hang_during_body(bytes)
     } else if let Some(code) = words.take::<u32>("reset_with")? {
         Step::reset_with(code)
-    } else if words.flag("hang")? {
-        Step::hang()
-    } else if words.flag("close_before")? {
-        Step::close_before()
-    } else if words.flag("reset")? {
-        Step::reset()
-    } else if words.flag("refuse_stream")? {
-        Step::refuse_stream()
-    } else if words.flag("go_away")? {
-        Step::go_away()
-    } else if words.flag("half_frame")? {
-        Step::half_frame()
     } else {
-        Step::status(200)
+        let word = words.word(&[
+            ("hang", Step::hang as fn() -> Step),
+            ("close_before", Step::close_before),
+            ("reset", Step::reset),
+            ("refuse_stream", Step::refuse_stream),
+            ("go_away", Step::go_away),
+            ("half_frame", Step::half_frame),
+        ]);
+        word?.unwrap_or(Step::default)()
     };
     if let Some(status) = words.take("status")? {
         step = step.with_status(status);

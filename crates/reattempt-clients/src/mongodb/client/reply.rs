@@ -151,7 +151,10 @@ fn number_of(n: Option<&Bson>) -> Option<usize> {
     }
     let n = number(n)?;
     let exact = n.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&n);
-    exact.then_some(n as usize)
+    // A cast to `usize` would turn what is too large for 32 bits into another count.
+    exact
+        .then_some(n as u64)
+        .and_then(|n| usize::try_from(n).ok())
 }
 
 fn is_number(value: &RawBsonRef<'_>) -> bool {
@@ -159,4 +162,17 @@ fn is_number(value: &RawBsonRef<'_>) -> bool {
         value,
         RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Double(_)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_the_same_whatever_type_it_has() {
+        for n in [0, 3, i64::from(u32::MAX), 1 << 40] {
+            let whole = number_of(Some(&Bson::Int64(n)));
+            assert_eq!(number_of(Some(&Bson::Double(n as f64))), whole, "{n}");
+        }
+    }
 }

@@ -2,16 +2,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::backoff::Randomness;
+use reattempt::test_util::ms;
 use tokio::sync::Notify;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
 use crate::cluster_config::{ClusterConfig, Revision};
 use crate::testing::{bucket, config, node};
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 /// The polled nodes, each with the milliseconds since the start and the revision that was sent.
 type Asked = Arc<Mutex<Vec<(u64, String, Option<Revision>)>>>;
@@ -26,6 +23,21 @@ enum Does {
     /// Returns no newer configuration once it is notified.
     Waits(Arc<Notify>),
     Answers(Box<ClusterConfig>),
+}
+
+/// A store with revision 1:1 of this many nodes.
+fn store_of(nodes: usize) -> ConfigStore {
+    let store = ConfigStore::new();
+    store.compare_and_swap(config(1, 1, nodes, 0));
+    store
+}
+
+/// What the second node does, the first to be polled; the others have nothing newer.
+fn second(does: Does) -> impl Fn(&Address) -> Does + Send + Sync {
+    move |node| match node.host() {
+        "n2" => does.clone(),
+        _ => Does::HasNoneNewer,
+    }
 }
 
 struct Cluster {
@@ -43,9 +55,7 @@ impl Cluster {
         does: impl Fn(&Address) -> Does + Send + Sync + 'static,
         options: impl FnOnce(ConfigPollerOptions) -> ConfigPollerOptions,
     ) -> Self {
-        let store = ConfigStore::new();
-        store.compare_and_swap(config(1, 1, 3, 0));
-        Self::over(store, does, options)
+        Self::over(store_of(3), does, options)
     }
 
     fn over(
@@ -82,10 +92,18 @@ impl Cluster {
 
     fn asked(&self) -> Vec<(u64, String)> {
         let asked = self.asked.lock().unwrap();
-        asked
-            .iter()
-            .map(|(at, node, _)| (*at, node.clone()))
-            .collect()
+        let asked = asked.iter().map(|(at, node, _)| (*at, node.clone()));
+        asked.collect()
+    }
+
+    fn asked_nodes(&self) -> Vec<String> {
+        self.asked().into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// Polls on error until that is done.
+    async fn refresh(&self, failed: Option<usize>) {
+        let failed = failed.map(node);
+        self.poller.refresh(failed.as_ref()).unwrap().done().await;
     }
 }
 
@@ -123,26 +141,15 @@ async fn a_poll_ends_at_the_first_configuration_newer_or_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_hangs_is_left_for_the_next_one() {
-    let cluster = Cluster::with(
-        |node| {
-            if node.host() == "n2" {
-                Does::Hangs
-            } else {
-                Does::HasNoneNewer
-            }
-        },
-        |options| options.fetch_timeout(ms(700)),
-    );
+    let options = |options: ConfigPollerOptions| options.fetch_timeout(ms(700));
+    let cluster = Cluster::with(second(Does::Hangs), options);
     sleep(ms(3201)).await;
     assert_eq!(cluster.asked(), at(&[(2500, 2), (3200, 3)]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_fetch_panics_is_left_for_the_next_one() {
-    let cluster = Cluster::new(|node| match node.host() {
-        "n2" => Does::Panics,
-        _ => Does::HasNoneNewer,
-    });
+    let cluster = Cluster::new(second(Does::Panics));
     sleep(ms(5001)).await;
     assert_eq!(cluster.asked(), at(&[(2500, 2), (2500, 3), (5000, 1)]));
 }
@@ -180,13 +187,8 @@ fn a_refresh_ends_with_the_runtime_of_its_poller() {
 /// C47: after a slow poll the interval starts again; missed polls are not made up for.
 #[tokio::test(start_paused = true)]
 async fn polls_that_were_missed_are_not_made_up_for() {
-    let cluster = Cluster::with(
-        |node| match node.host() {
-            "n2" => Does::Hangs,
-            _ => Does::HasNoneNewer,
-        },
-        |options| options.fetch_timeout(ms(6000)),
-    );
+    let options = |options: ConfigPollerOptions| options.fetch_timeout(ms(6000));
+    let cluster = Cluster::with(second(Does::Hangs), options);
     sleep(ms(11_001)).await;
     assert_eq!(cluster.asked(), at(&[(2500, 2), (8500, 3), (11_000, 1)]));
 }
@@ -236,13 +238,7 @@ async fn errors_that_come_together_share_one_refresh() {
 /// C48
 #[tokio::test(start_paused = true)]
 async fn a_refresh_does_not_wait_for_a_node_that_fails_meanwhile() {
-    let cluster = Cluster::new(|node| {
-        if node.host() == "n2" {
-            Does::Hangs
-        } else {
-            Does::HasNoneNewer
-        }
-    });
+    let cluster = Cluster::new(second(Does::Hangs));
     let mut first = cluster.poller.refresh(None).unwrap();
     sleep(ms(10)).await;
     let mut second = cluster.poller.refresh(Some(&node(2))).unwrap();
@@ -278,11 +274,8 @@ async fn a_late_failure_notice_does_not_apply_to_the_next_node() {
 /// C48
 #[tokio::test(start_paused = true)]
 async fn no_node_is_asked_if_the_only_one_failed() {
-    let store = ConfigStore::new();
-    store.compare_and_swap(config(1, 1, 1, 0));
-    let cluster = Cluster::over(store, |_| Does::HasNoneNewer, |options| options);
-    let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
-    refreshing.done().await;
+    let cluster = Cluster::over(store_of(1), |_| Does::HasNoneNewer, |options| options);
+    cluster.refresh(Some(1)).await;
     assert!(cluster.asked().is_empty());
 }
 
@@ -326,8 +319,7 @@ async fn a_changing_configuration_without_addresses_is_no_busy_loop() {
 #[tokio::test(start_paused = true)]
 async fn errors_of_all_nodes_do_not_keep_a_newer_configuration_out() {
     for (every, answers_in) in [(0, 3), (1, 3), (7, 20), (20, 60)] {
-        let store = ConfigStore::new();
-        store.compare_and_swap(config(1, 1, 3, 0));
+        let store = store_of(3);
         let newer = move |_: Address, _| async move {
             sleep(ms(answers_in)).await;
             Ok::<_, FetchError>(Some(config(1, 2, 3, 1)))
@@ -348,10 +340,11 @@ async fn errors_of_all_nodes_do_not_keep_a_newer_configuration_out() {
 async fn errors_of_the_only_node_end_no_poll_by_time() {
     let seeds_only = ConfigPollerOptions::new().seeds([node(1)]);
     for (known, options) in [(true, ConfigPollerOptions::new()), (false, seeds_only)] {
-        let store = ConfigStore::new();
-        if known {
-            store.compare_and_swap(config(1, 1, 1, 0));
-        }
+        let store = if known {
+            store_of(1)
+        } else {
+            ConfigStore::new()
+        };
         let newer = |_: Address, _| async {
             sleep(ms(20)).await;
             Ok::<_, FetchError>(Some(config(1, 2, 1, 0)))
@@ -387,8 +380,7 @@ async fn at_an_interval_of_the_floor_no_poll_is_left_out() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_failed_is_asked_again_by_the_next_poll() {
     let cluster = Cluster::new(|_| Does::HasNoneNewer);
-    let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
-    refreshing.done().await;
+    cluster.refresh(Some(1)).await;
     sleep(ms(5001)).await;
     assert_eq!(cluster.asked(), at(&[(0, 2), (2500, 3), (5000, 1)]));
 }
@@ -398,7 +390,7 @@ async fn a_node_that_failed_is_asked_again_by_the_next_poll() {
 async fn a_poll_right_after_a_refresh_is_left_out() {
     let cluster = Cluster::new(|_| Does::HasNoneNewer);
     sleep(ms(2480)).await;
-    cluster.poller.refresh(None).unwrap().done().await;
+    cluster.refresh(None).await;
     sleep(ms(2521)).await;
     assert_eq!(cluster.asked(), at(&[(2480, 2), (5000, 3)]));
 }
@@ -416,7 +408,7 @@ async fn an_empty_store_is_filled_from_the_seeds_at_once() {
     );
     let mut watch = cluster.poller.store().watch();
     watch.wait_for(Option::is_some).await.unwrap();
-    let asked: Vec<_> = cluster.asked().into_iter().map(|(_, node)| node).collect();
+    let asked = cluster.asked_nodes();
     assert_eq!(asked, ["seed1", "seed2"]);
     assert!(cluster.asked().iter().all(|(at, _)| *at == 0));
     assert_eq!(cluster.asked.lock().unwrap()[0].2, None);
@@ -433,7 +425,7 @@ async fn the_first_configuration_may_be_left_to_the_client() {
     sleep(ms(10)).await;
     assert_eq!(cluster.asked(), at(&[]));
     cluster.poller.store().compare_and_swap(config(1, 1, 3, 0));
-    cluster.poller.refresh(None).unwrap().done().await;
+    cluster.refresh(None).await;
     assert_eq!(cluster.asked(), at(&[(10, 2)]));
 }
 
@@ -451,18 +443,15 @@ async fn where_no_known_node_answers_the_seeds_are_asked() {
         |options: ConfigPollerOptions| options.seeds(seeds.clone()).fetch_timeout(ms(700));
     let cluster = Cluster::with(does, with_seeds);
     sleep(ms(3201)).await;
-    let asked: Vec<_> = cluster.asked().into_iter().map(|(_, node)| node).collect();
+    let asked = cluster.asked_nodes();
     assert_eq!(asked, ["n2", "n3", "n1", "seed"]);
     assert_eq!(cluster.poller.store().revision(), Some(Revision::new(1, 2)));
 
     // On error too, and never the failed one.
-    let store = ConfigStore::new();
-    store.compare_and_swap(config(1, 1, 1, 0));
-    let cluster = Cluster::over(store, does, |options| {
+    let cluster = Cluster::over(store_of(1), does, |options| {
         options.seeds([node(1), seeds[0].clone()])
     });
-    let mut refreshing = cluster.poller.refresh(Some(&node(1))).unwrap();
-    refreshing.done().await;
+    cluster.refresh(Some(1)).await;
     assert_eq!(cluster.asked(), [(0, "seed".to_owned())]);
 }
 
@@ -473,13 +462,10 @@ async fn the_seeds_do_not_wait_for_the_end_of_a_long_list() {
         "seed2" => Does::HasNoneNewer,
         _ => Does::Hangs,
     };
-    let store = ConfigStore::new();
-    store.compare_and_swap(config(1, 1, 100, 0));
     let seeds = ["seed1", "seed2"].map(|host| Address::new(host, 11210));
-    let cluster = Cluster::over(store, does, |options| options.seeds(seeds));
-    let mut refreshing = cluster.poller.refresh(None).unwrap();
-    refreshing.done().await;
-    let asked: Vec<_> = cluster.asked().into_iter().map(|(_, node)| node).collect();
+    let cluster = Cluster::over(store_of(100), does, |options| options.seeds(seeds));
+    cluster.refresh(None).await;
+    let asked = cluster.asked_nodes();
     let first: Vec<_> = (35..=43).map(|number| format!("n{number}")).collect();
     assert_eq!(asked[..9], first[..], "the known nodes are first");
     assert_eq!(asked[9..], ["seed1", "n44", "seed2"]);
@@ -577,14 +563,12 @@ fn a_fast_forward_map_routes_nothing() {
 /// C48: a round over dead nodes ends once another source has a configuration without them.
 #[tokio::test(start_paused = true)]
 async fn a_newer_configuration_ends_a_round_over_dead_nodes() {
-    let store = ConfigStore::new();
-    store.compare_and_swap(config(1, 1, 40, 0));
     let of_seed = "seed:11210".parse().unwrap();
     let does = |node: &Address| match node.host() {
         "seed" => Does::HasNoneNewer,
         _ => Does::Hangs,
     };
-    let cluster = Cluster::over(store, does, |options| options.seeds([of_seed]));
+    let cluster = Cluster::over(store_of(40), does, |options| options.seeds([of_seed]));
     // The first poll is at 2.5 s.
     sleep(ms(3000)).await;
     cluster.poller.store().compare_and_swap(config(1, 2, 1, 0));
@@ -617,12 +601,10 @@ async fn a_flood_of_new_nodes_is_asked_at_the_pace_of_the_floor() {
 /// A push of a node that lags is no reason not to wait for one that is asked.
 #[tokio::test(start_paused = true)]
 async fn the_answer_of_a_node_that_stays_is_waited_for() {
-    let store = ConfigStore::new();
-    store.compare_and_swap(config(1, 1, 3, 0));
     let notify = Arc::new(Notify::new());
     let waits = Arc::clone(&notify);
     let does = move |_: &Address| Does::Waits(Arc::clone(&waits));
-    let cluster = Cluster::over(store, does, |options| options);
+    let cluster = Cluster::over(store_of(3), does, |options| options);
     sleep(ms(100)).await;
     let mut refresh = cluster.poller.refresh(None).unwrap();
     sleep(ms(5)).await;

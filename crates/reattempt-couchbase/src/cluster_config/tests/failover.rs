@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reattempt::strategy::BestEffort;
+use reattempt::test_util::ms;
 use reattempt::{
     Backend, Call, CallContext, ConfigPollLayer, DeadlineLayer, HasCallContext, RetryLayer, Stage,
 };
@@ -15,10 +16,6 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 use crate::cluster_config::*;
 use crate::kv::{KvClassifier, attach_idempotency};
 use crate::testing::{Answer, Lost, Request, config, node};
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 const DEAD: usize = 0;
 const HEIR: usize = 1;

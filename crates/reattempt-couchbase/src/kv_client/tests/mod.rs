@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use reattempt::backoff::Randomness;
 use reattempt::strategy::BestEffort;
+use reattempt::test_util::ms;
 use reattempt::{
     Backend, Call, ClientErrorLayer, ConfigPollLayer, DeadlineLayer, PushbackLayer, RetryInfo,
     RetryLayer,
@@ -19,10 +20,6 @@ use super::*;
 use crate::cluster_config::{ConfigPoller, ConfigPollerOptions, ConfigStore};
 use crate::kv::{Opcode, Status};
 use crate::testing::{Answer, Lost, Request, bucket, config, map, node};
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 /// What one attempt meets.
 #[derive(Clone, Copy, Debug)]

@@ -40,18 +40,16 @@ fn takes_retry(member: &str, value: &str) -> bool {
     .iter()
     .map(|(name, usual)| format!("\"{name}\":{}", if *name == member { value } else { usual }))
     .collect();
-    let policy = policy.join(",");
-    faults(&format!(
-        r#"{{"methodConfig":[{{"name":[{{}}],"retryPolicy":{{{policy}}}}}]}}"#
-    ))
-    .is_empty()
+    takes_entry(&format!(r#""retryPolicy":{{{}}}"#, policy.join(",")))
 }
 
 fn takes_entry(members: &str) -> bool {
-    faults(&format!(
-        r#"{{"methodConfig":[{{"name":[{{}}],{members}}}]}}"#
-    ))
-    .is_empty()
+    faults(&for_all(members)).is_empty()
+}
+
+/// A config with one entry, for all methods.
+fn for_all(members: &str) -> String {
+    format!(r#"{{"methodConfig":[{{"name":[{{}}],{members}}}]}}"#)
 }
 
 fn retry_of(config: &ServiceConfig, path: &str) -> Option<u32> {
@@ -62,16 +60,14 @@ fn retry_of(config: &ServiceConfig, path: &str) -> Option<u32> {
 }
 
 fn hedge_of(members: &str, options: &Options) -> (Arc<HedgePolicy>, CodeSet) {
-    let text = format!(r#"{{"methodConfig":[{{"name":[{{}}],"hedgingPolicy":{{{members}}}}}]}}"#);
+    let text = for_all(&format!(r#""hedgingPolicy":{{{members}}}"#));
     let config = ServiceConfig::parse_with(&text, options).unwrap();
     let policy = &config.method("/a/b").policy;
     let Recovery::Hedge(hedge) = policy.recovery() else {
         panic!()
     };
-    (
-        Arc::clone(hedge),
-        policy.data::<MethodPolicy>().unwrap().retryable,
-    )
+    let codes = policy.data::<MethodPolicy>().unwrap().retryable;
+    (Arc::clone(hedge), codes)
 }
 
 /// R1
@@ -83,29 +79,22 @@ fn max_attempts_is_an_integer_above_one_capped_by_the_limit() {
     for bad in ["1", "0", "-3", "2.5", "\"4\"", "null", "true", "[3]"] {
         assert!(!takes_retry("maxAttempts", bad), "{bad}");
     }
-    let text = format!(
-        r#"{{"methodConfig":[{{"name":[{{}}],"retryPolicy":{{{}}}}}]}}"#,
-        RETRY.replace(":3,", ":10,")
-    );
-    assert_eq!(
-        retry_of(&ServiceConfig::parse(&text).unwrap(), "/a/b"),
-        Some(5)
-    );
+    let ten = RETRY.replace(":3,", ":10,");
+    let text = for_all(&format!(r#""retryPolicy":{{{ten}}}"#));
+    let config = ServiceConfig::parse(&text).unwrap();
+    assert_eq!(retry_of(&config, "/a/b"), Some(5));
     let wide = Options::new().max_attempts_limit(8);
-    assert_eq!(
-        retry_of(&ServiceConfig::parse_with(&text, &wide).unwrap(), "/a/b"),
-        Some(8)
-    );
+    let config = ServiceConfig::parse_with(&text, &wide).unwrap();
+    assert_eq!(retry_of(&config, "/a/b"), Some(8));
 }
 
 /// R2
 #[test]
 fn backoffs_are_strict_durations_above_zero() {
     for good in ["\"0.1s\"", "\"0.000000001s\"", "\"315576000000s\""] {
-        assert!(
-            takes_retry("initialBackoff", good) && takes_retry("maxBackoff", good),
-            "{good}"
-        );
+        for member in ["initialBackoff", "maxBackoff"] {
+            assert!(takes_retry(member, good), "{member} {good}");
+        }
     }
     for bad in [
         "\"0s\"",
@@ -122,10 +111,9 @@ fn backoffs_are_strict_durations_above_zero() {
         "1",
         "null",
     ] {
-        assert!(
-            !takes_retry("initialBackoff", bad) && !takes_retry("maxBackoff", bad),
-            "{bad}"
-        );
+        for member in ["initialBackoff", "maxBackoff"] {
+            assert!(!takes_retry(member, bad), "{member} {bad}");
+        }
     }
 }
 
@@ -174,17 +162,13 @@ fn codes_are_numbers_or_names_in_any_case() {
 #[test]
 fn hedging_needs_only_its_number_of_attempts() {
     let (hedge, codes) = hedge_of(r#""maxAttempts":3"#, &Options::new());
-    assert_eq!(
-        (hedge.max_attempts(), hedge.delay().fixed()),
-        (3, Some(Duration::ZERO))
-    );
+    assert_eq!(hedge.max_attempts(), 3);
+    assert_eq!(hedge.delay().fixed(), Some(Duration::ZERO));
     assert!(codes.is_empty(), "every error is fatal");
     let members = r#""maxAttempts":9,"hedgingDelay":"0.5s","nonFatalStatusCodes":["internal",14]"#;
     let (hedge, codes) = hedge_of(members, &Options::new());
-    assert_eq!(
-        (hedge.max_attempts(), hedge.delay().fixed()),
-        (5, Some(Duration::from_millis(500)))
-    );
+    assert_eq!(hedge.max_attempts(), 5);
+    assert_eq!(hedge.delay().fixed(), Some(Duration::from_millis(500)));
     assert_eq!(codes, CodeSet::of(&[Code::Internal, Code::Unavailable]));
     let (hedge, _) = hedge_of(members, &Options::new().max_attempts_limit(7));
     assert_eq!(hedge.max_attempts(), 7);
@@ -196,10 +180,8 @@ fn hedging_needs_only_its_number_of_attempts() {
         r#""maxAttempts":2,"nonFatalStatusCodes":"U""#,
         r#""maxAttempts":2,"nonFatalStatusCodes":["OK"]"#,
     ] {
-        assert!(
-            !takes_entry(&format!(r#""hedgingPolicy":{{{bad}}}"#)),
-            "{bad}"
-        );
+        let hedging = format!(r#""hedgingPolicy":{{{bad}}}"#);
+        assert!(!takes_entry(&hedging), "{bad}");
     }
 }
 
@@ -281,16 +263,12 @@ fn a_name_twice_is_a_fault_also_in_another_entry() {
         r#"[1]"#,
         r#"{}"#,
     ] {
-        assert!(
-            !faults(&format!(r#"{{"methodConfig":[{{"name":{names}}}]}}"#)).is_empty(),
-            "{names}"
-        );
+        let text = format!(r#"{{"methodConfig":[{{"name":{names}}}]}}"#);
+        assert!(!faults(&text).is_empty(), "{names}");
     }
     let across = r#"{"methodConfig":[{"name":[{"service":"a"}]},{"name":[{"service":"a"}]}]}"#;
-    assert_eq!(
-        faults(across),
-        ["$.methodConfig[1].name[0]: names the same calls as $.methodConfig[0].name[0]"]
-    );
+    let fault = "$.methodConfig[1].name[0]: names the same calls as $.methodConfig[0].name[0]";
+    assert_eq!(faults(across), [fault]);
 }
 
 #[test]
@@ -300,23 +278,17 @@ fn every_fault_is_reported_at_once_with_its_path() {
         {"name":[{"service":"a"}],"timeout":"-1s","waitForReady":1}],
         "retryThrottling":{"maxTokens":1001}}"#;
     let faults = faults(text);
-    let paths: Vec<_> = faults
-        .iter()
-        .map(|fault| fault.split(':').next().unwrap())
-        .collect();
-    assert_eq!(
-        paths,
-        [
-            "$.methodConfig[0].retryPolicy.maxAttempts",
-            "$.methodConfig[0].retryPolicy.initialBackoff",
-            "$.methodConfig[0].retryPolicy.backoffMultiplier",
-            "$.methodConfig[0].retryPolicy.retryableStatusCodes[0]",
-            "$.methodConfig[1].timeout",
-            "$.methodConfig[1].waitForReady",
-            "$.retryThrottling.maxTokens",
-            "$.retryThrottling.tokenRatio",
-        ]
-    );
+    let paths = faults.iter().map(|fault| fault.split(':').next().unwrap());
+    assert!(paths.eq([
+        "$.methodConfig[0].retryPolicy.maxAttempts",
+        "$.methodConfig[0].retryPolicy.initialBackoff",
+        "$.methodConfig[0].retryPolicy.backoffMultiplier",
+        "$.methodConfig[0].retryPolicy.retryableStatusCodes[0]",
+        "$.methodConfig[1].timeout",
+        "$.methodConfig[1].waitForReady",
+        "$.retryThrottling.maxTokens",
+        "$.retryThrottling.tokenRatio",
+    ]));
     assert!(faults[0].ends_with("must be an integer greater than 1, got 1"));
     assert!(faults[2].ends_with("is missing: a number is needed"));
 }
@@ -327,23 +299,15 @@ fn unknown_fields_warn_and_duplicate_fields_are_faults() {
         r#"{{"methodConfig":[{{"name":[{{}}],"RetryPolicy":{{}},"retryPolicy":{{{RETRY},"perAttemptRecvTimeout":"1s"}}}}],"new":1}}"#
     );
     let config = ServiceConfig::parse(&text).unwrap();
-    let paths: Vec<_> = config
-        .warnings()
-        .iter()
-        .map(|warning| warning.path.as_str())
-        .collect();
-    assert_eq!(
-        paths,
-        [
-            "$.new",
-            "$.methodConfig[0].RetryPolicy",
-            "$.methodConfig[0].retryPolicy.perAttemptRecvTimeout"
-        ]
-    );
-    assert!(!takes_entry(r#""waitForReady":true,"waitForReady":true"#));
-    assert!(takes_entry(
-        r#""waitForReady":true,"maxRequestMessageBytes":1024"#
-    ));
+    let paths = config.warnings().iter().map(|warning| &*warning.path);
+    assert!(paths.eq([
+        "$.new",
+        "$.methodConfig[0].RetryPolicy",
+        "$.methodConfig[0].retryPolicy.perAttemptRecvTimeout"
+    ]));
+    let (wait, limit) = (r#""waitForReady":true"#, r#""maxRequestMessageBytes":1024"#);
+    assert!(!takes_entry(&format!("{wait},{wait}")));
+    assert!(takes_entry(&format!("{wait},{limit}")));
 }
 
 #[test]
@@ -366,31 +330,20 @@ fn what_is_no_object_or_no_json_is_refused() {
 #[test]
 fn delays_grow_from_the_first_are_capped_and_never_overflow() {
     let ms = Duration::from_millis;
-    let delays = |policy: &RetryPolicy, n: u32| policy.delay_after(n);
     let policy = |initial, max, factor| {
         RetryPolicy::new(5, initial, max, factor, CodeSet::EMPTY).jitter(Jitter::None)
     };
     let usual = policy(ms(100), ms(300), 2.0);
-    assert_eq!(
-        [0, 1, 2, 3].map(|n| delays(&usual, n)),
-        [ms(100), ms(200), ms(300), ms(300)]
-    );
-    assert_eq!(
-        delays(&policy(ms(1000), ms(100), 2.0), 0),
-        ms(100),
-        "the first too"
-    );
+    let delays = [0, 1, 2, 3].map(|n| usual.delay_after(n));
+    assert_eq!(delays, [100, 200, 300, 300].map(ms));
+    let first = policy(ms(1000), ms(100), 2.0).delay_after(0);
+    assert_eq!(first, ms(100), "it is capped too");
     let shrinking = policy(ms(1000), ms(600), 0.5);
-    assert_eq!(
-        [0, 1, 2].map(|n| delays(&shrinking, n)),
-        [ms(600), ms(500), ms(250)]
-    );
-    let wild = policy(
-        Duration::from_secs(315_576_000_000),
-        Duration::MAX,
-        f64::MAX,
-    );
-    assert_eq!(delays(&wild, u32::MAX), Duration::MAX);
+    let delays = [0, 1, 2].map(|n| shrinking.delay_after(n));
+    assert_eq!(delays, [600, 500, 250].map(ms));
+    let longest = Duration::from_secs(315_576_000_000);
+    let wild = policy(longest, Duration::MAX, f64::MAX);
+    assert_eq!(wild.delay_after(u32::MAX), Duration::MAX);
 }
 
 /// A strategy that wraps it may forward only its decisions.

@@ -1,5 +1,7 @@
 //! `docs/policy-reference.md` against the options.
 
+use std::path::Path;
+
 use crate::service_config::Options;
 
 /// Does not compile if a field is missing.
@@ -12,11 +14,12 @@ macro_rules! fields {
 
 #[test]
 fn every_option_stands_in_the_reference_and_no_other() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/policy-reference.md"
-    );
-    let page = std::fs::read_to_string(path).unwrap();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    // A published package has none.
+    if !docs.exists() {
+        return;
+    }
+    let page = std::fs::read_to_string(docs.join("policy-reference.md")).unwrap();
     let (_, section) = page
         .split_once("## Options beside a gRPC service config")
         .unwrap();

@@ -24,71 +24,56 @@ fn retry(attempts: u32, initial: &str, max: &str) -> String {
     )
 }
 
+/// The entry has one warning, at this place.
+fn is_one(told: &[String], at: &str, what: &str) {
+    assert_eq!(told, [format!("$.methodConfig[0]{at}: {what}")]);
+}
+
 const THROTTLED: &str = r#","retryThrottling":{"maxTokens":10,"tokenRatio":0.1}"#;
 
 #[test]
 fn policies_that_can_amplify_load_are_warned_of() {
     let hedges = r#""hedgingPolicy":{"maxAttempts":3,"hedgingDelay":"0.5s"}"#;
-    assert_eq!(
-        entry(hedges, ""),
-        [
-            "$.methodConfig[0].hedgingPolicy: can amplify load: a slow or failing server gets up to 3 times its calls, and no \
-             retryThrottling holds them back"
-        ]
-    );
+    let amplified = "can amplify load: a slow or failing server gets up to 3 times its calls, and no \
+                     retryThrottling holds them back";
+    is_one(&entry(hedges, ""), ".hedgingPolicy", amplified);
     assert_eq!(entry(hedges, THROTTLED), [""; 0]);
     for at_once in [
         r#""hedgingPolicy":{"maxAttempts":3}"#,
         r#""hedgingPolicy":{"maxAttempts":3,"hedgingDelay":"0s"}"#,
     ] {
-        assert_eq!(
-            entry(at_once, THROTTLED),
-            [
-                "$.methodConfig[0].hedgingPolicy: can amplify load: without a hedgingDelay all 3 attempts of every call go \
-                 out at once"
-            ]
-        );
+        let amplified = "can amplify load: without a hedgingDelay all 3 attempts of every call go \
+                         out at once";
+        is_one(&entry(at_once, THROTTLED), ".hedgingPolicy", amplified);
         assert_eq!(entry(at_once, "").len(), 2);
     }
-    assert_eq!(
-        entry(&retry(4, "0.1s", "1s"), ""),
-        [
-            "$.methodConfig[0].retryPolicy: can amplify load: a server that fails gets up to 4 times its calls, and no \
-             retryThrottling holds them back"
-        ]
-    );
+    let amplified = "can amplify load: a server that fails gets up to 4 times its calls, and no \
+                     retryThrottling holds them back";
+    let four = retry(4, "0.1s", "1s");
+    is_one(&entry(&four, ""), ".retryPolicy", amplified);
     assert_eq!(entry(&retry(3, "0.1s", "1s"), ""), [""; 0]);
-    assert_eq!(entry(&retry(4, "0.1s", "1s"), THROTTLED), [""; 0]);
+    assert_eq!(entry(&four, THROTTLED), [""; 0]);
 }
 
 #[test]
 fn what_acts_otherwise_than_it_reads_is_warned_of() {
-    assert_eq!(
-        entry(&retry(6, "0.1s", "1s"), THROTTLED),
-        ["$.methodConfig[0].retryPolicy.maxAttempts: acts as 5, the most attempts of this client"]
-    );
-    assert_eq!(
-        entry(&retry(2, "2s", "1s"), ""),
-        ["$.methodConfig[0].retryPolicy.maxBackoff: is below initialBackoff, which it caps too"]
-    );
-    assert_eq!(
-        entry(r#""timeout":"0s""#, ""),
-        ["$.methodConfig[0].timeout: ends every call before it begins"]
-    );
-    assert_eq!(
-        warnings_with(r#"{"methodConfig":[{"timeout":"1s"}]}"#, &Options::new()),
-        ["$.methodConfig[0]: has no name, so it is for no call"]
-    );
+    let told = entry(&retry(6, "0.1s", "1s"), THROTTLED);
+    let at = ".retryPolicy.maxAttempts";
+    is_one(&told, at, "acts as 5, the most attempts of this client");
+    let told = entry(&retry(2, "2s", "1s"), "");
+    let at = ".retryPolicy.maxBackoff";
+    is_one(&told, at, "is below initialBackoff, which it caps too");
+    let told = entry(r#""timeout":"0s""#, "");
+    is_one(&told, ".timeout", "ends every call before it begins");
+    let told = warnings_with(r#"{"methodConfig":[{"timeout":"1s"}]}"#, &Options::new());
+    is_one(&told, "", "has no name, so it is for no call");
     // A hedged call has its own limit.
     let text = format!(
         r#"{{"methodConfig":[{{"name":[{{}}],"hedgingPolicy":{{"maxAttempts":20,"hedgingDelay":"1s"}}}}]{THROTTLED}}}"#
     );
-    assert_eq!(
-        warnings_with(&text, &Options::new().max_attempts_limit(100)),
-        [
-            "$.methodConfig[0].hedgingPolicy.maxAttempts: acts as 8, the most attempts of this client"
-        ]
-    );
+    let told = warnings_with(&text, &Options::new().max_attempts_limit(100));
+    let at = ".hedgingPolicy.maxAttempts";
+    is_one(&told, at, "acts as 8, the most attempts of this client");
 }
 
 #[test]
@@ -108,17 +93,11 @@ fn a_back_off_that_is_missing_or_faulty_is_not_compared() {
 fn what_the_client_below_must_do_is_warned_of() {
     let below = "has no effect here: put Backends or RoundRobin below the layer";
     let none = Options::new();
-    for (text, at) in [
-        (
-            r#"{"loadBalancingConfig":[{"x":{}},{"round_robin":{}},{"pick_first":{}}]}"#,
-            "Config",
-        ),
-        (r#"{"loadBalancingPolicy":"ROUND_ROBIN"}"#, "Policy"),
-    ] {
-        assert_eq!(
-            warnings_with(text, &none),
-            [format!("$.loadBalancing{at}: {below}")]
-        );
+    let by_config = r#"{"loadBalancingConfig":[{"x":{}},{"round_robin":{}},{"pick_first":{}}]}"#;
+    let by_policy = r#"{"loadBalancingPolicy":"ROUND_ROBIN"}"#;
+    for (text, at) in [(by_config, "Config"), (by_policy, "Policy")] {
+        let warned = format!("$.loadBalancing{at}: {below}");
+        assert_eq!(warnings_with(text, &none), [warned]);
         let own = Options::new().load_balancing_policy("round_robin");
         assert_eq!(warnings_with(text, &own), [""; 0]);
     }
@@ -131,39 +110,29 @@ fn what_the_client_below_must_do_is_warned_of() {
     }
     let health = warnings_with(r#"{"healthCheckConfig":{"serviceName":""}}"#, &none);
     assert_eq!(health.len(), 1);
-    assert!(
-        health[0].starts_with("$.healthCheckConfig: has no effect here: "),
-        "{health:?}"
-    );
+    let begins = "$.healthCheckConfig: has no effect here: ";
+    assert!(health[0].starts_with(begins), "{health:?}");
 }
 
 #[test]
 fn a_response_limit_beyond_tonics_own_is_advised_of() {
     assert_eq!(entry(r#""maxResponseMessageBytes":4194304"#, ""), [""; 0]);
     assert_eq!(entry(r#""maxRequestMessageBytes":4194305"#, ""), [""; 0]);
-    assert_eq!(
-        entry(r#""maxResponseMessageBytes":4194305"#, ""),
-        [
-            "$.methodConfig[0].maxResponseMessageBytes: is above the limit of a tonic client by default, 4 MiB, beyond \
-             which it fails with OUT_OF_RANGE: set its max_decoding_message_size too"
-        ]
-    );
+    let told = entry(r#""maxResponseMessageBytes":4194305"#, "");
+    let above = "is above the limit of a tonic client by default, 4 MiB, beyond which it fails with \
+                 OUT_OF_RANGE: set its max_decoding_message_size too";
+    is_one(&told, ".maxResponseMessageBytes", above);
 }
 
 #[test]
 fn a_slip_of_case_is_reported_with_the_name_that_is_meant() {
-    let refused = ServiceConfig::parse(
-        r#"{"methodConfig":[{"name":[{}],"hedgingPolicy":{"MaxAttempts":3}}],"retry_throttling":{}}"#,
-    );
-    let refused = refused.unwrap_err();
-    let lines: Vec<_> = refused.warnings().iter().map(ToString::to_string).collect();
-    assert_eq!(
-        lines,
-        [
-            "$.retry_throttling: is not known and has no effect: write retryThrottling",
-            "$.methodConfig[0].hedgingPolicy.MaxAttempts: is not known and has no effect: write maxAttempts",
-        ]
-    );
+    let slips = r#"{"methodConfig":[{"name":[{}],"hedgingPolicy":{"MaxAttempts":3}}],"retry_throttling":{}}"#;
+    let refused = ServiceConfig::parse(slips).unwrap_err();
+    let lines = refused.warnings().iter().map(ToString::to_string);
+    assert!(lines.eq([
+        "$.retry_throttling: is not known and has no effect: write retryThrottling",
+        "$.methodConfig[0].hedgingPolicy.MaxAttempts: is not known and has no effect: write maxAttempts",
+    ]));
     assert_eq!(
         refused.faults()[0].to_string(),
         "$.methodConfig[0].hedgingPolicy.maxAttempts: is missing: an integer is needed \

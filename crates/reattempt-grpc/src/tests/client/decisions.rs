@@ -7,6 +7,9 @@ use super::case::Case;
 use super::*;
 
 const BUSY: Step = Status(Code::Unavailable);
+const DOWN: Code = Code::Unavailable;
+const BUG: Code = Code::Internal;
+const RESET: TransportFault = TransportFault::ConnectionReset;
 
 fn within_300_ms() -> Request<TonicBody> {
     let mut request = message(5);
@@ -28,57 +31,27 @@ async fn retries_and_pushback_are_those_of_the_single_layers() {
             3,
             150,
         ),
-        ("maximum", vec![BUSY], Code::Unavailable, 4, 350),
-        ("fatal", vec![Status(Code::Internal)], Code::Internal, 1, 0),
-        (
-            "committed",
-            vec![Late(Code::Unavailable)],
-            Code::Unavailable,
-            1,
-            0,
-        ),
-        (
-            "message",
-            vec![Message(Code::Internal)],
-            Code::Internal,
-            1,
-            0,
-        ),
+        ("maximum", vec![BUSY], DOWN, 4, 350),
+        ("fatal", vec![Status(BUG)], BUG, 1, 0),
+        ("committed", vec![Late(DOWN)], DOWN, 1, 0),
+        ("message", vec![Message(BUG)], BUG, 1, 0),
         (
             "pushback",
-            vec![Pushback(Code::Unavailable, "700"), Late(Code::Ok)],
+            vec![Pushback(DOWN, "700"), Late(Code::Ok)],
             Code::Ok,
             2,
             700,
         ),
-        (
-            "stop",
-            vec![Pushback(Code::Unavailable, "-1")],
-            Code::Unavailable,
-            1,
-            0,
-        ),
-        (
-            "junk",
-            vec![Pushback(Code::Unavailable, "soon")],
-            Code::Unavailable,
-            1,
-            0,
-        ),
+        ("stop", vec![Pushback(DOWN, "-1")], DOWN, 1, 0),
+        ("junk", vec![Pushback(DOWN, "soon")], DOWN, 1, 0),
         (
             "lost in flight",
-            vec![Fault(TransportFault::ConnectionReset), Late(Code::Ok)],
+            vec![Fault(RESET), Late(Code::Ok)],
             Code::Ok,
             2,
             50,
         ),
-        (
-            "breaks off",
-            vec![Breaks(Some(TransportFault::ConnectionReset))],
-            Code::Unknown,
-            1,
-            0,
-        ),
+        ("breaks off", vec![Breaks(Some(RESET))], Code::Unknown, 1, 0),
     ] {
         let case = Case::new(four, script);
         case.ends(name, code, &[attempts], at_ms).await;

@@ -114,10 +114,7 @@ impl Measured {
             .layer(DeadlineLayer::no_timeout().on_elapsed(AsGrpcStatus))
             .layer(DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus))
             .layer(ReplayBodyLayer::new())
-            .layer(
-                RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard())
-                    .observer(self.stats.observer()),
-            )
+            .layer(standard().observer(self.stats.observer()))
             .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(self.stats.observer()))
             .layer(PreviousAttemptsLayer)
             .layer(PushbackLayer::new(GrpcPushback))

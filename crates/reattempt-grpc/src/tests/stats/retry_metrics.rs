@@ -113,10 +113,7 @@ async fn time_after_the_last_attempt_is_no_delay() {
             Ok::<_, Infallible>(answer)
         })
         .layer(ReplayBodyLayer::new())
-        .layer(
-            RetryLayer::new(GrpcClassifier::new(), MaxAttempts::standard())
-                .observer(measured.stats.observer()),
-        )
+        .layer(standard().observer(measured.stats.observer()))
         .layer(measured.stats.attempt_layer())
         .service_fn(|_: Request<SentBody<ReplayBody<Full<Bytes>>>>| async {
             Ok::<_, Infallible>(answer(Status(Code::Internal)).unwrap())

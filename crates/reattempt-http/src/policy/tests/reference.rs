@@ -1,6 +1,7 @@
 //! `docs/policy-reference.md` against the parser.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use reattempt::admission::AdmissionSettings;
 use reattempt::health::HealthPolicy;
@@ -8,13 +9,14 @@ use reattempt::health::HealthPolicy;
 use super::*;
 use crate::policy::members;
 
-/// The rows of each section: the member or option, and its example.
-fn page() -> BTreeMap<String, Vec<(String, String)>> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/policy-reference.md"
-    );
-    let page = std::fs::read_to_string(path).unwrap();
+/// The rows of each section: the member or option, and its example. `None` in a published package,
+/// which has no docs.
+fn page() -> Option<BTreeMap<String, Vec<(String, String)>>> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    if !docs.exists() {
+        return None;
+    }
+    let page = std::fs::read_to_string(docs.join("policy-reference.md")).unwrap();
     let mut sections = BTreeMap::<_, Vec<_>>::new();
     let mut section = String::new();
     for line in page.lines() {
@@ -30,7 +32,7 @@ fn page() -> BTreeMap<String, Vec<(String, String)>> {
             rows.push((name.to_owned(), example));
         }
     }
-    sections
+    Some(sections)
 }
 
 /// The section of each object, its members, and a whole table with an example in it. The base of an
@@ -144,7 +146,7 @@ const OPTIONS: &[&str] = fields!(randomness, clock, on_deadline, default_on_dead
 
 #[test]
 fn every_member_stands_in_the_reference_and_no_other() {
-    let page = page();
+    let Some(page) = page() else { return };
     let of_grpc = "Options beside a gRPC service config";
     let known = SECTIONS.map(|(section, ..)| section);
     for section in page.keys() {
@@ -161,7 +163,7 @@ fn every_member_stands_in_the_reference_and_no_other() {
 
 #[test]
 fn every_example_of_the_reference_is_valid() {
-    let page = page();
+    let Some(page) = page() else { return };
     for (section, _, base, whole) in SECTIONS {
         for (name, example) in &page[section] {
             let others = base.iter().filter(|(other, _)| other != name);

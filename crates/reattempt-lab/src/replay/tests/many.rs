@@ -2,14 +2,6 @@
 
 use super::*;
 
-fn attempt(call: u32, number: u16, at_ms: u64) -> Timed {
-    let mut entry = Entry::new(What::Attempt, call, 0);
-    (entry.number, entry.took, entry.idempotent) = (number, Duration::from_millis(1), true);
-    entry.stopped = Some(StopReason::Success);
-    let at = at_ms * 1_000_000;
-    Timed { at, entry }
-}
-
 /// Calls that failed once, each with another delay that its server asked for, from 1001 ms on. The
 /// median as recorded and as replayed under the recorded policy, and the warnings.
 fn asked_for(delays: u32) -> ([f64; 2], Vec<String>) {
@@ -17,26 +9,17 @@ fn asked_for(delays: u32) -> ([f64; 2], Vec<String>) {
     for call in 0..delays {
         let (at_ms, delay_ms) = (u64::from(call), 1001 + u64::from(call));
         let delay = Duration::from_millis(delay_ms);
-        let mut failed = attempt(call, 1, 1 + at_ms);
-        failed.entry.outcome = AttemptOutcome::Retry;
-        failed.entry.stage = Some(Stage::Response);
-        (failed.entry.code, failed.entry.stopped) = (Some(503), None);
-        failed.entry.delay = Some(delay);
+        let mut failed = failed(call, 1 + at_ms, 503, delay);
         failed.entry.pushback = Some(ServerPushback::After(delay));
         let mut again = attempt(call, 2, 2 + at_ms + delay_ms);
         again.entry.kind = AttemptKind::Retry;
         entries.extend([failed, again]);
     }
     entries.sort_by_key(|timed| timed.at);
-    let policy = r#"{"default": {"retry": {"maxAttempts": 3}}}"#.to_owned();
-    let replay = replay_of(Recording {
-        policy: Some((Form::HttpPolicy, policy.clone())),
-        routes: vec!["default".to_owned()],
-        reasons: vec![reasons::of_status(503)],
-        entries,
-        ..Recording::default()
-    });
-    let policy = PolicyText::HttpPolicy(policy).checked().unwrap();
+    let policy = r#"{"default": {"retry": {"maxAttempts": 3}}}"#;
+    let recorded = Some((Form::HttpPolicy, policy));
+    let replay = replay(recorded, vec![reasons::of_status(503)], entries);
+    let policy = PolicyText::HttpPolicy(policy.to_owned()).checked().unwrap();
     let replayed = replay.what_if(&policy, 1, &Limits::default()).unwrap();
     let medians = [replay.recorded(), replayed].map(|outcome| outcome.latency_ms.p50.unwrap());
     let warnings = replay.warnings(&policy);

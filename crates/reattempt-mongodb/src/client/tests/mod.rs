@@ -5,6 +5,7 @@ mod settings;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use reattempt::test_util::ms;
 use reattempt::{Call, ClientErrorLayer, DeadlineLayer, RetryInfo, RetryLayer, StopReason};
 use tokio::time::Instant;
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
@@ -12,10 +13,6 @@ use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use super::*;
 use crate::labels::{RETRYABLE_ERROR, SYSTEM_OVERLOADED_ERROR};
 use crate::{ReadOperation, RetryableReads};
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 
 /// What one attempt meets.
 #[derive(Clone, Copy, Debug)]

@@ -17,6 +17,24 @@ async fn run(
     send(layer.layer(client(steps)), Call::new(command)).await
 }
 
+/// The same of a call with this policy of a route.
+async fn run_by(
+    policy: &Arc<RoutePolicy>,
+    layer: &MongoClientLayer,
+    command: Command,
+    steps: &[Step],
+) -> (Seen, RetryInfo, Duration) {
+    let mut call = Call::new(command);
+    call.context_mut().attach_policy(Arc::clone(policy));
+    send(layer.layer(client(steps)), call).await
+}
+
+/// Hedges after 20 ms.
+fn hedged(attempts: u32) -> Arc<RoutePolicy> {
+    let policy = HedgePolicy::new(attempts, ms(20));
+    Arc::new(RoutePolicy::new("hedged").hedge(policy))
+}
+
 /// M1, M2
 #[tokio::test(start_paused = true)]
 async fn by_default_one_retry_at_once_and_no_limit() {
@@ -133,10 +151,8 @@ async fn retries_around_it_are_reported_and_can_be_left_alone() {
 async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
     let own = MaxAttempts::new(4, Backoff::constant(ms(5)));
     let layer = MongoClientLayer::new();
-    let by = |policy: RoutePolicy, command, steps: &[Step]| {
-        let mut call = Call::new(command);
-        call.context_mut().attach_policy(Arc::new(policy));
-        send(layer.layer(client(steps)), call)
+    let by = async |policy: RoutePolicy, command, steps: &[Step]| {
+        run_by(&Arc::new(policy), &layer, command, steps).await
     };
     let policy = || RoutePolicy::new("own").retry(own.clone());
     let (seen, info, _) = by(policy(), FIND, &[LOST; 3]).await;
@@ -154,9 +170,7 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
     let current = MongoClientLayer::current();
     let off = Arc::new(RoutePolicy::new("off").no_recovery());
     for command in [FIND, INSERT, IN_TRANSACTION] {
-        let mut call = Call::new(command);
-        call.context_mut().attach_policy(Arc::clone(&off));
-        let (_, info, _) = send(current.layer(client(&[Step::Busy])), call).await;
+        let (_, info, _) = run_by(&off, &current, command, &[Step::Busy]).await;
         assert_eq!(info.attempts(), 1, "{command:?}: a route without recovery");
     }
     for command in [INSERT, IN_TRANSACTION] {
@@ -164,14 +178,10 @@ async fn a_policy_above_cannot_enable_what_the_gate_forbids() {
         call.context_mut().attach_policy(Arc::clone(&off));
         call.context_mut().set_strategy(Arc::new(own.clone()));
         let (_, info, _) = send(layer.layer(client(&[STEPPED_DOWN])), call).await;
-        assert_eq!(
-            info.attempts(),
-            1,
-            "{command:?}: with a strategy of the caller"
-        );
+        let attempts = info.attempts();
+        assert_eq!(attempts, 1, "{command:?}: with a strategy of the caller");
     }
-    let hedged = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
-    let (seen, info, took) = by(hedged, FIND, &[Step::Hangs]).await;
+    let (seen, info, took) = run_by(&hedged(2), &layer, FIND, &[Step::Hangs]).await;
     assert_eq!((seen, info.attempts(), took), (Ok(2), 2, ms(20)));
 }
 
@@ -183,38 +193,27 @@ async fn a_hedge_that_finds_no_server_leaves_the_first_attempt() {
         FailureKind::Selection,
         FailureKind::NotSupported,
     ] {
-        let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(3, ms(20)));
-        let mut call = Call::new(FIND);
-        call.context_mut().attach_policy(Arc::new(policy));
-        let client = client(&[Step::WorksAfter(ms(70)), Step::Fails(kind)]);
-        let (seen, info, took) = send(MongoClientLayer::new().layer(client), call).await;
-        assert_eq!(
-            (seen, info.attempts(), took),
-            (Ok(1), 2, ms(70)),
-            "{kind:?}"
-        );
+        let steps = [Step::WorksAfter(ms(70)), Step::Fails(kind)];
+        let layer = MongoClientLayer::new();
+        let (seen, info, took) = run_by(&hedged(3), &layer, FIND, &steps).await;
+        let ended = (seen, info.attempts(), took);
+        assert_eq!(ended, (Ok(1), 2, ms(70)), "{kind:?}");
     }
 }
 
 /// M22 R47: the specification has no hedges.
 #[tokio::test(start_paused = true)]
 async fn of_a_hedged_read_the_last_error_to_arrive_is_raised() {
-    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
-    let mut call = Call::new(FIND);
-    call.context_mut().attach_policy(Arc::new(policy));
-    let client = client(&[LOST, Step::Fails(FailureKind::Selection)]);
-    let (seen, ..) = send(MongoClientLayer::new().layer(client), call).await;
+    let steps = [LOST, Step::Fails(FailureKind::Selection)];
+    let (seen, ..) = run_by(&hedged(2), &MongoClientLayer::new(), FIND, &steps).await;
     assert!(seen.unwrap_err().contains("Selection"));
 }
 
 /// No hedging policy backs off: an overloaded server is not asked again at once.
 #[tokio::test(start_paused = true)]
 async fn a_hedged_read_is_not_repeated_after_an_overload() {
-    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(4, ms(20)));
-    let mut call = Call::new(FIND);
-    call.context_mut().attach_policy(Arc::new(policy));
-    let client = client(&[Step::Busy; 3]);
-    let (seen, info, _) = send(MongoClientLayer::current().layer(client), call).await;
+    let layer = MongoClientLayer::current();
+    let (seen, info, _) = run_by(&hedged(4), &layer, FIND, &[Step::Busy; 3]).await;
     assert_eq!((seen.is_err(), info.attempts()), (true, 1));
 }
 
@@ -261,10 +260,7 @@ async fn an_observer_sees_retries_and_hedges() {
     let kinds = Arc::new(Kinds::default());
     let layer = MongoClientLayer::new().observer(kinds.clone());
     assert_eq!(run(&layer, FIND, &[STEPPED_DOWN]).await.0, Ok(2));
-    let mut hedged = Call::new(FIND);
-    let policy = RoutePolicy::new("hedged").hedge(HedgePolicy::new(2, ms(20)));
-    hedged.context_mut().set_policy(Arc::new(policy));
-    let (seen, ..) = send(layer.layer(client(&[Step::Hangs])), hedged).await;
+    let (seen, ..) = run_by(&hedged(2), &layer, FIND, &[Step::Hangs]).await;
     assert_eq!(seen, Ok(2));
     assert_eq!(*kinds.0.lock().unwrap(), [Initial, Retry, Initial, Hedge]);
 }

@@ -18,11 +18,8 @@ async fn a_body_breaks_off_with_a_reset() {
         let mut body = response.into_body();
         let mut came = Vec::new();
         let error = loop {
-            match timeout(SOON, body.frame())
-                .await
-                .unwrap()
-                .expect("no orderly end")
-            {
+            let frame = timeout(SOON, body.frame()).await.unwrap();
+            match frame.expect("no orderly end") {
                 Ok(frame) => came.extend_from_slice(&frame.into_data().unwrap()),
                 Err(error) => break error,
             }
@@ -35,11 +32,8 @@ async fn a_body_breaks_off_with_a_reset() {
 #[tokio::test]
 async fn a_reset_is_a_reset_on_the_wire() {
     let server = Server::start(Step::reset()).await.unwrap();
-    let mut socket = TcpStream::connect(server.addr()).await.unwrap();
-    socket.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-    let error = timeout(SOON, socket.read(&mut [0; 10]))
+    let error = answer_to(&server, b"GET / HTTP/1.1\r\n\r\n")
         .await
-        .unwrap()
         .unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 

@@ -89,27 +89,31 @@ fn three() -> (Three, [Arc<Server>; 3]) {
 }
 
 fn retrying() -> RetryLayer<Classifier> {
-    RetryLayer::new(
-        verdict,
-        MaxAttempts::new(3, Backoff::constant(Duration::ZERO)),
-    )
+    let at_once = Backoff::constant(Duration::ZERO);
+    RetryLayer::new(verdict, MaxAttempts::new(3, at_once))
 }
 
 fn hedging() -> HedgeLayer<Classifier> {
     HedgeLayer::new(verdict, HedgePolicy::new(3, Duration::from_millis(50)))
 }
 
-async fn send<S>(service: &S) -> (Outcome, RetryInfo)
-where
-    S: Service<Call<()>, Response = usize, Error = &'static str> + Clone,
-{
+/// A client of the servers.
+trait Client: Service<Call<()>, Response = usize, Error = &'static str> + Clone {}
+
+impl<S> Client for S where S: Service<Call<()>, Response = usize, Error = &'static str> + Clone {}
+
+async fn send(service: &impl Client) -> (Outcome, RetryInfo) {
     send_as(Idempotency::Idempotent, service).await
 }
 
-async fn send_as<S>(idempotency: Idempotency, service: &S) -> (Outcome, RetryInfo)
-where
-    S: Service<Call<()>, Response = usize, Error = &'static str> + Clone,
-{
+/// Sends this many calls, which all work.
+async fn all_work(calls: usize, service: &impl Client) {
+    for _ in 0..calls {
+        send(service).await.0.unwrap();
+    }
+}
+
+async fn send_as(idempotency: Idempotency, service: &impl Client) -> (Outcome, RetryInfo) {
     let mut request = Call::new(());
     request.context_mut().set_idempotency(idempotency);
     let watch = RetryInfo::track(&mut request);
@@ -127,8 +131,7 @@ fn ejected(balanced: &Three) -> Vec<String> {
 /// What became of calls of one second, 100 of them: how many took longer than 10 ms.
 async fn second<S>(service: &S) -> usize
 where
-    S: Service<Call<()>, Response = usize, Error = &'static str> + Clone + Send + Sync + 'static,
-    S::Future: Send,
+    S: Client<Future: Send> + Send + Sync + 'static,
 {
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..100 {
@@ -147,6 +150,18 @@ where
         .count()
 }
 
+/// The same of calls of so many seconds.
+async fn felt_in<S>(seconds: usize, service: &S) -> usize
+where
+    S: Client<Future: Send> + Send + Sync + 'static,
+{
+    let mut felt = 0;
+    for _ in 0..seconds {
+        felt += second(service).await;
+    }
+    felt
+}
+
 fn take_counts(servers: &[Arc<Server>; 3]) -> [usize; 3] {
     servers
         .each_ref()
@@ -156,17 +171,12 @@ fn take_counts(servers: &[Arc<Server>; 3]) -> [usize; 3] {
 /// The second server, which hung, answers again.
 async fn gets_its_load_back<S>(service: &S, servers: &[Arc<Server>; 3])
 where
-    S: Service<Call<()>, Response = usize, Error = &'static str> + Clone + Send + Sync + 'static,
-    S::Future: Send,
+    S: Client<Future: Send> + Send + Sync + 'static,
 {
     servers[1].hangs.store(false, Ordering::Relaxed);
-    for _ in 0..10 {
-        second(service).await;
-    }
+    felt_in(10, service).await;
     take_counts(servers);
-    for _ in 0..10 {
-        second(service).await;
-    }
+    felt_in(10, service).await;
     let counts = take_counts(servers);
     assert!(
         counts.iter().all(|count| (250..420).contains(count)),
@@ -181,11 +191,8 @@ async fn a_silent_backend_is_felt_by_few_and_gets_its_load_back() {
     let service = hedging().layer(balanced.clone());
     second(&service).await;
     servers[1].hangs.store(true, Ordering::Relaxed);
-    let first = second(&service).await + second(&service).await;
-    let mut felt = 0;
-    for _ in 0..60 {
-        felt += second(&service).await;
-    }
+    let first = felt_in(2, &service).await;
+    let felt = felt_in(60, &service).await;
     assert!(
         felt <= 60,
         "{felt} of 6000 after two seconds, {first} before"
@@ -201,13 +208,8 @@ async fn a_silent_backend_loses_no_call_that_may_be_retried() {
     let service = retrying().layer(limit.layer(balanced.clone()));
     second(&service).await;
     servers[1].hangs.store(true, Ordering::Relaxed);
-    second(&service).await;
-    second(&service).await;
-    let mut felt = 0;
-    for _ in 0..60 {
-        felt += second(&service).await;
-    }
-    println!("{felt} of 6000");
+    felt_in(2, &service).await;
+    let felt = felt_in(60, &service).await;
     assert!(felt <= 60, "{felt} of 6000");
     gets_its_load_back(&service, &servers).await;
 }
@@ -253,16 +255,12 @@ async fn two_hang_beside_an_ejected_one() -> (Three, [Arc<Server>; 3]) {
     let (balanced, servers) = three();
     servers[0].fails.store(true, Ordering::Relaxed);
     let retries = retrying().layer(balanced.clone());
-    for _ in 0..50 {
-        send(&retries).await.0.unwrap();
-    }
+    all_work(50, &retries).await;
     assert_eq!(ejected(&balanced), ["0"]);
     servers[0].fails.store(false, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_millis(1500)).await;
     // Neither first attempts nor retries go there.
-    for _ in 0..50 {
-        send(&retries).await.0.unwrap();
-    }
+    all_work(50, &retries).await;
     assert_eq!(ejected(&balanced), ["0"]);
     servers[1].hangs.store(true, Ordering::Relaxed);
     servers[2].hangs.store(true, Ordering::Relaxed);
@@ -310,9 +308,7 @@ async fn a_hedge_that_replaces_a_failed_attempt_is_no_probe() {
     let (balanced, servers) = three();
     servers[0].fails.store(true, Ordering::Relaxed);
     let retries = retrying().layer(balanced.clone());
-    for _ in 0..50 {
-        send(&retries).await.0.unwrap();
-    }
+    all_work(50, &retries).await;
     take_counts(&servers);
     tokio::time::sleep(Duration::from_secs(2)).await;
     // Both healthy ones fail at once: the caller waits for the next attempt alone.
@@ -352,11 +348,8 @@ async fn an_attempt_ends_at_the_backend_that_was_removed() {
         flights.push(own.ready().await.unwrap().call(Call::new(())));
     }
     let in_flight = |balanced: &Three| -> u32 {
-        balanced
-            .status()
-            .iter()
-            .map(|(_, status)| status.in_flight)
-            .sum()
+        let all = balanced.status();
+        all.iter().map(|(_, status)| status.in_flight).sum()
     };
     assert_eq!(in_flight(&balanced), 6);
     balanced.remove("1");
@@ -399,15 +392,16 @@ async fn an_attempt_in_flight_keeps_no_service_but_its_own() {
     drop(in_flight);
 }
 
+fn later(outcome: Result<&usize, &&'static str>) -> Option<ServerPushback> {
+    let delay = Duration::from_secs(20);
+    outcome.is_err().then_some(ServerPushback::After(delay))
+}
+
 #[tokio::test(start_paused = true)]
 async fn pushback_keeps_load_away() {
     let (balanced, servers) = three();
     servers[0].fails.store(true, Ordering::Relaxed);
-    let asks = |outcome: Result<&usize, &&'static str>| {
-        let delay = Duration::from_secs(20);
-        outcome.is_err().then_some(ServerPushback::After(delay))
-    };
-    let service = balanced.pushback(asks);
+    let service = balanced.pushback(later);
     for _ in 0..100 {
         let _ = send(&service).await;
     }
@@ -422,12 +416,8 @@ async fn what_one_step_asks_for_is_not_held_against_the_next() {
         let all = servers.iter();
         all.for_each(|server| server.fails.store(fails, Ordering::Relaxed));
     };
-    let asks = |outcome: Result<&usize, &&'static str>| {
-        let delay = Duration::from_secs(20);
-        outcome.is_err().then_some(ServerPushback::After(delay))
-    };
-    let balanced = balanced.pushback(asks);
-    let steps = crate::PushbackLayer::new(asks).layer(balanced.clone());
+    let balanced = balanced.pushback(later);
+    let steps = crate::PushbackLayer::new(later).layer(balanced.clone());
     let two_steps = tower::service_fn(|call: Call<()>| {
         let mut steps = steps.clone();
         async move {
@@ -441,9 +431,7 @@ async fn what_one_step_asks_for_is_not_held_against_the_next() {
     let service = retrying().layer(two_steps);
     assert!(service.oneshot(Call::new(())).await.is_ok());
     take_counts(&servers);
-    for _ in 0..100 {
-        assert!(send(&balanced).await.0.is_ok());
-    }
+    all_work(100, &balanced).await;
     let used = take_counts(&servers).map(|got| got > 0);
     assert_eq!(used.iter().filter(|used| **used).count(), 2, "{used:?}");
 }
@@ -514,9 +502,7 @@ async fn an_observer_gets_ejections_and_returns_by_name() {
     let balanced = balanced.observer(Arc::clone(&events) as Arc<dyn Observer>);
     servers[1].fails.store(true, Ordering::Relaxed);
     let service = retrying().layer(balanced.clone());
-    for _ in 0..100 {
-        assert!(send(&service).await.0.is_ok());
-    }
+    all_work(100, &service).await;
     balanced.insert("3", Replica(3, Arc::clone(&servers[1])));
     servers[1].fails.store(false, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(6)).await;
@@ -557,9 +543,7 @@ async fn an_observer_may_ask_for_the_list_while_it_changes() {
     servers[1].fails.store(true, Ordering::Relaxed);
     servers[2].fails.store(true, Ordering::Relaxed);
     let service = retrying().layer(balanced.clone());
-    for _ in 0..100 {
-        assert!(send(&service).await.0.is_ok());
-    }
+    all_work(100, &service).await;
     assert_eq!(ejected(&balanced), ["1", "2"]);
     assert_eq!(asks.seen.load(Ordering::Relaxed), 2 * 6);
     // Of three backends one may be ejected.
@@ -580,20 +564,11 @@ async fn an_observer_may_ask_for_the_list_while_it_changes() {
     );
 }
 
-#[derive(Clone)]
-struct Late;
-
-impl crate::deadline::OnElapsed<usize, &'static str> for Late {
-    fn on_elapsed(&self, _: crate::Elapsed) -> Outcome {
-        Err("late")
-    }
-}
-
 /// The limit is more than an answer takes, and less than four times that.
 #[tokio::test(start_paused = true)]
 async fn attempts_past_their_limit_eject_a_silent_backend() {
     let (balanced, servers) = three();
-    let limit = crate::AttemptDeadlineLayer::new(Duration::from_millis(5)).on_elapsed(Late);
+    let limit = crate::AttemptDeadlineLayer::new(Duration::from_millis(5)).on_elapsed(AsLate);
     let service = retrying().layer(limit.layer(balanced.clone()));
     let sends = async || {
         assert!(send(&service).await.0.is_ok());

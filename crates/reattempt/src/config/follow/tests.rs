@@ -6,7 +6,7 @@ use tracing::Level;
 
 use super::*;
 use crate::config::{self, Form};
-use crate::observe::log::tests::All;
+use crate::observe::log::tests::{All, hears};
 use crate::test_util::listen;
 
 /// A folder of one test, removed with its content.
@@ -30,6 +30,14 @@ impl Folder {
         let path = self.path(name);
         std::fs::write(&path, content).unwrap();
         path
+    }
+}
+
+impl Folder {
+    /// Writes `a.json` again, and waits until it was read.
+    async fn update(&self, content: impl AsRef<[u8]>) {
+        self.write("a.json", content);
+        next_read().await;
     }
 }
 
@@ -83,10 +91,7 @@ async fn next_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_is_loaded_at_once_and_again_after_a_change() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let folder = Folder::new();
     let path = folder.write("a.json", "1");
     let (target, _following) = follow(&path).await;
@@ -164,12 +169,9 @@ async fn a_bad_update_keeps_the_last_good_one_and_is_logged_once() {
     let folder = Folder::new();
     let path = folder.write("a.json", "100");
     let (target, following) = follow(&path).await;
-    let warnings = || {
-        following
-            .warnings()
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
+    let warnings = || -> Vec<_> {
+        let warnings = following.warnings();
+        warnings.iter().map(ToString::to_string).collect()
     };
     assert_eq!(warnings(), ["$: is long"]);
 
@@ -180,31 +182,22 @@ async fn a_bad_update_keeps_the_last_good_one_and_is_logged_once() {
     let error = following.error().unwrap().to_string();
     let fault = "the number cannot be used: $: must be a whole number, got -1";
     assert_eq!(error, format!("{}: {fault}", path.display()));
-    assert_eq!(
-        listener.warnings(),
-        [format!(
-            "the last good configuration stays in force: {error}"
-        )]
-    );
+    let warned = format!("the last good configuration stays in force: {error}");
+    assert_eq!(listener.warnings(), [warned]);
 
-    folder.write("a.json", "-2");
-    next_read().await;
+    folder.update("-2").await;
     assert_eq!(listener.warnings().len(), 2, "another content");
 
-    folder.write("a.json", "7");
-    next_read().await;
+    folder.update("7").await;
     assert_eq!(target.seen(), [100, 7]);
     assert!(following.error().is_none() && warnings().is_empty());
 
-    folder.write("a.json", "-2");
-    next_read().await;
-    folder.write("a.json", "7");
-    next_read().await;
+    folder.update("-2").await;
+    folder.update("7").await;
     assert_eq!(target.seen(), [100, 7, 7], "back again");
     assert_eq!(listener.warnings().len(), 3);
 
-    folder.write("a.json", "200");
-    next_read().await;
+    folder.update("200").await;
     let warned = format!(
         "{} was loaded again, with warnings: $: is long",
         path.display()
@@ -223,12 +216,10 @@ async fn of_many_faults_and_warnings_the_first_are_logged() {
         let more = heard.rsplit("; ").next().unwrap().to_owned();
         (heard.matches(what).count(), more)
     };
-    folder.write("a.json", "1".repeat(1002));
-    next_read().await;
+    folder.update("1".repeat(1002)).await;
     assert_eq!(logged("is long"), (20, "and 980 more".to_owned()));
     assert_eq!(following.warnings().len(), 1000);
-    folder.write("a.json", "[]");
-    next_read().await;
+    folder.update("[]").await;
     assert_eq!(logged("is wrong"), (20, "and 981 more".to_owned()));
     let error = following.error().unwrap();
     let FollowError::Faulty { faults, .. } = &*error else {
@@ -251,8 +242,7 @@ async fn a_file_that_vanishes_and_returns_is_one_warning() {
         "{error}"
     );
     assert_eq!(listener.warnings().len(), 1);
-    folder.write("a.json", "2");
-    next_read().await;
+    folder.update("2").await;
     assert_eq!(target.seen(), [1, 2]);
     assert!(following.error().is_none());
 }
@@ -265,21 +255,14 @@ async fn what_is_no_text_of_a_bounded_length_changes_nothing() {
     let error = || following.error().unwrap();
 
     let blanks = |more: usize| format!("2{}", " ".repeat(MOST_BYTES - 1 + more));
-    folder.write("a.json", blanks(1));
-    next_read().await;
-    assert!(
-        matches!(&*error(), FollowError::TooLong { .. }),
-        "{}",
-        error()
-    );
+    folder.update(blanks(1)).await;
+    let found = error();
+    assert!(matches!(&*found, FollowError::TooLong { .. }), "{found}");
 
-    folder.write("a.json", b"12\xff");
-    next_read().await;
-    assert!(
-        matches!(&*error(), FollowError::NotUtf8 { byte: 2, .. }),
-        "{}",
-        error()
-    );
+    folder.update(b"12\xff").await;
+    let found = error();
+    let is_at_2 = matches!(&*found, FollowError::NotUtf8 { byte: 2, .. });
+    assert!(is_at_2, "{found}");
 
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
@@ -289,8 +272,7 @@ async fn what_is_no_text_of_a_bounded_length_changes_nothing() {
     assert_eq!(target.seen(), [1]);
 
     std::fs::remove_dir(&path).unwrap();
-    folder.write("a.json", blanks(0));
-    next_read().await;
+    folder.update(blanks(0)).await;
     assert_eq!(target.seen(), [1, 2], "the longest that is read");
 }
 
@@ -300,40 +282,29 @@ async fn the_first_load_fails_for_what_cannot_be_used() {
     let missing = error_of(&folder.path("none")).await;
     assert!(missing.contains("none cannot be read: "), "{missing}");
     let faulty = error_of(&folder.write("a.json", "{}")).await;
-    assert!(
-        faulty.ends_with(
-            "a.json: the number cannot be used: $: must be a whole number, got an object"
-        ),
-        "{faulty}"
-    );
+    let said = "a.json: the number cannot be used: $: must be a whole number, got an object";
+    assert!(faulty.ends_with(said), "{faulty}");
     let binary = error_of(&folder.write("b.json", b"\x80")).await;
-    assert!(
-        binary.ends_with("b.json is not UTF-8: byte 0 begins no character"),
-        "{binary}"
-    );
+    let said = "b.json is not UTF-8: byte 0 begins no character";
+    assert!(binary.ends_with(said), "{binary}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn following_ends_with_its_handle_or_with_the_target() {
-    let tasks = || {
-        tokio::runtime::Handle::current()
-            .metrics()
-            .num_alive_tasks()
-    };
+    let runtime = tokio::runtime::Handle::current();
+    let tasks = || runtime.metrics().num_alive_tasks();
     let folder = Folder::new();
     let path = folder.write("a.json", "1");
 
     let (target, following) = follow(&path).await;
     assert_eq!(tasks(), 1);
     drop(following);
-    folder.write("a.json", "2");
-    next_read().await;
+    folder.update("2").await;
     assert_eq!((target.seen(), tasks()), (vec![1], 0));
 
     let (target, following) = follow(&path).await;
     following.detach();
-    folder.write("a.json", "3");
-    next_read().await;
+    folder.update("3").await;
     assert_eq!((target.seen(), tasks()), (vec![2, 3], 1));
     drop(target);
     next_read().await;

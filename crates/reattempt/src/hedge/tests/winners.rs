@@ -29,10 +29,8 @@ async fn losers_are_dropped_at_once() {
         attempt(3).hangs(),
     ]);
     let (call_result, info) = send(&three(), &probe).await;
-    assert_eq!(
-        (call_result, probe.log().now()),
-        (CallResult::Answer(2), 25)
-    );
+    assert_eq!(call_result, CallResult::Answer(2));
+    assert_eq!(probe.log().now(), 25);
     assert_eq!(probe.log().future_dropped(1), Some((25, false)));
     assert_eq!(probe.log().future_dropped(3), Some((25, false)));
     let of = |outcome| {
@@ -49,15 +47,10 @@ async fn a_hedge_that_is_not_ready_never_holds_up_the_others() {
     let steps = [attempt(1).after(ms(100)), attempt(2).after(ms(5))];
     let probe = probe(steps).ready([readiness(2).never()]);
     let (call_result, _) = send(&three(), &probe).await;
-    assert_eq!(
-        (call_result, probe.log().now()),
-        (CallResult::Answer(2), 25)
-    );
-    assert_eq!(
-        probe.log().times(),
-        [0, 20],
-        "the third was ready before the second"
-    );
+    assert_eq!(call_result, CallResult::Answer(2));
+    assert_eq!(probe.log().now(), 25);
+    // The third was ready before the second.
+    assert_eq!(probe.log().times(), [0, 20]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,10 +58,8 @@ async fn a_hedge_whose_service_broke_leaves_the_others_alone() {
     let steps = [attempt(1).after(ms(100)), attempt(2).after(ms(5))];
     let probe = probe(steps).ready([readiness(2).breaks()]);
     let (call_result, info) = send(&three(), &probe).await;
-    assert_eq!(
-        (call_result, probe.log().now()),
-        (CallResult::Answer(2), 25)
-    );
+    assert_eq!(call_result, CallResult::Answer(2));
+    assert_eq!(probe.log().now(), 25);
     assert_eq!(probe.log().times(), [0, 20], "only that hedge is used up");
     assert_eq!(info.stopped(), Some(StopReason::Success));
 }
@@ -131,19 +122,12 @@ async fn the_last_failure_is_recorded_before_the_end_is_reported() {
             .pushback(ServerPushback::Stop)
             .after(ms(1)),
     ];
-    let ends = [
-        (
-            all_fail,
-            vec!["1 failed", "3 failed", "2 failed", "end"],
-            StopReason::Attempts,
-        ),
-        (
-            stop,
-            vec!["2 failed", "1 failed", "end"],
-            StopReason::Pushback,
-        ),
-    ];
-    for (steps, expected, stopped) in ends {
+    let in_turn = &["1 failed", "3 failed", "2 failed", "end"][..];
+    let stopped_first = &["2 failed", "1 failed", "end"];
+    for (steps, expected, stopped) in [
+        (all_fail, in_turn, StopReason::Attempts),
+        (stop, stopped_first, StopReason::Pushback),
+    ] {
         let probe = probe(steps);
         let order = std::sync::Arc::new(Order::default());
         let (_, info) = send(&three().observer(order.clone()), &probe).await;
@@ -159,13 +143,9 @@ async fn a_call_that_is_left_to_the_deadline_holds_one_failure() {
     let first = attempt(1).fails(KV_LOCKED).after(ms(14));
     let others = (2..=6).map(|n| attempt(n).fails(KV_LOCKED).after(ms(10)).pushback(late));
     let probe = probe(std::iter::once(first).chain(others));
-    let service = tower::ServiceBuilder::new()
-        .layer(crate::DeadlineLayer::new(ms(1000)))
-        .layer(HedgeLayer::new(
-            verdict as Verdicts,
-            HedgePolicy::new(4, ms(10)).hedge_non_idempotent(),
-        ))
-        .service(probe.inner());
+    let policy = HedgePolicy::new(4, ms(10)).hedge_non_idempotent();
+    let hedges = HedgeLayer::new(verdict as Verdicts, policy).layer(probe.inner());
+    let service = crate::DeadlineLayer::new(ms(1000)).layer(hedges);
     let outcome = service.oneshot(probe.request()).await;
     assert_eq!(call_result(&outcome), CallResult::Elapsed);
     let attempts = u32::try_from(probe.log().times().len()).unwrap();
@@ -199,10 +179,8 @@ async fn a_call_past_its_deadline_ends_without_a_layer_above() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_cloned_where_no_hedge_is_possible() {
     let probe = probe([attempt(1).fails(KV_LOCKED)]);
-    let layer = HedgeLayer::new(
-        NeverForces,
-        HedgePolicy::new(1, ms(10)).hedge_non_idempotent(),
-    );
+    let once = HedgePolicy::new(1, ms(10)).hedge_non_idempotent();
+    let layer = HedgeLayer::new(NeverForces, once);
     assert_eq!(send(&layer, &probe).await.0, CallResult::Error(1));
     assert_eq!(
         (probe.log().request_clones(), probe.log().service_clones()),
@@ -222,9 +200,6 @@ async fn a_cancelled_call_drops_and_records_all_attempts() {
     assert_eq!(probe.log().future_dropped(2), Some((15, false)));
     let info = watch.info();
     assert_eq!(info.stopped(), Some(StopReason::Cancelled));
-    assert!(
-        info.records()
-            .all(|r| r.outcome == AttemptOutcome::Cancelled)
-    );
-    assert_eq!(info.records().len(), 2);
+    let outcomes = info.records().map(|record| record.outcome);
+    assert!(outcomes.eq([AttemptOutcome::Cancelled; 2]));
 }

@@ -43,7 +43,7 @@ fn a_delay_past_all_clocks_is_waited_for_as_far_as_they_go() {
         MaxAttempts::new(3, grows).on_deadline(OnDeadline::Cap)
     };
     let script = [every_attempt_from(1).fails(UNKNOWN)];
-    let story = call().within(ms(50)).retried(endless(), &script);
+    let story = call().within(50).retried(endless(), &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(50)));
     let a_year = Duration::from_secs(60 * 60 * 24 * 365);
     let story = call().retried(endless(), &script);
@@ -74,12 +74,12 @@ fn one_attempt_in_all_is_no_retry() {
 /// R14
 #[test]
 fn the_deadline_spans_all_attempts_and_their_delays() {
-    let slow = [every_attempt_from(1).fails(UNKNOWN).after(ms(30))];
+    let slow = [every_attempt_from(1).fails(UNKNOWN).after(30)];
     let capped = || attempts(5).on_deadline(OnDeadline::Cap);
-    let in_flight = call().within(ms(50)).retried(capped(), &slow);
+    let in_flight = call().within(50).retried(capped(), &slow);
     assert_eq!((in_flight.end, in_flight.at), (End::TimedOut, ms(50)));
     assert_eq!(in_flight.sent_ms(), [0, 40]);
-    let waiting = call().within(ms(35)).retried(capped(), &slow);
+    let waiting = call().within(35).retried(capped(), &slow);
     assert_eq!((waiting.end, waiting.at), (End::TimedOut, ms(35)));
 }
 
@@ -87,8 +87,8 @@ fn the_deadline_spans_all_attempts_and_their_delays() {
 #[test]
 fn an_answer_at_the_very_instant_of_the_deadline_wins() {
     let story = call()
-        .within(ms(30))
-        .retried(attempts(2), &[attempt(1).after(ms(30))]);
+        .within(30)
+        .retried(attempts(2), &[attempt(1).after(30)]);
     assert_eq!(story.end, End::Worked(1));
 }
 
@@ -96,8 +96,8 @@ fn an_answer_at_the_very_instant_of_the_deadline_wins() {
 #[test]
 fn a_service_that_is_not_ready_uses_no_attempt_up() {
     let script = [
-        attempt(1).fails(UNKNOWN).ready_after(ms(500)),
-        attempt(2).fails(UNKNOWN).ready_after(ms(500)),
+        attempt(1).fails(UNKNOWN).ready_after(500),
+        attempt(2).fails(UNKNOWN).ready_after(500),
     ];
     let story = call().retried(attempts(3), &script);
     assert_eq!(story.end, End::Worked(3));
@@ -158,9 +158,9 @@ fn a_stop_counts_as_a_failure_on_any_code() {
 /// R31
 #[test]
 fn the_servers_delay_is_exact_and_may_exceed_the_longest() {
-    let script = [attempt(1).fails(UNKNOWN).come_back_in(ms(500))];
+    let script = [attempt(1).fails(UNKNOWN).come_back_in(500)];
     assert_eq!(call().retried(attempts(3), &script).sent_ms(), [0, 500]);
-    let now = [attempt(1).fails(UNKNOWN).come_back_in(ms(0))];
+    let now = [attempt(1).fails(UNKNOWN).come_back_in(0)];
     assert_eq!(call().retried(attempts(3), &now).sent_ms(), [0, 0]);
 }
 
@@ -169,7 +169,7 @@ fn the_servers_delay_is_exact_and_may_exceed_the_longest() {
 fn the_backoff_restarts_after_the_servers_delay() {
     let script = [
         every_attempt_from(1).fails(UNKNOWN),
-        attempt(3).fails(UNKNOWN).come_back_in(ms(5)),
+        attempt(3).fails(UNKNOWN).come_back_in(5),
     ];
     let story = call().retried(attempts(6), &script);
     assert_eq!(story.sent_ms(), [0, 10, 30, 35, 45, 65]);
@@ -183,7 +183,7 @@ fn decorrelated_jitter_restarts_after_the_servers_delay() {
         .randomness(Randomness::Fixed(0.5));
     let script = [
         every_attempt_from(1).fails(UNKNOWN),
-        attempt(1).fails(UNKNOWN).come_back_in(ms(10_000)),
+        attempt(1).fails(UNKNOWN).come_back_in(10_000),
     ];
     let story = call().retried(MaxAttempts::new(4, backoff), &script);
     assert_eq!(story.sent_ms(), [0, 10_000, 10_020, 10_055]);
@@ -192,14 +192,14 @@ fn decorrelated_jitter_restarts_after_the_servers_delay() {
 /// R33
 #[test]
 fn the_servers_delay_adds_no_attempt() {
-    let script = [every_attempt_from(1).fails(UNKNOWN).come_back_in(ms(1))];
+    let script = [every_attempt_from(1).fails(UNKNOWN).come_back_in(1)];
     assert_eq!(call().retried(attempts(2), &script).end, End::Failed(2));
 }
 
 /// R34
 #[test]
 fn the_servers_delay_makes_no_failure_retryable() {
-    let script = [attempt(1).fails_fatally(UNKNOWN).come_back_in(ms(1))];
+    let script = [attempt(1).fails_fatally(UNKNOWN).come_back_in(1)];
     let story = call().retried(attempts(3), &script);
     assert_eq!(
         (story.end, story.info.stopped()),
@@ -210,10 +210,7 @@ fn the_servers_delay_makes_no_failure_retryable() {
 /// R35
 #[test]
 fn the_servers_delay_on_a_success_is_ignored() {
-    for line in [
-        attempt(1).come_back_in(ms(1)),
-        attempt(1).do_not_come_back(),
-    ] {
+    for line in [attempt(1).come_back_in(1), attempt(1).do_not_come_back()] {
         let tokens = bucket(10, 1);
         let story = call().throttled_by(&tokens).retried(attempts(3), &[line]);
         assert_eq!(story.end, End::Worked(1));
@@ -239,7 +236,7 @@ fn a_begun_response_commits_the_call_and_counts_nothing_yet() {
     let tokens = bucket(10, 1);
     let story = call()
         .throttled_by(&tokens)
-        .retried(attempts(3), &[attempt(1).commits().come_back_in(ms(1))]);
+        .retried(attempts(3), &[attempt(1).commits().come_back_in(1)]);
     assert_eq!(
         (story.end, story.info.stopped()),
         (End::Worked(1), Some(StopReason::Committed))

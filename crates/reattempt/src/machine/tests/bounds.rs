@@ -21,27 +21,25 @@ use crate::{
 fn pushback_makes_no_retry_without_a_bound_faster() {
     for reason in [UNKNOWN, KV_NOT_MY_VBUCKET] {
         let plain = [every_attempt_from(1).fails(reason)];
-        let pushed = [every_attempt_from(1).fails(reason).come_back_in(ms(0))];
-        let within = || call().within(ms(5000));
+        let pushed = [every_attempt_from(1).fails(reason).come_back_in(0)];
+        let within = || call().within(5000);
         let sent = within().retried(ControlledBackoff, &plain).sent_ms();
         assert_eq!(sent[..5], [0, 1, 11, 61, 161]);
         assert_eq!(within().retried(ControlledBackoff, &pushed).sent_ms(), sent);
-        let late = [attempt(1).fails(reason).come_back_in(ms(300))];
+        let late = [attempt(1).fails(reason).come_back_in(300)];
         assert_eq!(
             within().retried(ControlledBackoff, &late).sent_ms(),
             [0, 300]
         );
     }
-    let best_effort = [every_attempt_from(1).fails(UNKNOWN).come_back_in(ms(5))];
-    let story = call()
-        .within(ms(1500))
-        .retried(BestEffort::new(), &best_effort);
+    let best_effort = [every_attempt_from(1).fails(UNKNOWN).come_back_in(5)];
+    let story = call().within(1500).retried(BestEffort::new(), &best_effort);
     assert_eq!(story.sent_ms()[..6], [0, 5, 10, 15, 23, 39]);
     let hedged = [every_attempt_from(1)
         .fails(KV_NOT_MY_VBUCKET)
-        .come_back_in(ms(0))];
+        .come_back_in(0)];
     let story = call()
-        .within(ms(5000))
+        .within(5000)
         .hedged(&HedgePolicy::new(1, ms(1)), &hedged);
     assert_eq!(story.sent_ms()[..5], [0, 1, 11, 61, 161]);
 }
@@ -103,10 +101,10 @@ fn a_throttle_pays_only_for_attempts_that_are_sent() {
     };
     assert_eq!(paid(call(), &[fails()]).0, 2);
     assert_eq!(paid(call().not_replayable(), &[fails()]).0, 0);
-    assert_eq!(paid(call().within(ms(10)), &[fails()]).0, 0);
-    assert_eq!(paid(call().asked_within(ms(10)), &[fails()]).0, 0);
-    let late = fails().ready_after(ms(50));
-    assert_eq!(paid(call().within(ms(40)), &[late]).0, 0);
+    assert_eq!(paid(call().within(10), &[fails()]).0, 0);
+    assert_eq!(paid(call().asked_within(10), &[fails()]).0, 0);
+    let late = fails().ready_after(50);
+    assert_eq!(paid(call().within(40), &[late]).0, 0);
     let unseen = fails().unseen(Transparent::Once);
     assert_eq!(paid(call(), &[unseen]).0, 2, "the transparent one is free");
     assert_eq!(paid(call(), &[fails().with_code(9)]).1.sent_ms(), [0]);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::model::{attempts, bucket};
+use super::model::{attempts, bucket, hedges};
 use super::script::ms;
 use super::simulator::start;
 use crate::driver::{Effects, HedgeDriver, RetryDriver};
@@ -135,7 +135,7 @@ fn a_retry_after_an_open_circuit_asks_the_throttle() {
 /// R43 R44: the hedging delay does not replace what its failure requested.
 #[test]
 fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
-    let policy = HedgePolicy::new(3, ms(200));
+    let policy = hedges(3, 200);
     let context = first_attempt();
     let env = effects(&context);
     let late = Some(ServerPushback::After(ms(400)));
@@ -169,7 +169,7 @@ fn a_first_attempt_that_fails_at_once_ignores_the_hedging_delay() {
 /// R47: a call whose service fails before any hedge is ready continues with the other attempts.
 #[test]
 fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
-    let policy = HedgePolicy::new(3, ms(200));
+    let policy = hedges(3, 200);
     let (context, mut machine) = (first_attempt(), hedging(&policy));
     let env = effects(&context);
     machine.machine.pending(start(), &policy);
@@ -180,14 +180,8 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
     env.refused(refused);
     assert_eq!(refused.then, Withdrawn::OthersGoOn);
     assert_eq!(machine.machine.wake(), Some(start() + ms(400)));
-    let action = one_fails(
-        &mut machine,
-        first,
-        none(),
-        &Verdict::Retry(failure()),
-        &policy,
-        &env,
-    );
+    let busy = Verdict::Retry(failure());
+    let action = one_fails(&mut machine, first, none(), &busy, &policy, &env);
     assert_eq!(action, HedgeAction::Go);
     let due = machine.machine.due(first, &policy);
     assert_eq!(due, Due::Plan(Planned::HedgeAfter(failure())));
@@ -209,7 +203,7 @@ fn a_service_that_broke_uses_up_one_hedge_and_no_more() {
 /// As a retry does: a lone failure is followed by one attempt at any level.
 #[test]
 fn a_hedge_is_asked_for_with_the_failure_that_caused_it() {
-    let policy = HedgePolicy::new(2, ms(200));
+    let policy = hedges(2, 200);
     let busy = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
     let governor = Governor::new(20, 700).unwrap();
     (0..5).for_each(|_| governor.settled(Settled::Failure(&busy)));
@@ -230,7 +224,7 @@ fn a_hedge_is_asked_for_with_the_failure_that_caused_it() {
 /// R21 R51: it is pending, so it has no failure.
 #[test]
 fn a_silent_attempt_that_is_cut_off_is_a_cancelled_loser() {
-    let policy = HedgePolicy::new(2, ms(200));
+    let policy = hedges(2, 200);
     let (context, mut machine) = (first_attempt(), hedging(&policy));
     machine.machine.pending(start(), &policy);
     let hedge = start() + ms(200);
@@ -298,13 +292,8 @@ fn a_dropped_call_is_recorded() {
     }
     let (context, mut machine) = (first_attempt(), RetryDriver::default());
     let env = effects(&context);
-    let action = fails(
-        &mut machine,
-        none(),
-        &Verdict::Retry(failure()),
-        &Asks,
-        &env,
-    );
+    let busy = Verdict::Retry(failure());
+    let action = fails(&mut machine, none(), &busy, &Asks, &env);
     let Action::Ask(mut asked) = action else {
         panic!("the strategy decides later");
     };
@@ -329,19 +318,11 @@ fn a_drop_counts_as_the_deadlines_only_from_its_instant_on() {
         effects(&context).why_dropped(start() + ms(at))
     };
     let at = start() + ms(10);
+    let (enforced, attached) = (CallDeadline::enforced(at), CallDeadline::attached(at));
     assert_eq!(why(None, 10), StopReason::Cancelled);
-    assert_eq!(
-        why(Some(CallDeadline::enforced(at)), 9),
-        StopReason::Cancelled
-    );
-    assert_eq!(
-        why(Some(CallDeadline::enforced(at)), 10),
-        StopReason::Deadline
-    );
-    assert_eq!(
-        why(Some(CallDeadline::attached(at)), 10),
-        StopReason::Cancelled
-    );
+    assert_eq!(why(Some(enforced), 9), StopReason::Cancelled);
+    assert_eq!(why(Some(enforced), 10), StopReason::Deadline);
+    assert_eq!(why(Some(attached), 10), StopReason::Cancelled);
 }
 
 /// R41: losers leave a record, and so does the winner then.
@@ -444,10 +425,8 @@ fn a_streak_without_codes_is_of_one_reason() {
             .map(|failure| fails(&mut machine, none(), &Verdict::Retry(failure), &Third, &env));
         matches!(last[2], Action::Return(_))
     };
-    let (one, other) = (
-        failure(),
-        Failure::new(KV_TEMPORARY_FAILURE, Stage::Response),
-    );
+    let one = failure();
+    let other = Failure::new(KV_TEMPORARY_FAILURE, Stage::Response);
     assert!(third_in_a_row([one, one, one]));
     assert!(!third_in_a_row([one, other, one]));
     assert!(third_in_a_row([one.code(1), other.code(1), one.code(1)]));
@@ -459,16 +438,8 @@ fn a_streak_without_codes_is_of_one_reason() {
 fn transparent_retries_do_not_ask_the_strategy() {
     let (context, mut machine) = (first_attempt(), RetryDriver::default());
     let env = effects(&context);
-    let unseen = failure().transparent(Transparent::Once);
-    let mut again = || {
-        fails(
-            &mut machine,
-            none(),
-            &Verdict::Retry(unseen),
-            &NeverRetry,
-            &env,
-        )
-    };
+    let unseen = Verdict::Retry(failure().transparent(Transparent::Once));
+    let mut again = || fails(&mut machine, none(), &unseen, &NeverRetry, &env);
     assert!(matches!(again(), Action::Wait(wait) if wait.kind == AttemptKind::Transparent));
     assert!(matches!(again(), Action::Return(_)));
 }
@@ -492,7 +463,7 @@ fn a_final_failure_that_goes_out_again_is_no_fatal_one() {
 /// no server pushback set its time.
 #[test]
 fn a_configuration_only_nudges_the_retry_that_requested_it() {
-    let policy = HedgePolicy::new(1, ms(200));
+    let policy = hedges(1, 200);
     let coming = AttemptReport {
         config_coming: true,
         ..none()
@@ -512,11 +483,8 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
             (waits, may_nudge)
         );
         assert!(!machine.machine.may_nudge(2));
-        let other = {
-            let mut other = context.clone();
-            other.start_attempt(2, AttemptKind::Hedge);
-            other
-        };
+        let mut other = context.clone();
+        other.start_attempt(2, AttemptKind::Hedge);
         assert!(!machine.machine.nudged(start(), other.attempt()));
         assert_eq!(
             machine.machine.wake(),
@@ -535,7 +503,7 @@ fn a_configuration_only_nudges_the_retry_that_requested_it() {
 /// Without this limit a faulty cluster receives requests without delay.
 #[test]
 fn a_hedged_call_is_nudged_at_most_sixteen_times() {
-    let policy = HedgePolicy::new(1, ms(200));
+    let policy = hedges(1, 200);
     let coming = AttemptReport {
         config_coming: true,
         ..none()

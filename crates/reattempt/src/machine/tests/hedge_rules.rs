@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::model::{Listed, bucket};
+use super::model::{Listed, bucket, hedges};
 use super::script::{attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::AttemptKind::{self, Hedge, Initial, Retry};
@@ -15,14 +15,14 @@ use crate::{
 
 /// Four attempts, 200 ms apart.
 fn four() -> HedgePolicy {
-    HedgePolicy::new(4, ms(200))
+    hedges(4, 200)
 }
 
 /// R40
 #[test]
 fn the_first_goes_at_once_and_one_more_after_each_delay() {
     let silent = [every_attempt_from(1).never_answers()];
-    let story = call().within(ms(2000)).hedged(&four(), &silent);
+    let story = call().within(2000).hedged(&four(), &silent);
     assert_eq!(story.sent_ms(), [0, 200, 400, 600]);
     assert_eq!(story.kinds(), [Initial, Hedge, Hedge, Hedge]);
 }
@@ -31,16 +31,14 @@ fn the_first_goes_at_once_and_one_more_after_each_delay() {
 #[test]
 fn without_a_delay_all_go_at_once() {
     let silent = [every_attempt_from(1).never_answers()];
-    let story = call()
-        .within(ms(10))
-        .hedged(&HedgePolicy::new(3, ms(0)), &silent);
+    let story = call().within(10).hedged(&hedges(3, 0), &silent);
     assert_eq!(story.sent_ms(), [0, 0, 0]);
 }
 
 /// R41
 #[test]
 fn the_first_that_works_ends_the_call() {
-    let script = [attempt(1).never_answers(), attempt(2).after(ms(50))];
+    let script = [attempt(1).never_answers(), attempt(2).after(50)];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Worked(2), ms(250)));
     assert_eq!(story.sent_ms(), [0, 200]);
@@ -49,10 +47,7 @@ fn the_first_that_works_ends_the_call() {
 /// R41 R51
 #[test]
 fn the_first_whose_answer_begins_ends_the_call() {
-    let script = [
-        attempt(1).after(ms(500)),
-        attempt(2).commits().after(ms(50)),
-    ];
+    let script = [attempt(1).after(500), attempt(2).commits().after(50)];
     assert_eq!(call().hedged(&four(), &script).end, End::Worked(2));
 }
 
@@ -60,8 +55,8 @@ fn the_first_whose_answer_begins_ends_the_call() {
 #[test]
 fn a_fatal_failure_ends_the_hedged_call_at_once() {
     let script = [
-        attempt(1).after(ms(260)),
-        attempt(2).fails_fatally(UNKNOWN).after(ms(50)),
+        attempt(1).after(260),
+        attempt(2).fails_fatally(UNKNOWN).after(50),
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(250)));
@@ -73,11 +68,11 @@ fn a_fatal_failure_ends_the_hedged_call_at_once() {
 fn a_final_failure_before_sending_leaves_others_in_flight() {
     for ends in [attempt(1), attempt(1).fails(UNKNOWN)] {
         let script = [
-            ends.clone().after(ms(550)),
+            ends.clone().after(550),
             attempt(2)
                 .fails_fatally(UNKNOWN)
                 .in_stage(Stage::Dispatch)
-                .after(ms(50)),
+                .after(50),
         ];
         let story = call().hedged(&four(), &script);
         let (end, stopped) = match ends.verdict {
@@ -95,9 +90,9 @@ fn a_final_failure_before_sending_leaves_others_in_flight() {
 fn a_final_failure_after_a_stop_has_its_own_reason() {
     let unsent = attempt(2).fails_fatally(UNKNOWN).in_stage(Stage::Dispatch);
     let script = [
-        attempt(1).fails(UNKNOWN).after(ms(450)).do_not_come_back(),
-        unsent.after(ms(300)),
-        attempt(3).after(ms(200)),
+        attempt(1).fails(UNKNOWN).after(450).do_not_come_back(),
+        unsent.after(300),
+        attempt(3).after(200),
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Worked(3), ms(600)));
@@ -111,7 +106,7 @@ fn a_final_failure_after_a_stop_has_its_own_reason() {
 #[test]
 fn a_final_failure_before_sending_ends_a_call_alone() {
     let unsent = attempt(1).fails_fatally(UNKNOWN).in_stage(Stage::Dispatch);
-    let script = [unsent.after(ms(210)), attempt(2).ready_after(ms(50))];
+    let script = [unsent.after(210), attempt(2).ready_after(50)];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(210)));
     assert_eq!(story.info.stopped(), Some(StopReason::Fatal));
@@ -122,16 +117,16 @@ fn a_final_failure_before_sending_ends_a_call_alone() {
 fn a_non_fatal_failure_sends_the_next_and_restarts_the_delay() {
     let script = [
         every_attempt_from(2).never_answers(),
-        attempt(1).fails(UNKNOWN).after(ms(30)),
+        attempt(1).fails(UNKNOWN).after(30),
     ];
-    let story = call().within(ms(1000)).hedged(&four(), &script);
+    let story = call().within(1000).hedged(&four(), &script);
     assert_eq!(story.sent_ms(), [0, 30, 230, 430]);
 }
 
 /// R43
 #[test]
 fn a_first_attempt_that_fails_at_once_sends_the_next() {
-    let script = [attempt(1).fails(UNKNOWN), attempt(2).after(ms(5))];
+    let script = [attempt(1).fails(UNKNOWN), attempt(2).after(5)];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(2), vec![0, 0]));
 }
@@ -140,29 +135,23 @@ fn a_first_attempt_that_fails_at_once_sends_the_next() {
 #[test]
 fn the_servers_delay_takes_the_place_of_the_timer() {
     let script = [
-        attempt(1)
-            .fails(UNKNOWN)
-            .after(ms(10))
-            .come_back_in(ms(1000)),
+        attempt(1).fails(UNKNOWN).after(10).come_back_in(1000),
         every_attempt_from(2).never_answers(),
     ];
-    let story = call().within(ms(3000)).hedged(&four(), &script);
+    let story = call().within(3000).hedged(&four(), &script);
     assert_eq!(story.sent_ms(), [0, 1010, 1210, 1410]);
 }
 
 /// R44
 #[test]
 fn of_two_pushbacks_the_latest_counts() {
-    for (second, third) in [(ms(300), 520), (ms(2000), 2220)] {
+    for (second, third) in [(300, 520), (2000, 2220)] {
         let script = [
-            attempt(1)
-                .fails(UNKNOWN)
-                .after(ms(210))
-                .come_back_in(ms(1000)),
-            attempt(2).fails(UNKNOWN).after(ms(20)).come_back_in(second),
+            attempt(1).fails(UNKNOWN).after(210).come_back_in(1000),
+            attempt(2).fails(UNKNOWN).after(20).come_back_in(second),
             every_attempt_from(3).never_answers(),
         ];
-        let story = call().within(ms(3000)).hedged(&four(), &script);
+        let story = call().within(3000).hedged(&four(), &script);
         assert_eq!(story.sent_ms(), [0, 200, third, third + 200]);
     }
 }
@@ -171,14 +160,11 @@ fn of_two_pushbacks_the_latest_counts() {
 #[test]
 fn a_failure_without_pushback_ends_the_wait_of_another() {
     let script = [
-        attempt(1)
-            .fails(UNKNOWN)
-            .after(ms(210))
-            .come_back_in(ms(1000)),
-        attempt(2).fails(UNKNOWN).after(ms(20)),
+        attempt(1).fails(UNKNOWN).after(210).come_back_in(1000),
+        attempt(2).fails(UNKNOWN).after(20),
         every_attempt_from(3).never_answers(),
     ];
-    let story = call().within(ms(900)).hedged(&four(), &script);
+    let story = call().within(900).hedged(&four(), &script);
     assert_eq!(story.sent_ms(), [0, 200, 220, 420]);
 }
 
@@ -186,8 +172,8 @@ fn a_failure_without_pushback_ends_the_wait_of_another() {
 #[test]
 fn a_stop_sends_no_more_and_keeps_attempts_in_flight() {
     let script = [
-        attempt(1).after(ms(550)),
-        attempt(2).fails(UNKNOWN).after(ms(10)).do_not_come_back(),
+        attempt(1).after(550),
+        attempt(2).fails(UNKNOWN).after(10).do_not_come_back(),
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Worked(1), ms(550)));
@@ -206,8 +192,8 @@ fn a_stop_with_nothing_in_flight_ends_the_call() {
 #[test]
 fn a_stop_also_refuses_attempts_being_prepared() {
     let script = [
-        attempt(1).fails(UNKNOWN).after(ms(210)).do_not_come_back(),
-        attempt(2).ready_after(ms(50)),
+        attempt(1).fails(UNKNOWN).after(210).do_not_come_back(),
+        attempt(2).ready_after(50),
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0]));
@@ -221,11 +207,11 @@ fn the_throttle_refuses_a_hedge_when_it_is_due() {
     let tokens = bucket(4, 1);
     let script = [
         attempt(1).never_answers(),
-        attempt(2).fails(UNKNOWN).after(ms(150)),
+        attempt(2).fails(UNKNOWN).after(150),
         every_attempt_from(3).never_answers(),
     ];
     let story = call()
-        .within(ms(1000))
+        .within(1000)
         .throttled_by(&tokens)
         .hedged(&four(), &script);
     assert_eq!(
@@ -244,19 +230,16 @@ fn the_throttle_refuses_a_hedge_when_it_is_due() {
 fn the_first_is_always_sent() {
     let story = call()
         .throttled_by(&bucket(4, 4))
-        .hedged(&four(), &[attempt(1).after(ms(900))]);
+        .hedged(&four(), &[attempt(1).after(900)]);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
 }
 
 /// R46
 #[test]
 fn a_refused_hedge_is_used_up() {
-    let (tokens, script) = (
-        bucket(4, 2),
-        [attempt(1).after(ms(500)), attempt(2).after(ms(300))],
-    );
+    let (tokens, script) = (bucket(4, 2), [attempt(1).after(500), attempt(2).after(300)]);
     let call = call().throttled_by(&tokens);
-    let story = call.hedged(&HedgePolicy::new(2, ms(100)), &script);
+    let story = call.hedged(&hedges(2, 100), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
     assert_eq!(story.info.refused(StopReason::Throttled), 1);
 }
@@ -280,7 +263,7 @@ fn the_last_failure_is_returned_at_once_if_its_hedge_is_refused() {
 /// R46 R47
 #[test]
 fn a_failure_after_refused_hedges_was_stopped_by_the_throttle() {
-    let first_only = [attempt(1).fails(UNKNOWN).after(ms(900))];
+    let first_only = [attempt(1).fails(UNKNOWN).after(900)];
     let story = call()
         .throttled_by(&bucket(4, 2))
         .hedged(&four(), &first_only);
@@ -296,12 +279,12 @@ fn a_hedge_that_went_out_makes_up_for_one_that_was_held_back() {
     // The answers are taken from the end.
     let throttle = Arc::new(Listed::new(vec![true, false]));
     let script = [
-        attempt(1).fails(UNKNOWN).after(ms(900)),
-        attempt(2).fails(UNKNOWN).after(ms(10)),
+        attempt(1).fails(UNKNOWN).after(900),
+        attempt(2).fails(UNKNOWN).after(10),
     ];
     let story = call()
         .throttled_by(&throttle)
-        .hedged(&HedgePolicy::new(3, ms(200)), &script);
+        .hedged(&hedges(3, 200), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Failed(1), vec![0, 400]));
     assert_eq!(story.info.stopped(), Some(StopReason::Attempts));
 }
@@ -310,11 +293,11 @@ fn a_hedge_that_went_out_makes_up_for_one_that_was_held_back() {
 #[test]
 fn when_all_failed_the_last_failure_to_arrive_is_returned() {
     let script = [
-        attempt(1).fails(UNKNOWN).after(ms(300)),
-        attempt(2).fails(UNKNOWN).after(ms(250)),
-        attempt(3).fails(UNKNOWN).after(ms(100)),
+        attempt(1).fails(UNKNOWN).after(300),
+        attempt(2).fails(UNKNOWN).after(250),
+        attempt(3).fails(UNKNOWN).after(100),
     ];
-    let story = call().hedged(&HedgePolicy::new(3, ms(200)), &script);
+    let story = call().hedged(&hedges(3, 200), &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(450)));
     assert_eq!(story.sent_ms(), [0, 200, 300]);
     assert_eq!(story.info.stopped(), Some(StopReason::Attempts));
@@ -324,7 +307,7 @@ fn when_all_failed_the_last_failure_to_arrive_is_returned() {
 #[test]
 fn the_deadline_ends_all() {
     let silent = [every_attempt_from(1).never_answers()];
-    let story = call().within(ms(300)).hedged(&four(), &silent);
+    let story = call().within(300).hedged(&four(), &silent);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(300)));
     assert_eq!(story.sent_ms(), [0, 200]);
 }
@@ -332,27 +315,21 @@ fn the_deadline_ends_all() {
 /// R48
 #[test]
 fn no_hedge_is_sent_at_or_after_the_deadline() {
-    let silent = [
-        attempt(1).after(ms(500)),
-        every_attempt_from(2).never_answers(),
-    ];
-    let story = call().asked_within(ms(200)).hedged(&four(), &silent);
+    let silent = [attempt(1).after(500), every_attempt_from(2).never_answers()];
+    let story = call().asked_within(200).hedged(&four(), &silent);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0]));
 }
 
 /// R48
 #[test]
 fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
-    let script = [attempt(1)
-        .fails(UNKNOWN)
-        .after(ms(10))
-        .come_back_in(ms(400))];
-    let capped = call().within(ms(300)).hedged(&four(), &script);
+    let script = [attempt(1).fails(UNKNOWN).after(10).come_back_in(400)];
+    let capped = call().within(300).hedged(&four(), &script);
     assert_eq!((capped.end, capped.at), (End::TimedOut, ms(300)));
-    let asked = call().asked_within(ms(300)).hedged(&four(), &script);
+    let asked = call().asked_within(300).hedged(&four(), &script);
     assert_eq!((asked.end, asked.at), (End::Failed(1), ms(10)));
     let gives_up = four().on_deadline(OnDeadline::GiveUp);
-    let gave_up = call().within(ms(300)).hedged(&gives_up, &script);
+    let gave_up = call().within(300).hedged(&gives_up, &script);
     assert_eq!((gave_up.end, gave_up.at), (End::Failed(1), ms(10)));
     let last = gave_up.info.records().last().unwrap();
     assert_eq!(last.delay, None, "the call does not wait");
@@ -362,12 +339,12 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline_or_gives_up() {
 #[test]
 fn beside_another_only_a_delay_that_fits_is_recorded() {
     let recorded = |delay| {
-        let failed = attempt(1).fails(UNKNOWN).after(ms(210));
+        let failed = attempt(1).fails(UNKNOWN).after(210);
         let script = [
-            failed.come_back_in(ms(delay)),
+            failed.come_back_in(delay),
             every_attempt_from(2).never_answers(),
         ];
-        let story = call().within(ms(500)).hedged(&four(), &script);
+        let story = call().within(500).hedged(&four(), &script);
         let record = story.info.records().next().unwrap();
         (record.number, record.delay)
     };
@@ -380,13 +357,13 @@ fn beside_another_only_a_delay_that_fits_is_recorded() {
 #[test]
 fn a_service_that_is_ready_only_at_the_deadline_is_not_called() {
     let script = [
-        attempt(1).fails(UNKNOWN).after(ms(10)).come_back_in(ms(10)),
-        attempt(2).ready_after(ms(10)),
+        attempt(1).fails(UNKNOWN).after(10).come_back_in(10),
+        attempt(2).ready_after(10),
     ];
-    let story = call().within(ms(30)).hedged(&four(), &script);
+    let story = call().within(30).hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(30)));
     assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
-    let asked = call().asked_within(ms(30)).hedged(&four(), &script);
+    let asked = call().asked_within(30).hedged(&four(), &script);
     assert_eq!((asked.end, asked.sent_ms()), (End::Failed(1), vec![0]));
 }
 
@@ -394,8 +371,8 @@ fn a_service_that_is_ready_only_at_the_deadline_is_not_called() {
 #[test]
 fn a_layer_that_forbids_more_freezes_the_hedging() {
     let script = [
-        attempt(1).after(ms(550)),
-        attempt(2).fails(UNKNOWN).after(ms(10)).forbids_another(),
+        attempt(1).after(550),
+        attempt(2).fails(UNKNOWN).after(10).forbids_another(),
     ];
     let story = call().hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
@@ -404,7 +381,7 @@ fn a_layer_that_forbids_more_freezes_the_hedging() {
 /// R33
 #[test]
 fn the_servers_delay_adds_no_hedge() {
-    let script = [every_attempt_from(1).fails(UNKNOWN).come_back_in(ms(1))];
+    let script = [every_attempt_from(1).fails(UNKNOWN).come_back_in(1)];
     assert_eq!(call().hedged(&four(), &script).end, End::Failed(4));
 }
 
@@ -416,9 +393,7 @@ fn a_reason_that_always_retries_takes_the_next_hedge_uncounted() {
         attempt(4).never_answers(),
         every_attempt_from(5).never_answers(),
     ];
-    let story = call()
-        .within(ms(1000))
-        .hedged(&HedgePolicy::new(2, ms(100)), &script);
+    let story = call().within(1000).hedged(&hedges(2, 100), &script);
     assert_eq!(story.kinds(), [Initial, Retry, Retry, Retry, Hedge]);
     assert_eq!(story.sent_ms(), [0, 1, 11, 61, 161]);
 }
@@ -428,11 +403,11 @@ fn a_reason_that_always_retries_takes_the_next_hedge_uncounted() {
 fn a_configuration_that_moved_the_key_nudges_the_retry() {
     let script = [
         every_attempt_from(1).fails(KV_NOT_MY_VBUCKET),
-        attempt(3).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(20)),
-        attempt(4).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(900)),
+        attempt(3).fails(KV_NOT_MY_VBUCKET).key_moves_after(20),
+        attempt(4).fails(KV_NOT_MY_VBUCKET).key_moves_after(900),
         attempt(5),
     ];
-    let story = call().hedged(&HedgePolicy::new(1, ms(0)), &script);
+    let story = call().hedged(&hedges(1, 0), &script);
     assert_eq!(
         story.sent_ms(),
         [0, 1, 11, 31, 131],
@@ -446,25 +421,21 @@ fn a_configuration_that_moved_the_key_nudges_the_retry() {
 #[test]
 fn a_retry_and_a_hedge_due_together_are_both_sent() {
     let script = [
-        attempt(1).fails(UNKNOWN).unseen(Unseen::Once).after(ms(30)),
-        attempt(2).fails(UNKNOWN).after(ms(20)),
+        attempt(1).fails(UNKNOWN).unseen(Unseen::Once).after(30),
+        attempt(2).fails(UNKNOWN).after(20),
         every_attempt_from(3).never_answers(),
     ];
-    let story = call()
-        .within(ms(1000))
-        .hedged(&HedgePolicy::new(3, ms(10)), &script);
+    let story = call().within(1000).hedged(&hedges(3, 10), &script);
     assert_eq!(
         story.kinds(),
         [Initial, Hedge, Hedge, AttemptKind::Transparent]
     );
     let other_order = [
-        attempt(1).fails(UNKNOWN).after(ms(30)),
-        attempt(2).fails(UNKNOWN).unseen(Unseen::Once).after(ms(20)),
+        attempt(1).fails(UNKNOWN).after(30),
+        attempt(2).fails(UNKNOWN).unseen(Unseen::Once).after(20),
         every_attempt_from(3).never_answers(),
     ];
-    let story = call()
-        .within(ms(1000))
-        .hedged(&HedgePolicy::new(3, ms(10)), &other_order);
+    let story = call().within(1000).hedged(&hedges(3, 10), &other_order);
     assert_eq!(
         story.kinds(),
         [Initial, Hedge, Hedge, AttemptKind::Transparent]
@@ -478,16 +449,14 @@ fn two_retries_due_together_are_both_sent() {
         attempt(1)
             .fails(UNKNOWN)
             .unseen(Unseen::Unlimited)
-            .after(ms(20)),
+            .after(20),
         attempt(2)
             .fails(UNKNOWN)
             .unseen(Unseen::Unlimited)
-            .after(ms(10)),
+            .after(10),
         every_attempt_from(3).never_answers(),
     ];
-    let story = call()
-        .within(ms(100))
-        .hedged(&HedgePolicy::new(2, ms(10)), &script);
+    let story = call().within(100).hedged(&hedges(2, 10), &script);
     assert_eq!(
         story.kinds(),
         [
@@ -504,11 +473,11 @@ fn two_retries_due_together_are_both_sent() {
 #[test]
 fn a_hedge_whose_service_is_not_ready_never_holds_up_the_others() {
     let script = [
-        every_attempt_from(1).never_answers().ready_after(ms(0)),
-        attempt(2).never_answers().ready_after(ms(700)),
-        attempt(3).after(ms(50)),
+        every_attempt_from(1).never_answers().ready_after(0),
+        attempt(2).never_answers().ready_after(700),
+        attempt(3).after(50),
     ];
-    let story = call().within(ms(1000)).hedged(&four(), &script);
+    let story = call().within(1000).hedged(&four(), &script);
     assert_eq!(story.end, End::Worked(3));
 }
 
@@ -525,7 +494,7 @@ fn a_request_that_cannot_be_copied_is_not_hedged_on_failure() {
 /// R51 R52
 #[test]
 fn gates_before_the_copy_say_why_no_hedge_follows() {
-    let once = HedgePolicy::new(1, ms(200));
+    let once = hedges(1, 200);
     let stop = attempt(1).fails(UNKNOWN).do_not_come_back();
     let cases = [
         (call(), four(), stop, StopReason::Pushback),
@@ -551,10 +520,10 @@ fn gates_before_the_copy_say_why_no_hedge_follows() {
 /// R51 R52
 #[test]
 fn no_service_is_waited_for_that_could_send_no_copy() {
-    let two = HedgePolicy::new(2, ms(200));
+    let two = hedges(2, 200);
     let script = [
-        attempt(1).fails(UNKNOWN).after(ms(300)),
-        attempt(2).ready_after(ms(10_000)),
+        attempt(1).fails(UNKNOWN).after(300),
+        attempt(2).ready_after(10_000),
     ];
     let story = call().not_replayable().hedged(&two, &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
@@ -566,8 +535,8 @@ fn no_service_is_waited_for_that_could_send_no_copy() {
 fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {
     let tokens = bucket(4, 0);
     let script = [
-        attempt(1).after(ms(300)),
-        attempt(2).fails_fatally(UNKNOWN).after(ms(10)).breaks_off(),
+        attempt(1).after(300),
+        attempt(2).fails_fatally(UNKNOWN).after(10).breaks_off(),
     ];
     let story = call().throttled_by(&tokens).hedged(&four(), &script);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
@@ -584,8 +553,8 @@ fn an_attempt_that_is_cut_off_is_a_loser_and_no_failure() {
 fn the_failure_of_the_attempt_that_went_on_is_returned() {
     let tokens = bucket(4, 0);
     let script = [
-        attempt(1).fails(UNKNOWN).after(ms(300)),
-        attempt(2).fails(UNKNOWN).after(ms(10)).breaks_off(),
+        attempt(1).fails(UNKNOWN).after(300),
+        attempt(2).fails(UNKNOWN).after(10).breaks_off(),
     ];
     let story = call().throttled_by(&tokens).hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
@@ -600,9 +569,9 @@ fn a_refused_hedge_leaves_the_next_one_planned() {
     let throttle = Arc::new(Listed::new(vec![true, false]));
     let silent = [every_attempt_from(1).never_answers()];
     let story = call()
-        .within(ms(1000))
+        .within(1000)
         .throttled_by(&throttle)
-        .hedged(&HedgePolicy::new(3, ms(200)), &silent);
+        .hedged(&hedges(3, 200), &silent);
     assert_eq!(story.sent_ms(), [0, 400]);
 }
 
@@ -610,18 +579,18 @@ fn a_refused_hedge_leaves_the_next_one_planned() {
 #[test]
 fn an_attempt_being_prepared_keeps_the_call_alive() {
     let hedge = [
-        attempt(1).fails(UNKNOWN).after(ms(10)),
-        attempt(2).ready_after(ms(50)),
+        attempt(1).fails(UNKNOWN).after(10),
+        attempt(2).ready_after(50),
     ];
-    let story = call().hedged(&HedgePolicy::new(2, ms(0)), &hedge);
+    let story = call().hedged(&hedges(2, 0), &hedge);
     assert_eq!((story.end, story.at), (End::Worked(2), ms(50)));
     // The hedge is ready before the retry of the first attempt.
     let lines = [
         attempt(1).fails(UNKNOWN).unseen(Unseen::Once),
-        attempt(2).fails(UNKNOWN).ready_after(ms(50)),
+        attempt(2).fails(UNKNOWN).ready_after(50),
         attempt(3),
     ];
-    let story = call().hedged(&HedgePolicy::new(2, ms(10)), &lines);
+    let story = call().hedged(&hedges(2, 10), &lines);
     assert_eq!(story.kinds(), [Initial, Hedge, AttemptKind::Transparent]);
     assert_eq!(
         (story.end, story.sent_ms()),
@@ -632,8 +601,8 @@ fn an_attempt_being_prepared_keeps_the_call_alive() {
 /// R31 R44: the server's delay is exact, also if an always-retry reason requests the next attempt.
 #[test]
 fn the_servers_delay_holds_for_a_reason_that_always_retries() {
-    let script = [attempt(1).fails(KV_NOT_MY_VBUCKET).come_back_in(ms(400))];
-    let hedged = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
+    let script = [attempt(1).fails(KV_NOT_MY_VBUCKET).come_back_in(400)];
+    let hedged = call().hedged(&hedges(1, 10), &script);
     assert_eq!(hedged.sent_ms(), [0, 400]);
     assert_eq!(call().retried(NeverRetry, &script).sent_ms(), [0, 400]);
 }
@@ -643,14 +612,11 @@ fn the_servers_delay_holds_for_a_reason_that_always_retries() {
 fn a_transparent_retry_leaves_another_attempts_pushback_alone() {
     let script = [
         every_attempt_from(3).never_answers(),
-        attempt(1)
-            .fails(UNKNOWN)
-            .come_back_in(ms(5000))
-            .after(ms(110)),
-        attempt(2).fails(UNKNOWN).unseen(Unseen::Once).after(ms(20)),
+        attempt(1).fails(UNKNOWN).come_back_in(5000).after(110),
+        attempt(2).fails(UNKNOWN).unseen(Unseen::Once).after(20),
     ];
-    let policy = HedgePolicy::new(4, ms(100));
-    let story = call().within(ms(9000)).hedged(&policy, &script);
+    let policy = hedges(4, 100);
+    let story = call().within(9000).hedged(&policy, &script);
     assert_eq!(story.sent_ms(), [0, 100, 120, 5110, 5210]);
     assert_eq!(
         story.kinds(),
@@ -667,8 +633,8 @@ fn attempts_that_never_leave_do_not_starve_the_hedges() {
             .fails(UNKNOWN)
             .unseen(Unseen::Unlimited),
     ];
-    let policy = HedgePolicy::new(3, ms(200));
-    let story = call().within(ms(1500)).hedged(&policy, &script);
+    let policy = hedges(3, 200);
+    let story = call().within(1500).hedged(&policy, &script);
     let hedges = story.kinds().iter().filter(|kind| **kind == Hedge).count();
     assert_eq!(hedges, 2);
 }
@@ -679,13 +645,13 @@ fn attempts_that_never_leave_do_not_starve_the_hedges() {
 fn only_idempotent_calls_are_hedged_by_default() {
     let every = four().hedge_non_idempotent();
     let silent = [every_attempt_from(1).never_answers()];
-    let write = || call().not_idempotent().within(ms(2000));
+    let write = || call().not_idempotent().within(2000);
     assert_eq!(write().hedged(&four(), &silent).sent_ms(), [0]);
     assert_eq!(write().hedged(&every, &silent).sent_ms().len(), 4, "A6");
-    let read = call().within(ms(2000)).hedged(&four(), &silent);
+    let read = call().within(2000).hedged(&four(), &silent);
     assert_eq!(read.sent_ms(), [0, 200, 400, 600]);
 
-    let lost = [every_attempt_from(1).after(ms(10)).fails(UNKNOWN)];
+    let lost = [every_attempt_from(1).after(10).fails(UNKNOWN)];
     let story = write().hedged(&four(), &lost);
     assert_eq!((story.sent_ms(), story.at), (vec![0], ms(10)));
     assert_eq!(story.info.stopped(), Some(StopReason::NotIdempotent));
@@ -694,10 +660,7 @@ fn only_idempotent_calls_are_hedged_by_default() {
 /// The failure had no effect, so another attempt may follow; it is the only one in flight.
 #[test]
 fn after_a_failure_that_is_safe_another_one_follows_alone() {
-    let script = [
-        attempt(1).after(ms(10)).fails(KV_LOCKED),
-        attempt(2).after(ms(900)),
-    ];
+    let script = [attempt(1).after(10).fails(KV_LOCKED), attempt(2).after(900)];
     let story = call().not_idempotent().hedged(&four(), &script);
     assert_eq!((story.end, story.at), (End::Worked(2), ms(910)));
     assert_eq!(story.sent_ms(), [0, 10]);

@@ -13,8 +13,7 @@ use crate::failure::reason::{
 use crate::policy::backoff::{Backoff, Jitter};
 use crate::policy::strategy::MaxAttempts;
 use crate::policy::throttle::{Settled, TokenBucket};
-use crate::{Failure, Stage};
-use crate::{RetryReason, RetryThrottle, Transparent, Verdict};
+use crate::{Failure, HedgePolicy, RetryReason, RetryThrottle, Stage, Transparent, Verdict};
 
 /// The maximum number of lines of a script; later attempts succeed.
 pub(super) const MOST_LINES: u32 = 12;
@@ -25,6 +24,11 @@ pub(super) fn attempts(max: u32) -> MaxAttempts {
         max,
         Backoff::exponential(ms(10), ms(80)).jitter(Jitter::None),
     )
+}
+
+/// At most `max` attempts, `delay` milliseconds apart.
+pub(super) fn hedges(max: u32, delay: u64) -> HedgePolicy {
+    HedgePolicy::new(max, ms(delay))
 }
 
 /// A bucket of `max` tokens that has counted `failed` failures.
@@ -73,17 +77,16 @@ fn any_line(number: u32) -> impl Strategy<Value = Line> {
                 line = line.with_code(code);
             }
             if let Some(delay) = pushback {
-                line = line.come_back_in(ms(delay));
+                line = line.come_back_in(delay);
             }
             line = match word {
                 0 => line.do_not_come_back(),
                 1 => line.forbids_another(),
-                2 => line.key_moves_after(ms(takes / 2)),
+                2 => line.key_moves_after(takes / 2),
                 3 | 4 if end > 2 => line.in_stage(Stage::Dispatch),
                 _ => line,
             };
-            line.after(ms(takes))
-                .ready_after(ms(ready.saturating_sub(8)))
+            line.after(takes).ready_after(ready.saturating_sub(8))
         },
     )
 }
@@ -101,8 +104,8 @@ pub(super) fn any_limit() -> impl Strategy<Value = Option<(u64, bool)>> {
 pub(super) fn limited(deadline: Option<(u64, bool)>) -> Call {
     match deadline {
         None => call(),
-        Some((deadline, true)) => call().within(ms(deadline)),
-        Some((deadline, false)) => call().asked_within(ms(deadline)),
+        Some((deadline, true)) => call().within(deadline),
+        Some((deadline, false)) => call().asked_within(deadline),
     }
 }
 

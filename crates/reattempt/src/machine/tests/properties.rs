@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::model::{Listed, PlainBucket, any_limit, any_script, is_forced, limited};
+use super::model::{Listed, PlainBucket, any_limit, any_script, hedges, is_forced, limited};
 use super::script::{Line, every_attempt_from, find, ms};
 use super::simulator::{Call, End, Story, call};
 use crate::failure::reason::KV_NOT_MY_VBUCKET;
 use crate::policy::backoff::{Backoff, Randomness};
 use crate::policy::strategy::{BestEffort, MaxAttempts, NeverRetry};
 use crate::policy::throttle::TokenBucket;
-use crate::{AttemptKind, HedgePolicy, OnDeadline, RetryThrottle, Transparent, Verdict};
+use crate::{AttemptKind, OnDeadline, RetryThrottle, Transparent, Verdict};
 
 fn jittered(max: u32, seed: u64) -> MaxAttempts {
     let backoff = Backoff::exponential(ms(3), ms(40));
@@ -22,10 +22,7 @@ fn jittered(max: u32, seed: u64) -> MaxAttempts {
 /// The same call, retried and hedged.
 fn both(call: &Call, script: &[Line], max: u32, delay: u64) -> [Story; 2] {
     let retried = call.retried(MaxAttempts::new(max, Backoff::constant(ms(delay))), script);
-    [
-        retried,
-        call.hedged(&HedgePolicy::new(max, ms(delay)), script),
-    ]
+    [retried, call.hedged(&hedges(max, delay), script)]
 }
 
 /// How many of the sent attempts failed with an always-retry reason.
@@ -103,10 +100,10 @@ proptest! {
     fn a_reason_that_always_retries_ends_with_the_deadline(
         deadline in 1_u64..3000, takes in 0_u64..50, hedged: bool,
     ) {
-        let script = [every_attempt_from(1).fails(KV_NOT_MY_VBUCKET).after(ms(takes))];
-        let call = call().not_idempotent().within(ms(deadline));
+        let script = [every_attempt_from(1).fails(KV_NOT_MY_VBUCKET).after(takes)];
+        let call = call().not_idempotent().within(deadline);
         let story = if hedged {
-            call.hedged(&HedgePolicy::new(3, ms(20)), &script)
+            call.hedged(&hedges(3, 20), &script)
         } else {
             call.retried(NeverRetry, &script)
         };
@@ -119,7 +116,7 @@ proptest! {
         script in any_script(), deadline in any_limit(), max in 1_u32..7, delay in 0_u64..20, seed: u64,
     ) {
         let call = || limited(deadline).throttled_by(&Arc::new(TokenBucket::new(8, 100).unwrap()));
-        let policy = HedgePolicy::new(max, ms(delay));
+        let policy = hedges(max, delay);
         prop_assert_eq!(call().hedged(&policy, &script), call().hedged(&policy, &script));
         let retried = || call().retried(jittered(max, seed), &script);
         prop_assert_eq!(retried(), retried());
@@ -134,7 +131,7 @@ proptest! {
     ) {
         let throttle = Arc::new(Listed::new(answers));
         let call = limited(deadline).throttled_by(&throttle);
-        let story = call.hedged(&HedgePolicy::new(max, ms(delay)), &script);
+        let story = call.hedged(&hedges(max, delay), &script);
         prop_assert_eq!(story.count(AttemptKind::Hedge), throttle.granted());
     }
 
@@ -165,7 +162,7 @@ proptest! {
     ) {
         let script = without_unseen(script);
         let bucket = Arc::new(TokenBucket::new(max_tokens, 700).unwrap());
-        let story = call().throttled_by(&bucket).hedged(&HedgePolicy::new(max, ms(delay)), &script);
+        let story = call().throttled_by(&bucket).hedged(&hedges(max, delay), &script);
         let mut plain = PlainBucket::full(max_tokens, 700);
         for record in story.info.records().filter(|record| record.failure.is_some()) {
             plain.settled(&find(&script, record.number));
@@ -184,7 +181,7 @@ proptest! {
         let silent = script.iter().any(|line| line.verdict.is_none());
         let call = limited(deadline);
         let retried = call.retried(BestEffort::new().on_deadline(OnDeadline::GiveUp), &script);
-        let hedged = call.hedged(&HedgePolicy::new(4, ms(delay)), &script);
+        let hedged = call.hedged(&hedges(4, delay), &script);
         for story in [retried, hedged] {
             prop_assert!(silent || story.end != End::Stuck, "{story:?}");
             prop_assert!(story.info.stopped().is_some() || story.end == End::Stuck || story.end == End::TimedOut);

@@ -14,16 +14,12 @@ use crate::{
 
 #[test]
 fn a_configuration_that_moved_the_key_ends_the_wait() {
-    let moved = [attempt(1)
-        .fails(KV_TEMPORARY_FAILURE)
-        .key_moves_after(ms(3))];
+    let moved = [attempt(1).fails(KV_TEMPORARY_FAILURE).key_moves_after(3)];
     let story = call().retried(attempts(3), &moved);
     assert_eq!(story.sent_ms(), [0, 3]);
     let record = story.info.records().next().unwrap();
     assert_eq!(record.delay, Some(ms(3)), "what was really waited");
-    let late = [attempt(1)
-        .fails(KV_TEMPORARY_FAILURE)
-        .key_moves_after(ms(30))];
+    let late = [attempt(1).fails(KV_TEMPORARY_FAILURE).key_moves_after(30)];
     assert_eq!(call().retried(attempts(3), &late).sent_ms(), [0, 10]);
 }
 
@@ -31,12 +27,12 @@ fn a_configuration_that_moved_the_key_ends_the_wait() {
 /// record says so.
 #[test]
 fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
-    let moves = |n| attempt(n).fails(KV_NOT_MY_VBUCKET).key_moves_after(ms(0));
+    let moves = |n| attempt(n).fails(KV_NOT_MY_VBUCKET).key_moves_after(0);
     let script: Vec<_> = (1..9).map(moves).collect();
     for on_deadline in [OnDeadline::Cap, OnDeadline::GiveUp] {
         // The controlled back-off after the fifth retry would be one second.
         let strategy = attempts(1).on_deadline(on_deadline);
-        let story = call().within(ms(100)).retried(strategy, &script);
+        let story = call().within(100).retried(strategy, &script);
         assert_eq!(story.end, End::Worked(9));
         let delays: Vec<_> = story.info.records().map(|record| record.delay).collect();
         assert!(
@@ -44,10 +40,8 @@ fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
             "{delays:?}"
         );
     }
-    let by_policy = [attempt(1)
-        .fails(KV_TEMPORARY_FAILURE)
-        .key_moves_after(ms(0))];
-    let story = call().within(ms(5)).retried(attempts(2), &by_policy);
+    let by_policy = [attempt(1).fails(KV_TEMPORARY_FAILURE).key_moves_after(0)];
+    let story = call().within(5).retried(attempts(2), &by_policy);
     assert_eq!((story.end, story.sent_ms()), (End::Worked(2), vec![0, 0]));
 }
 
@@ -56,9 +50,9 @@ fn a_key_that_has_moved_already_is_sent_for_without_a_delay() {
 fn a_key_that_moves_with_every_response_reaches_the_back_off() {
     let moves = [every_attempt_from(1)
         .fails(KV_NOT_MY_VBUCKET)
-        .key_moves_after(ms(0))];
+        .key_moves_after(0)];
     let capped = attempts(1).on_deadline(OnDeadline::Cap);
-    let story = call().within(ms(10_000)).retried(capped, &moves);
+    let story = call().within(10_000).retried(capped, &moves);
     assert_eq!(story.end, End::TimedOut);
     assert!(story.sent_ms()[..17].iter().all(|at| *at == 0));
     assert_eq!(story.sent_ms()[17..19], [1000, 2000]);
@@ -69,7 +63,7 @@ const DAY: u64 = 24 * 60 * 60 * 1000;
 
 #[test]
 fn without_a_deadline_a_delay_of_more_than_a_day_means_stop() {
-    let for_years = |by| [every_attempt_from(1).fails(UNKNOWN).come_back_in(ms(by))];
+    let for_years = |by| [every_attempt_from(1).fails(UNKNOWN).come_back_in(by)];
     for by in [DAY + 1, u64::MAX] {
         let story = call().retried(attempts(3), &for_years(by));
         assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
@@ -84,11 +78,11 @@ fn without_a_deadline_a_delay_of_more_than_a_day_means_stop() {
 
 #[test]
 fn with_a_deadline_any_delay_is_held_against_it() {
-    let script = [attempt(1).fails(UNKNOWN).come_back_in(ms(u64::MAX))];
+    let script = [attempt(1).fails(UNKNOWN).come_back_in(u64::MAX)];
     let capped = || attempts(3).on_deadline(OnDeadline::Cap);
-    let story = call().within(ms(50)).retried(capped(), &script);
+    let story = call().within(50).retried(capped(), &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(50)));
-    let story = call().asked_within(ms(50)).retried(capped(), &script);
+    let story = call().asked_within(50).retried(capped(), &script);
     assert_eq!((story.end, story.at), (End::Failed(1), ms(0)));
     assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
 }
@@ -219,7 +213,7 @@ impl RetryStrategy for Bounds {
 
 #[test]
 fn a_strategy_may_bound_the_servers_delay() {
-    let asks = |n, by| attempt(n).fails(UNKNOWN).come_back_in(ms(by));
+    let asks = |n, by| attempt(n).fails(UNKNOWN).come_back_in(by);
     let script = [asks(1, 1), asks(2, 15), asks(3, 99)];
     let boxed: Box<dyn RetryStrategy> = Box::new(Bounds);
     for story in [
@@ -229,7 +223,7 @@ fn a_strategy_may_bound_the_servers_delay() {
         assert_eq!(story.sent_ms(), [0, 10, 25, 45]);
     }
     // In an extended strategy, the strategy of each reason decides.
-    let locked = |n| attempt(n).fails(KV_LOCKED).come_back_in(ms(99));
+    let locked = |n| attempt(n).fails(KV_LOCKED).come_back_in(99);
     let extended = Extended::new(Bounds).by(KV_LOCKED, attempts(9));
     let story = call().retried(extended, &[asks(1, 99), locked(2)]);
     assert_eq!(story.sent_ms(), [0, 20, 119]);
@@ -239,7 +233,7 @@ fn a_strategy_may_bound_the_servers_delay() {
 #[test]
 fn each_strategy_of_an_extended_one_keeps_its_own_pushback() {
     let unlimited = || BestEffort::with_backoff(Backoff::constant(ms(10)));
-    let asks = |n, reason| attempt(n).fails(reason).come_back_in(ms(1));
+    let asks = |n, reason| attempt(n).fails(reason).come_back_in(1);
     let script = [asks(1, UNKNOWN), asks(2, KV_LOCKED), asks(3, UNKNOWN)];
     let some = Extended::new(attempts(9)).by(KV_LOCKED, unlimited());
     assert_eq!(call().retried(some, &script).sent_ms(), [0, 1, 11, 12]);

@@ -48,7 +48,7 @@ fn an_always_retry_reason_bypasses_fail_fast() {
 #[test]
 fn a_reason_that_always_retries_still_ends_at_the_deadline() {
     let script = [every_attempt_from(1).fails(KV_NOT_MY_VBUCKET)];
-    let story = call().within(ms(100)).retried(NeverRetry, &script);
+    let story = call().within(100).retried(NeverRetry, &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(100)));
     assert_eq!(story.sent_ms(), [0, 1, 11, 61]);
     assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
@@ -71,7 +71,7 @@ fn an_always_retry_reason_is_neither_throttled_nor_counted() {
 fn a_delay_that_does_not_fit_waits_for_the_deadline() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
     let capped = attempts(9).on_deadline(OnDeadline::Cap);
-    let story = call().within(ms(30)).retried(capped, &script);
+    let story = call().within(30).retried(capped, &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(30)));
     assert_eq!(story.sent_ms(), [0, 10]);
     let last = story.info.records().last().unwrap();
@@ -86,7 +86,7 @@ fn a_delay_that_does_not_fit_waits_for_the_deadline() {
 fn giving_up_returns_the_failure_if_the_delay_does_not_fit() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
     let gives_up = attempts(9).on_deadline(OnDeadline::GiveUp);
-    let story = call().within(ms(30)).retried(gives_up, &script);
+    let story = call().within(30).retried(gives_up, &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(10)));
 }
 
@@ -97,7 +97,7 @@ fn the_protocol_decides_where_the_strategy_leaves_it_open() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
     let (timed_out, failed) = ((End::TimedOut, ms(30)), (End::Failed(2), ms(10)));
     let end = |story: Story| (story.end, story.at);
-    let (usual, couchbase) = (call().within(ms(30)), call().within(ms(30)).capped());
+    let (usual, couchbase) = (call().within(30), call().within(30).capped());
     assert_eq!(end(usual.retried(attempts(9), &script)), failed);
     assert_eq!(end(couchbase.retried(attempts(9), &script)), timed_out);
     for protocol in [usual, couchbase] {
@@ -114,7 +114,7 @@ fn the_protocol_decides_where_the_strategy_leaves_it_open() {
 fn a_limit_that_is_not_enforced_gives_up() {
     let script = [every_attempt_from(1).fails(KV_TEMPORARY_FAILURE)];
     let capped = attempts(9).on_deadline(OnDeadline::Cap);
-    let story = call().asked_within(ms(30)).retried(capped, &script);
+    let story = call().asked_within(30).retried(capped, &script);
     assert_eq!((story.end, story.at), (End::Failed(2), ms(10)));
     assert_eq!(story.info.stopped(), Some(StopReason::Deadline));
 }
@@ -122,11 +122,11 @@ fn a_limit_that_is_not_enforced_gives_up() {
 /// C7
 #[test]
 fn a_service_that_is_ready_too_late_is_not_called() {
-    let script = [attempt(1).fails(KV_TEMPORARY_FAILURE).ready_after(ms(30))];
-    let asked = call().asked_within(ms(30)).retried(attempts(9), &script);
+    let script = [attempt(1).fails(KV_TEMPORARY_FAILURE).ready_after(30)];
+    let asked = call().asked_within(30).retried(attempts(9), &script);
     assert_eq!(asked.end, End::Failed(1));
     assert_eq!(asked.info.stopped(), Some(StopReason::Deadline));
-    let enforced = call().within(ms(30)).retried(attempts(9), &script);
+    let enforced = call().within(30).retried(attempts(9), &script);
     assert_eq!((enforced.end, enforced.at), (End::TimedOut, ms(30)));
 }
 
@@ -164,17 +164,17 @@ fn a_decision_that_fails_fails_the_call_at_once() {
 #[test]
 fn a_decision_made_elsewhere_passes_the_same_gates() {
     let script = [
-        attempt(1).fails(KV_LOCKED).come_back_in(ms(40)),
+        attempt(1).fails(KV_LOCKED).come_back_in(40),
         attempt(2).fails(KV_LOCKED),
     ];
     let at_once = || Asks(|| Ok(Some(ms(0))));
     assert_eq!(
-        call().asked_within(ms(40)).retried(at_once(), &script).end,
+        call().asked_within(40).retried(at_once(), &script).end,
         End::Failed(1)
     );
     assert_eq!(
         call()
-            .asked_within(ms(41))
+            .asked_within(41)
             .retried(at_once(), &script)
             .sent_ms(),
         [0, 40, 40]

@@ -1,5 +1,5 @@
-//! A small language that describes the server's behaviour:
-//! `attempt(1).fails(KV_TEMPORARY_FAILURE).after(ms(1))`.
+//! A small language that describes the server's behaviour, with times in milliseconds:
+//! `attempt(1).fails(KV_TEMPORARY_FAILURE).after(1)`.
 
 use std::time::Duration;
 
@@ -98,8 +98,8 @@ impl Line {
     }
 
     /// The outcome arrives this long after the attempt was sent.
-    pub(super) const fn after(mut self, takes: Duration) -> Self {
-        self.takes = takes;
+    pub(super) const fn after(mut self, takes: u64) -> Self {
+        self.takes = ms(takes);
         self
     }
 
@@ -145,8 +145,8 @@ impl Line {
     }
 
     /// The server asks for a retry after this delay.
-    pub(super) const fn come_back_in(mut self, delay: Duration) -> Self {
-        self.pushback = Some(ServerPushback::After(delay));
+    pub(super) const fn come_back_in(mut self, delay: u64) -> Self {
+        self.pushback = Some(ServerPushback::After(ms(delay)));
         self
     }
 
@@ -168,13 +168,13 @@ impl Line {
         self
     }
 
-    pub(super) const fn key_moves_after(mut self, delay: Duration) -> Self {
-        self.moved_after = Some(delay);
+    pub(super) const fn key_moves_after(mut self, delay: u64) -> Self {
+        self.moved_after = Some(ms(delay));
         self
     }
 
-    pub(super) const fn ready_after(mut self, delay: Duration) -> Self {
-        self.ready_after = delay;
+    pub(super) const fn ready_after(mut self, delay: u64) -> Self {
+        self.ready_after = ms(delay);
         self
     }
 }

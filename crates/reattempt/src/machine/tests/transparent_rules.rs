@@ -2,26 +2,32 @@
 
 use std::sync::Arc;
 
-use super::script::{attempt, every_attempt_from, ms};
+use super::model::hedges;
+use super::script::{Line, attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::AttemptKind::{Hedge, Initial, Retry, Transparent};
 use crate::failure::reason::UNKNOWN;
 use crate::policy::backoff::Backoff;
 use crate::policy::strategy::{MaxAttempts, NeverRetry};
 use crate::policy::throttle::TokenBucket;
-use crate::{HedgePolicy, MOST_RECORDS, RetryThrottle, Stage, StopReason, Transparent as Unseen};
+use crate::{MOST_RECORDS, RetryThrottle, Stage, StopReason, Transparent as Unseen};
 
 fn attempts(max: u32) -> MaxAttempts {
     MaxAttempts::new(max, Backoff::constant(ms(10)))
 }
 
+/// Every attempt from this one on.
+fn never_leaves(first: u32) -> Line {
+    every_attempt_from(first)
+        .fails(UNKNOWN)
+        .unseen(Unseen::Unlimited)
+}
+
 /// R60
 #[test]
 fn attempts_that_never_left_are_retried_until_the_deadline() {
-    let script = [every_attempt_from(1)
-        .fails(UNKNOWN)
-        .unseen(Unseen::Unlimited)];
-    let story = call().within(ms(1000)).retried(NeverRetry, &script);
+    let script = [never_leaves(1)];
+    let story = call().within(1000).retried(NeverRetry, &script);
     assert_eq!((story.end, story.at), (End::TimedOut, ms(1000)));
     assert_eq!(
         story.sent_ms()[..7],
@@ -34,9 +40,7 @@ fn attempts_that_never_left_are_retried_until_the_deadline() {
 /// R60
 #[test]
 fn attempts_that_never_left_are_retried_five_times_at_most() {
-    let script = [every_attempt_from(1)
-        .fails(UNKNOWN)
-        .unseen(Unseen::Unlimited)];
+    let script = [never_leaves(1)];
     let story = call().retried(NeverRetry, &script);
     assert_eq!(story.end, End::Failed(6));
     assert_eq!(story.count(Transparent), 5);
@@ -45,10 +49,8 @@ fn attempts_that_never_left_are_retried_five_times_at_most() {
 /// R60
 #[test]
 fn attempts_that_never_left_stop_after_a_thousand() {
-    let script = [every_attempt_from(1)
-        .fails(UNKNOWN)
-        .unseen(Unseen::Unlimited)];
-    let story = call().within(ms(10_000_000)).retried(NeverRetry, &script);
+    let script = [never_leaves(1)];
+    let story = call().within(10_000_000).retried(NeverRetry, &script);
     assert_eq!(
         (story.end, story.count(Transparent)),
         (End::Failed(1001), 1000)
@@ -90,9 +92,7 @@ fn no_policy_at_all_is_needed() {
 /// R62
 #[test]
 fn an_option_leaves_them_to_the_policy() {
-    let script = [every_attempt_from(1)
-        .fails(UNKNOWN)
-        .unseen(Unseen::Unlimited)];
+    let script = [never_leaves(1)];
     let story = call()
         .without_transparent_retries()
         .retried(attempts(2), &script);
@@ -141,9 +141,9 @@ fn a_hedged_call_sends_it_again_uncounted_and_unthrottled() {
         attempt(2).fails(UNKNOWN).unseen(Unseen::Unlimited),
         every_attempt_from(3).never_answers(),
     ];
-    let policy = HedgePolicy::new(2, ms(10));
+    let policy = hedges(2, 10);
     let story = call()
-        .within(ms(50))
+        .within(50)
         .throttled_by(&tokens)
         .hedged(&policy, &script);
     assert_eq!(story.kinds(), [Initial, Hedge, Transparent]);
@@ -155,7 +155,7 @@ fn a_hedged_call_sends_it_again_uncounted_and_unthrottled() {
 #[test]
 fn a_hedged_call_retries_a_refused_stream_once() {
     let script = [every_attempt_from(1).fails(UNKNOWN).unseen(Unseen::Once)];
-    let story = call().hedged(&HedgePolicy::new(2, ms(10)), &script);
+    let story = call().hedged(&hedges(2, 10), &script);
     assert_eq!(
         (story.end, story.kinds()),
         (End::Failed(3), vec![Initial, Transparent, Hedge])
@@ -166,7 +166,7 @@ fn a_hedged_call_retries_a_refused_stream_once() {
 #[test]
 fn a_hedge_policy_of_one_attempt_still_retries_transparently() {
     let script = [attempt(1).fails_fatally(UNKNOWN).unseen(Unseen::Once)];
-    let story = call().hedged(&HedgePolicy::new(1, ms(10)), &script);
+    let story = call().hedged(&hedges(1, 10), &script);
     assert_eq!(
         (story.end, story.kinds()),
         (End::Worked(2), vec![Initial, Transparent])
@@ -178,7 +178,7 @@ fn a_hedge_policy_of_one_attempt_still_retries_transparently() {
 #[test]
 fn a_hedged_call_without_permission_retries_nothing() {
     let unseen = attempt(1).fails(UNKNOWN).unseen(Unseen::Once);
-    let policy = HedgePolicy::new(1, ms(10));
+    let policy = hedges(1, 10);
     for (call, line) in [
         (call().without_transparent_retries(), unseen.clone()),
         (call().not_replayable(), unseen.clone()),
@@ -227,7 +227,7 @@ fn a_lost_connection_is_transparent_where_the_body_was_unread() {
     let story = call().retried(attempts(2), &[lost(1)]);
     assert_eq!((story.end, story.count(Retry)), (End::Worked(2), 1));
 
-    let policy = HedgePolicy::new(1, ms(10));
+    let policy = hedges(1, 10);
     let story = write().hedged(&policy, &[lost(1).unread()]);
     assert_eq!((story.end, story.count(Transparent)), (End::Worked(2), 1));
 }
@@ -263,7 +263,7 @@ fn an_untried_backend_is_tried_without_counting() {
     let story = call().retried(NeverRetry, &script);
     assert_eq!((story.end, story.at), (End::Worked(10), ms(0)));
     let endless = [refused_from(1)];
-    let story = call().within(ms(60_000)).retried(NeverRetry, &endless);
+    let story = call().within(60_000).retried(NeverRetry, &endless);
     assert_eq!(story.count(Transparent) as usize, MOST_RECORDS, "bounded");
 
     let story = call().retried(NeverRetry, &[refused(1)]);
@@ -280,12 +280,12 @@ fn a_pushback_of_more_than_a_day_ends_transparent_retries() {
         let first = attempt(1).fails(UNKNOWN).unseen(Unseen::Unlimited);
         [first.come_back_in(pushback), attempt(2)]
     };
-    let day = ms(24 * 60 * 60 * 1000);
-    let (waits, never) = (unseen(day), unseen(day + ms(1)));
-    let policy = HedgePolicy::new(2, ms(10));
+    let day = 24 * 60 * 60 * 1000;
+    let (waits, never) = (unseen(day), unseen(day + 1));
+    let policy = hedges(2, 10);
     assert_eq!(call().retried(NeverRetry, &waits).end, End::Worked(2));
     assert_eq!(call().retried(NeverRetry, &never).end, End::Failed(1));
     assert_eq!(call().hedged(&policy, &never).end, End::Failed(1));
-    let within = call().within(ms(1000)).retried(NeverRetry, &never);
+    let within = call().within(1000).retried(NeverRetry, &never);
     assert_eq!(within.end, End::Worked(2), "the deadline ends it in time");
 }

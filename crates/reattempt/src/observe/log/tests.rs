@@ -57,17 +57,33 @@ impl Subscriber for All {
     fn exit(&self, _: &Id) {}
 }
 
+/// A subscriber of this kind, which hears this thread until the guard is dropped.
+pub(crate) fn hears<S>() -> (S, tracing::subscriber::DefaultGuard)
+where
+    S: Subscriber + Clone + Default + Send + Sync,
+{
+    // Prevents tracing from caching the "no subscriber" interest of another thread.
+    drop(crate::test_util::listen());
+    let heard = S::default();
+    let guard = tracing::subscriber::set_default(heard.clone());
+    (heard, guard)
+}
+
 fn classify(outcome: Result<&Answer, &Fault>, context: &crate::CallContext) -> crate::Verdict {
     verdict(outcome, context)
+}
+
+/// An event of an attempt has this level and these parts.
+fn said((found, target, said): &(Level, String, String), level: Level, parts: &[&str]) {
+    assert_eq!((*found, &**target), (level, "reattempt"));
+    let missing: Vec<_> = parts.iter().filter(|part| !said.contains(**part)).collect();
+    assert!(missing.is_empty(), "{missing:?} not in {said}");
 }
 
 /// C10
 #[tokio::test(start_paused = true)]
 async fn a_scheduled_retry_logs_at_debug_and_a_refused_one_at_info() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let two = MaxAttempts::new(2, Backoff::constant(ms(10)));
     let probe = probe((1..=2).map(|n| attempt(n).fails(KV_TEMPORARY_FAILURE)));
     let service = RetryLayer::new(classify, two).layer(probe.inner());
@@ -75,30 +91,18 @@ async fn a_scheduled_retry_logs_at_debug_and_a_refused_one_at_info() {
 
     let heard = heard.0.lock().unwrap();
     assert_eq!(heard.len(), 3, "{heard:?}");
-    let (level, target, scheduled) = &heard[0];
-    assert_eq!((*level, target.as_str()), (Level::DEBUG, "reattempt"));
-    for part in ["attempt=1 ", "reason=KV_TEMPORARY_FAILURE ", "delay=10ms "] {
-        assert!(scheduled.contains(part), "{scheduled}");
-    }
-    let (level, target, refused) = &heard[1];
-    assert_eq!((*level, target.as_str()), (Level::INFO, "reattempt"));
-    for part in [
-        "attempt=2 ",
-        "reason=KV_TEMPORARY_FAILURE ",
-        "stopped=\"attempts\" ",
-    ] {
-        assert!(refused.contains(part), "{refused}");
-    }
+    let busy = "reason=KV_TEMPORARY_FAILURE ";
+    let scheduled = ["attempt=1 ", busy, "delay=10ms "];
+    said(&heard[0], Level::DEBUG, &scheduled);
+    let refused = ["attempt=2 ", busy, "stopped=\"attempts\" "];
+    said(&heard[1], Level::INFO, &refused);
 }
 
 /// C10 C6 C7: decisions that no strategy makes are logged too: an always-retry reason, and a delay
 /// that the deadline cuts off.
 #[tokio::test(start_paused = true)]
 async fn forced_retries_and_delays_that_do_not_fit_are_logged() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let probe = probe((1..=3).map(|n| attempt(n).fails(KV_NOT_MY_VBUCKET)));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(20)))
@@ -126,10 +130,7 @@ async fn forced_retries_and_delays_that_do_not_fit_are_logged() {
 /// R46 and law 8
 #[tokio::test(start_paused = true)]
 async fn a_refused_hedge_logs_at_info_with_its_gate() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let bucket = TokenBucket::new(2, 1000).unwrap();
     let failure = crate::Failure::new(KV_TEMPORARY_FAILURE, crate::Stage::Response);
     bucket.settled(Settled::Failure(&failure));
@@ -140,12 +141,8 @@ async fn a_refused_hedge_logs_at_info_with_its_gate() {
     assert!(layer.layer(probe.inner()).oneshot(request).await.is_ok());
     let heard = heard.0.lock().unwrap();
     assert_eq!(heard.len(), 1, "{heard:?}");
-    let (level, target, held_back) = &heard[0];
-    assert_eq!((*level, target.as_str()), (Level::INFO, "reattempt"));
-    assert!(held_back.contains("call="), "its number: {held_back}");
-    for part in ["stopped=\"throttled\" ", "tokens=1 "] {
-        assert!(held_back.contains(part), "{held_back}");
-    }
+    let held_back = ["call=", "stopped=\"throttled\" ", "tokens=1 "];
+    said(&heard[0], Level::INFO, &held_back);
 }
 
 /// Ten milliseconds; never more than one attempt.
@@ -164,10 +161,7 @@ impl HedgeDelay for HoldsBack {
 
 #[tokio::test(start_paused = true)]
 async fn a_hedge_that_its_delay_holds_back_logs_the_calls_number() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let probe = probe([attempt(1).after(ms(15))]);
     let policy = HedgePolicy::with_delay(2, Arc::new(HoldsBack)).hedge_non_idempotent();
     let layer = HedgeLayer::new(classify, policy);
@@ -181,10 +175,7 @@ async fn a_hedge_that_its_delay_holds_back_logs_the_calls_number() {
 /// C10
 #[tokio::test(start_paused = true)]
 async fn a_successful_call_logs_nothing() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let probe = probe([attempt(1)]);
     let two = MaxAttempts::new(2, Backoff::constant(ms(10)));
     let service = RetryLayer::new(classify, two).layer(probe.inner());
@@ -195,10 +186,7 @@ async fn a_successful_call_logs_nothing() {
 /// The governor says why.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_a_governor_logs_its_reason() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let governor = Arc::new(crate::Governor::new(1, 100).unwrap());
     let busy = crate::Failure::new(KV_TEMPORARY_FAILURE, crate::Stage::Response);
     // A lone failure has a retry in any state.
@@ -222,10 +210,7 @@ async fn a_refusal_of_a_governor_logs_its_reason() {
 #[test]
 fn changes_of_health_log_at_warn_and_info() {
     use crate::health::{HealthCause, HealthChange, HealthEvent};
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let mut event = HealthEvent {
         name: Some("10.0.0.1:80".into()),
         change: HealthChange::Ejected,

@@ -48,7 +48,8 @@ impl Seeded {
 }
 
 impl Randomness {
-    /// A reproducible generator with this seed; clones share it.
+    /// A reproducible generator with this seed; clones share it. Its numbers are others on targets
+    /// of another word size.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self::Seeded(Seeded(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed)))))

@@ -23,9 +23,13 @@ pub struct Attempted<'a> {
     pub may_lose: bool,
 }
 
-/// An attempt in flight: give it to [`Pool::ended`], also if it is dropped.
+/// An attempt in flight: give it to [`Pool::ended`] or [`CircuitBreaker::ended`], also if it is
+/// dropped. Without that it counts as in flight for ever, and as neither success nor failure; after
+/// a probe or a trial the next one then waits for as long as an ejection lasts.
+///
+/// [`CircuitBreaker::ended`]: super::CircuitBreaker::ended
 #[derive(Debug)]
-#[must_use = "it counts as in flight until `Pool::ended`"]
+#[must_use = "it counts as in flight until `Pool::ended` or `CircuitBreaker::ended`"]
 pub struct Sent {
     pub(super) at: usize,
     pub(super) since: u64,

@@ -7,6 +7,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::*;
+use crate::observe::log::tests::hears;
 
 mod drops;
 
@@ -87,10 +88,7 @@ impl<T> Convention<Call<T>, Answer> for Puts {
 
 #[tokio::test(start_paused = true)]
 async fn each_attempt_has_a_span_with_its_resend_count() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
+    let (spans, _guard) = hears::<Spans>();
     let (_, metrics) = metrics();
     let busy = attempt(1).fails(KV_LOCKED).code(503);
     let probe = probe([busy, attempt(2).fails(KV_LOCKED), attempt(3)]);
@@ -132,10 +130,7 @@ async fn call_span_of(
     hedge: Option<HedgeLayer<Verdicts>>,
     limit: u64,
 ) -> (String, bool) {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
+    let (spans, _guard) = hears::<Spans>();
     let probe = probe(script);
     let service = ServiceBuilder::new()
         .layer(CallSpanLayer::new(Puts))
@@ -208,9 +203,7 @@ async fn the_span_of_a_hedged_call_has_the_error_that_ended_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_success_that_a_layer_above_rejects_has_its_error() {
-    drop(crate::test_util::listen());
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
+    let (spans, _guard) = hears::<Spans>();
     let probe = probe([attempt(1)]);
     let service = ServiceBuilder::new()
         .layer(CallSpanLayer::new(Puts))
@@ -258,9 +251,7 @@ async fn a_databases_own_code_beats_the_status_of_its_response() {
         }
     }
 
-    drop(crate::test_util::listen());
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
+    let (spans, _guard) = hears::<Spans>();
     let (kept, metrics) = metrics();
     let syntax = attempt(1).fails_fatally(KV_LOCKED).code(3000).as_answer();
     let probe = probe([syntax]);
@@ -283,9 +274,7 @@ async fn a_databases_own_code_beats_the_status_of_its_response() {
 
 #[test]
 fn a_method_that_is_not_known_names_no_span() {
-    drop(crate::test_util::listen());
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
+    let (spans, _guard) = hears::<Spans>();
     let operation = Operation::new("_OTHER");
     for scope in [
         convention::Scope::Call,

@@ -30,7 +30,22 @@ fn step(words: &mut Members) -> Result<Step> {
     } else if let Some(bytes) = words.take::<Vec<u8>>("raw_bytes")? {
         Step::raw(bytes)
     } else {
-        word(words)?
+        let word = words.word(&[
+            ("execute", Step::execute as fn() -> Step),
+            ("hang", Step::hang),
+            ("close_before", Step::close_before),
+            ("close_after", Step::close_after),
+            ("lost_answer", Step::lost_answer),
+            ("reset", Step::reset),
+            ("half_frame", Step::half_frame),
+            ("bad_magic", Step::bad_magic),
+            ("absurd_length", Step::absurd_length),
+            ("out_of_order", Step::out_of_order),
+            ("stray_first", Step::stray_first),
+            ("wrong_opaque", Step::wrong_opaque),
+            ("not_my_vbucket", Step::not_my_vbucket),
+        ]);
+        word?.ok_or("a step without what it answers")?()
     };
     if let Some(body) = words.take::<String>("body")? {
         step = step.body(body);
@@ -48,27 +63,4 @@ fn step(words: &mut Members) -> Result<Step> {
         step = step.only(of_name(&name).ok_or(format!("step.only: no operation {name}"))?);
     }
     Ok(step)
-}
-
-fn word(words: &mut Members) -> Result<Step> {
-    for (name, step) in [
-        ("execute", Step::execute as fn() -> Step),
-        ("hang", Step::hang),
-        ("close_before", Step::close_before),
-        ("close_after", Step::close_after),
-        ("lost_answer", Step::lost_answer),
-        ("reset", Step::reset),
-        ("half_frame", Step::half_frame),
-        ("bad_magic", Step::bad_magic),
-        ("absurd_length", Step::absurd_length),
-        ("out_of_order", Step::out_of_order),
-        ("stray_first", Step::stray_first),
-        ("wrong_opaque", Step::wrong_opaque),
-        ("not_my_vbucket", Step::not_my_vbucket),
-    ] {
-        if words.flag(name)? {
-            return Ok(step());
-        }
-    }
-    Err("a step without what it answers".to_owned())
 }

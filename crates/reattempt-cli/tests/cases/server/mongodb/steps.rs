@@ -123,20 +123,16 @@ fn step(words: &mut Members) -> Result<Step> {
         Step::reply(document(reply)?)
     } else if let Some(bytes) = words.take("first_bytes")? {
         Step::first_bytes(bytes)
-    } else if words.flag("pass")? {
-        Step::pass()
-    } else if words.flag("hang")? {
-        Step::hang()
-    } else if words.flag("close_before")? {
-        Step::close_before()
-    } else if words.flag("reset")? {
-        Step::reset()
-    } else if words.flag("half_reply")? {
-        Step::half_reply()
-    } else if words.flag("stalled_reply")? {
-        Step::stalled_reply()
     } else {
-        return Err("a step without what it answers".to_owned());
+        let word = words.word(&[
+            ("pass", Step::pass as fn() -> Step),
+            ("hang", Step::hang),
+            ("close_before", Step::close_before),
+            ("reset", Step::reset),
+            ("half_reply", Step::half_reply),
+            ("stalled_reply", Step::stalled_reply),
+        ]);
+        word?.ok_or("a step without what it answers")?()
     };
     for label in words.take::<Vec<String>>("labels")?.unwrap_or_default() {
         step = step.label(&label);

@@ -6,7 +6,7 @@ mod retry;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::script::Line;
+use super::script::{Line, ms};
 use crate::driver::Effects;
 use crate::machine::Facts;
 use crate::{
@@ -87,14 +87,14 @@ impl Call {
         self
     }
 
-    /// A `Deadline` layer ends the call after this limit.
-    pub(in crate::machine::tests) fn within(self, deadline: Duration) -> Self {
-        self.limited(CallDeadline::enforced(start() + deadline))
+    /// A `Deadline` layer ends the call after this many milliseconds.
+    pub(in crate::machine::tests) fn within(self, millis: u64) -> Self {
+        self.limited(CallDeadline::enforced(start() + ms(millis)))
     }
 
-    /// A limit that no layer enforces.
-    pub(in crate::machine::tests) fn asked_within(self, deadline: Duration) -> Self {
-        self.limited(CallDeadline::attached(start() + deadline))
+    /// A limit in milliseconds that no layer enforces.
+    pub(in crate::machine::tests) fn asked_within(self, millis: u64) -> Self {
+        self.limited(CallDeadline::attached(start() + ms(millis)))
     }
 
     fn limited(mut self, deadline: CallDeadline) -> Self {

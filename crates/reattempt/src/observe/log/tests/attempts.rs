@@ -6,10 +6,7 @@ use crate::{AttemptKind, AttemptOutcome, AttemptRecord, CallContext, Observer, S
 
 #[test]
 fn an_attempt_that_is_cut_off_is_logged_at_debug() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let context = CallContext::default();
     let mut record = AttemptRecord::new(2, AttemptKind::Hedge, AttemptOutcome::Cancelled);
     record.stopped = Some(StopReason::NotReplayable);

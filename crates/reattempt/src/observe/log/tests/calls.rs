@@ -16,12 +16,9 @@ type Events = Vec<(Level, String, String)>;
 async fn events<L>(layer: L, probe: &Probe, limit: u64) -> (Events, Events)
 where
     L: Layer<Probe>,
-    L::Service: Service<Call<Payload>, Response = Answer, Error = Fault>,
+    L::Service: Service<Call<Payload>, Response = Answer, Error = Fault> + Clone,
 {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(limit)))
         .layer(layer)
@@ -68,10 +65,7 @@ async fn a_call_whose_service_broke_between_attempts_failed() {
 
 #[test]
 fn a_call_whose_response_took_too_long_failed() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let mut context = crate::CallContext::default();
     let handle = context.begin();
     handle.response_elapsed();
@@ -85,10 +79,7 @@ fn a_call_whose_response_took_too_long_failed() {
 async fn a_call_that_is_not_admitted_failed() {
     use crate::admission::{Admission, Criticality};
     use crate::backoff::Randomness;
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let admission = Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)));
     (0..4).for_each(|_| admission.ended(Criticality::CRITICAL, false));
     assert!(
@@ -187,10 +178,7 @@ async fn the_time_of_a_call_is_what_its_caller_waited() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_ends_a_call_alone_is_one_warning() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(ms(40)))
         .service_fn(|_: Call<()>| std::future::pending::<Result<(), Fault>>());
@@ -284,10 +272,7 @@ async fn a_call_says_what_its_hedge_did() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_is_one_warning_more() {
     let probe = probe([attempt(1).commits()]);
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let service = retry().layer(probe.inner());
     assert!(service.oneshot(probe.request()).await.is_ok());
     assert_eq!(*heard.0.lock().unwrap(), [], "its head was a success");
@@ -342,10 +327,7 @@ async fn an_observer_gets_only_ends_that_it_wants() {
 #[cfg(feature = "http")]
 #[tokio::test(start_paused = true)]
 async fn a_call_over_http_has_its_host_and_method() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let lost = |_: Result<&(), &&str>, _: &crate::CallContext| {
         crate::Verdict::Retry(Failure::new(KV_LOCKED, Stage::InFlight))
     };
@@ -375,10 +357,7 @@ async fn a_call_over_http_has_its_host_and_method() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_has_the_method_that_was_set_in_each_copy() {
-    // Prevents tracing from caching the "no subscriber" interest of another thread.
-    drop(crate::test_util::listen());
-    let heard = All::default();
-    let _guard = tracing::subscriber::set_default(heard.clone());
+    let (heard, _guard) = hears::<All>();
     let probe = probe([
         attempt(1).fails(KV_LOCKED),
         attempt(2).fails_fatally(KV_LOCKED),

@@ -18,8 +18,7 @@ fn swept(policy: HealthPolicy, all: &[(usize, usize)]) -> Lab {
     for (at, (successes, failures)) in all.iter().enumerate() {
         lab.results(at, *successes, *failures);
     }
-    lab.pass(INTERVAL);
-    lab.look();
+    lab.look_after(INTERVAL);
     lab
 }
 
@@ -52,11 +51,9 @@ fn the_defaults_are_a50s() {
 fn nothing_happens_before_the_sweep() {
     let mut lab = Lab::new(by_share(EVERY), 3);
     lab.results(1, 0, 50);
-    lab.pass(INTERVAL - MS);
-    lab.look();
+    lab.look_after(INTERVAL - MS);
     assert_eq!(lab.ejected(), NONE);
-    lab.pass(MS);
-    lab.look();
+    lab.look_after(MS);
     assert_eq!(lab.ejected(), [1]);
 }
 
@@ -72,8 +69,7 @@ fn each_sweep_counts_its_own_interval_alone() {
     );
     for _ in 0..3 {
         lab.results(1, 0, 9);
-        lab.pass(INTERVAL);
-        lab.look();
+        lab.look_after(INTERVAL);
     }
     assert_eq!(lab.ejected(), NONE, "nine in each, 27 in all");
 }
@@ -180,8 +176,7 @@ fn enforcement_is_a_chance_in_percent() {
         let pool = Pool::new(policy, 1, start());
         let mut lab = Lab { pool, now: start() };
         lab.results(0, 0, 10);
-        lab.pass(INTERVAL);
-        lab.look();
+        lab.look_after(INTERVAL);
         !lab.ejected().is_empty()
     };
     assert!(ejected_at(0.49, 50));
@@ -196,12 +191,10 @@ fn it_returns_with_the_sweep_after_its_time() {
     let mut lab = swept(by_share(EVERY), &[(0, 10), (10, 0), (10, 0)]);
     assert_eq!(lab.ejected(), [0]);
     for _ in 0..3 {
-        lab.pass(INTERVAL);
-        lab.look();
+        lab.look_after(INTERVAL);
         assert_eq!(lab.ejected(), [0], "30 seconds are not more than 30");
     }
-    lab.pass(INTERVAL);
-    lab.look();
+    lab.look_after(INTERVAL);
     assert_eq!(lab.ejected(), NONE);
 }
 
@@ -210,23 +203,28 @@ fn it_returns_with_the_sweep_after_its_time() {
 fn a_late_sweep_ejects_from_when_it_was_due() {
     let mut lab = Lab::new(by_share(EVERY), 3);
     lab.results(0, 0, 10);
-    lab.pass(INTERVAL + 25 * SECOND);
-    lab.look();
+    lab.look_after(INTERVAL + 25 * SECOND);
     assert_eq!(lab.ejected(), [0]);
-    lab.pass(10 * SECOND);
-    lab.look();
+    lab.look_after(10 * SECOND);
     assert_eq!(lab.ejected(), NONE, "45 seconds after it began");
 
     lab.results(0, 0, 10);
-    lab.pass(3600 * SECOND);
-    lab.look();
+    lab.look_after(3600 * SECOND);
     assert_eq!(lab.ejected(), NONE, "results of an hour ago");
     // Its multiplier went down meanwhile.
     lab.results(0, 0, 10);
-    lab.pass(INTERVAL);
-    lab.look();
+    lab.look_after(INTERVAL);
     let time = lab.pool.status(lab.now)[0].ejected_for;
     assert_eq!(time.map(|time| time.as_secs()), Some(30));
+}
+
+fn sweeps_until_return(lab: &mut Lab) -> usize {
+    let mut passed = 0;
+    while lab.ejected() == [0] {
+        lab.look_after(INTERVAL);
+        passed += 1;
+    }
+    passed
 }
 
 /// O11
@@ -249,48 +247,28 @@ fn each_ejection_in_a_row_is_longer_up_to_the_maximum() {
 
     // Sweeps until the first backend returns, if its next ejection follows at once.
     let mut lab = swept(by_share(EVERY), &[(0, 10), (10, 0), (10, 0)]);
-    let mut sweeps = Vec::new();
-    for _ in 0..2 {
-        let mut passed = 0;
-        while lab.ejected() == [0] {
-            lab.pass(INTERVAL);
-            lab.look();
-            passed += 1;
-        }
-        sweeps.push(passed);
+    for sweeps in [4, 7] {
+        assert_eq!(sweeps_until_return(&mut lab), sweeps);
         lab.results(0, 0, 10);
-        lab.pass(INTERVAL);
-        lab.look();
+        lab.look_after(INTERVAL);
     }
-    assert_eq!(sweeps, [4, 7]);
 }
 
 /// O12
 #[test]
 fn each_sweep_without_an_ejection_lowers_the_multiplier() {
     let mut lab = swept(by_share(EVERY), &[(0, 10), (10, 0), (10, 0)]);
-    let returns = |lab: &mut Lab| {
-        let mut passed = 0;
-        while lab.ejected() == [0] {
-            lab.pass(INTERVAL);
-            lab.look();
-            passed += 1;
-        }
-        passed
-    };
     let fails_again = |lab: &mut Lab| {
         lab.results(0, 0, 10);
-        lab.pass(INTERVAL);
-        lab.look();
+        lab.look_after(INTERVAL);
     };
-    assert_eq!(returns(&mut lab), 4);
+    assert_eq!(sweeps_until_return(&mut lab), 4);
     fails_again(&mut lab);
-    assert_eq!(returns(&mut lab), 7, "the second in a row");
+    assert_eq!(sweeps_until_return(&mut lab), 7, "the second in a row");
     // Two sweeps that no attempt asked for count as well.
-    lab.pass(2 * INTERVAL);
-    lab.look();
+    lab.look_after(2 * INTERVAL);
     fails_again(&mut lab);
-    assert_eq!(returns(&mut lab), 4, "as the first time");
+    assert_eq!(sweeps_until_return(&mut lab), 4, "as the first time");
 }
 
 /// O13
@@ -320,13 +298,8 @@ fn a_changed_list_keeps_the_state_of_those_that_stay() {
 fn one_dropped_after_a_short_time_is_not_counted() {
     let mut lab = Lab::new(by_share(EVERY), 3);
     lab.results(0, 1, 0);
-    for _ in 0..100 {
-        let sent = lab.send_to(0);
-        lab.pool
-            .ended(sent, lab.now + 4 * MS, Outcome::Dropped, None);
-    }
-    lab.pass(INTERVAL);
-    lab.look();
+    (0..100).for_each(|_| lab.ends(0, 4 * MS, Outcome::Dropped));
+    lab.look_after(INTERVAL);
     assert_eq!(lab.ejected(), NONE);
 }
 
@@ -335,13 +308,8 @@ fn one_dropped_after_a_short_time_is_not_counted() {
 fn one_dropped_after_a_long_silence_is_a_failure() {
     let mut lab = Lab::new(by_share(EVERY), 3);
     lab.shares(30);
-    for _ in 0..100 {
-        let sent = lab.send_to(0);
-        lab.pool
-            .ended(sent, lab.now + SECOND, Outcome::Dropped, None);
-    }
-    lab.pass(INTERVAL);
-    lab.look();
+    (0..100).for_each(|_| lab.ends(0, SECOND, Outcome::Dropped));
+    lab.look_after(INTERVAL);
     assert_eq!(lab.ejected(), [0]);
 }
 
@@ -406,15 +374,13 @@ fn each_ejection_and_each_return_is_an_event() {
     let one = || Some(Arc::from("one"));
     lab.results(1, 0, 5);
     assert_eq!(take(), [(one(), "ejected", "failures_in_a_row")]);
-    lab.pass(10 * SECOND);
-    lab.look();
+    lab.look_after(10 * SECOND);
     assert_eq!(take(), [(one(), "returned", "time")]);
     lab.results(1, 10, 0);
     for _ in 0..11 {
         lab.results(1, 1, 2);
     }
-    lab.pass(SECOND);
-    lab.look();
+    lab.look_after(SECOND);
     assert_eq!(take(), [(one(), "ejected", "failure_percentage")]);
     lab.results(2, 0, 5);
     assert_eq!(take(), [(None, "ejected", "failures_in_a_row")]);

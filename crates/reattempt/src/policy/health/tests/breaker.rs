@@ -22,11 +22,27 @@ impl Circuit {
         }
     }
 
+    /// A circuit of five failures in a row, at the time of its trial.
+    fn half_open() -> Self {
+        let mut circuit = Self::new();
+        (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
+        circuit.now += 5 * SECOND;
+        circuit
+    }
+
     fn call(&mut self, outcome: Outcome) -> Result<(), CircuitState> {
+        self.lasts(MS, outcome)
+    }
+
+    fn lasts(&mut self, time: Duration, outcome: Outcome) -> Result<(), CircuitState> {
         let sent = self.breaker.admit(self.now)?;
-        self.now += MS;
+        self.now += time;
         self.breaker.ended(sent, self.now, outcome);
         Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.state(), CircuitState::Open(_))
     }
 
     fn state(&self) -> CircuitState {
@@ -104,9 +120,7 @@ fn a_request_that_fails_by_itself_says_nothing() {
 
 #[test]
 fn a_dropped_trial_leaves_it_to_the_next_call() {
-    let mut circuit = Circuit::new();
-    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
-    circuit.now += 5 * SECOND;
+    let mut circuit = Circuit::half_open();
     circuit.call(Outcome::Dropped).unwrap();
     assert_eq!(circuit.state(), CircuitState::HalfOpen);
     circuit.call(Outcome::Success).unwrap();
@@ -116,9 +130,7 @@ fn a_dropped_trial_leaves_it_to_the_next_call() {
 /// The connection that the client kept from before was closed, for example.
 #[test]
 fn a_trial_that_never_left_leaves_it_to_the_next_call() {
-    let mut circuit = Circuit::new();
-    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
-    circuit.now += 5 * SECOND;
+    let mut circuit = Circuit::half_open();
     for _ in 0..3 {
         circuit.call(Outcome::NeverSent).unwrap();
         assert_eq!(circuit.state(), CircuitState::HalfOpen);
@@ -146,29 +158,21 @@ fn a_trial_dropped_after_a_long_silence_opens_it_again() {
 #[test]
 fn silence_opens_it_also_after_some_attempts_were_dropped() {
     let mut circuit = Circuit::new();
-    let call = |circuit: &mut Circuit, took, outcome| {
-        let sent = circuit.breaker.admit(circuit.now)?;
-        circuit.now += took;
-        circuit.breaker.ended(sent, circuit.now, outcome);
-        Ok::<_, CircuitState>(())
-    };
     // A third of the attempts, so that nothing opens it.
     for _ in 0..20 {
-        call(&mut circuit, 10 * MS, Outcome::Success).unwrap();
-        call(&mut circuit, 10 * MS, Outcome::Success).unwrap();
-        call(&mut circuit, SECOND, Outcome::Dropped).unwrap();
+        circuit.lasts(10 * MS, Outcome::Success).unwrap();
+        circuit.lasts(10 * MS, Outcome::Success).unwrap();
+        circuit.lasts(SECOND, Outcome::Dropped).unwrap();
     }
-    call(&mut circuit, 10 * MS, Outcome::Success).unwrap();
-    let until_open = (0..5).take_while(|_| call(&mut circuit, SECOND, Outcome::Dropped).is_ok());
+    circuit.lasts(10 * MS, Outcome::Success).unwrap();
+    let until_open = (0..5).take_while(|_| circuit.lasts(SECOND, Outcome::Dropped).is_ok());
     assert_eq!(until_open.count(), 5);
-    assert!(matches!(circuit.state(), CircuitState::Open(_)));
+    assert!(circuit.is_open());
 }
 
 #[test]
 fn a_trial_that_hangs_does_not_keep_it_half_open() {
-    let mut circuit = Circuit::new();
-    (0..5).for_each(|_| circuit.call(Outcome::Failure).unwrap());
-    circuit.now += 5 * SECOND;
+    let mut circuit = Circuit::half_open();
     let hangs = circuit.breaker.admit(circuit.now).unwrap();
     circuit.now += 5 * SECOND - MS;
     assert_eq!(
@@ -205,11 +209,9 @@ fn a_backend_that_never_answers_opens_it() {
     let mut circuit = Circuit::new();
     circuit.call(Outcome::Success).unwrap();
     for _ in 0..5 {
-        let sent = circuit.breaker.admit(circuit.now).unwrap();
-        circuit.now += SECOND;
-        circuit.breaker.ended(sent, circuit.now, Outcome::Dropped);
+        circuit.lasts(SECOND, Outcome::Dropped).unwrap();
     }
-    assert!(matches!(circuit.state(), CircuitState::Open(_)));
+    assert!(circuit.is_open());
 }
 
 #[test]
@@ -217,11 +219,9 @@ fn a_backend_that_has_never_answered_opens_it() {
     let mut circuit = Circuit::new();
     for _ in 0..5 {
         assert_eq!(circuit.state(), CircuitState::Closed);
-        let sent = circuit.breaker.admit(circuit.now).unwrap();
-        circuit.now += SECOND + MS;
-        circuit.breaker.ended(sent, circuit.now, Outcome::Dropped);
+        circuit.lasts(SECOND + MS, Outcome::Dropped).unwrap();
     }
-    assert!(matches!(circuit.state(), CircuitState::Open(_)));
+    assert!(circuit.is_open());
 }
 
 #[test]
@@ -242,10 +242,7 @@ fn closed_by_hand_it_goes_on_deciding() {
     circuit.now += SECOND;
     circuit.call(Outcome::Failure).unwrap();
     circuit.breaker.automatic();
-    assert!(
-        matches!(circuit.state(), CircuitState::Open(_)),
-        "by the share of a second"
-    );
+    assert!(circuit.is_open(), "by the share of a second");
 }
 
 #[test]
@@ -262,10 +259,7 @@ fn it_is_switched_from_outside() {
     }
     assert_eq!(circuit.state(), CircuitState::Closed);
     circuit.breaker.automatic();
-    assert!(
-        matches!(circuit.state(), CircuitState::Open(_)),
-        "it went on deciding"
-    );
+    assert!(circuit.is_open(), "it went on deciding");
 }
 
 #[test]
@@ -307,11 +301,7 @@ fn each_opening_and_closing_is_an_event() {
 #[test]
 fn a_few_slow_answers_do_not_excuse_a_silent_server() {
     let mut circuit = Circuit::new();
-    let mut lasts = |time, outcome| {
-        let sent = circuit.breaker.admit(circuit.now).unwrap();
-        circuit.now += time;
-        circuit.breaker.ended(sent, circuit.now, outcome);
-    };
+    let mut lasts = |time, outcome| circuit.lasts(time, outcome).unwrap();
     for answer in 0..400 {
         let time = if answer % 20 == 19 { 3000 } else { 5 };
         lasts(time * MS, Outcome::Success);
@@ -324,13 +314,8 @@ fn a_few_slow_answers_do_not_excuse_a_silent_server() {
 #[test]
 fn limits_shorter_than_usual_open_a_silent_circuit() {
     let mut circuit = Circuit::new();
-    let lasts_for = |circuit: &mut Circuit, time, outcome| {
-        let sent = circuit.breaker.admit(circuit.now).unwrap();
-        circuit.now += time;
-        circuit.breaker.ended(sent, circuit.now, outcome);
-    };
     let lasts = |circuit: &mut Circuit, seconds: u32, outcome| {
-        lasts_for(circuit, seconds * SECOND, outcome);
+        circuit.lasts(seconds * SECOND, outcome).unwrap();
     };
     (0..50).for_each(|_| lasts(&mut circuit, 5, Outcome::Success));
     // An answer begins the silence anew.
@@ -340,15 +325,14 @@ fn limits_shorter_than_usual_open_a_silent_circuit() {
     }
     let silent = (1..100).find(|_| {
         lasts(&mut circuit, 1, Outcome::TimedOut);
-        matches!(circuit.state(), CircuitState::Open(_))
+        circuit.is_open()
     });
     assert!((10..=11).contains(&silent.expect("it opens")), "{silent:?}");
     circuit.now += 60 * SECOND;
-    lasts_for(&mut circuit, 100 * MS, Outcome::TimedOut);
+    circuit.lasts(100 * MS, Outcome::TimedOut).unwrap();
     assert_eq!(circuit.state(), CircuitState::HalfOpen, "it had no time");
     lasts(&mut circuit, 1, Outcome::TimedOut);
-    let open = matches!(circuit.state(), CircuitState::Open(_));
-    assert!(open, "the trial was as silent");
+    assert!(circuit.is_open(), "the trial was as silent");
 }
 
 /// Of the first answer nothing is known that it could be compared with.
@@ -357,13 +341,29 @@ fn the_first_answer_says_what_is_usual() {
     let mut circuit = Circuit::new();
     let mut lasts = |idle, time, outcome| {
         circuit.now += idle;
-        let sent = circuit.breaker.admit(circuit.now).unwrap();
-        circuit.now += time;
-        circuit.breaker.ended(sent, circuit.now, outcome);
+        circuit.lasts(time, outcome).unwrap();
     };
     lasts(MS, 200 * MS, Outcome::Success);
     // What is usual is looked at after a while.
     lasts(20 * SECOND, 200 * MS, Outcome::Success);
     (0..9).for_each(|_| lasts(MS, 100 * MS, Outcome::TimedOut));
     assert_eq!(circuit.state(), CircuitState::Closed);
+}
+
+/// A program that starts while the server hangs.
+#[test]
+fn limits_that_pass_before_any_answer_open_a_circuit() {
+    let mut circuit = Circuit::new();
+    // In the first second connections may have to be made.
+    for _ in 0..50 + 5 {
+        circuit.lasts(20 * MS, Outcome::TimedOut).unwrap();
+    }
+    assert!(circuit.is_open());
+    // The same with a call now and then.
+    let mut circuit = Circuit::new();
+    for _ in 0..6 {
+        circuit.lasts(20 * MS, Outcome::TimedOut).unwrap();
+        circuit.now += 60 * SECOND;
+    }
+    assert_eq!(circuit.state(), CircuitState::HalfOpen);
 }

@@ -79,8 +79,7 @@ async fn a_stream_of_before_the_return_ends_no_doubt() {
     let old = begin(&lab, 0, 1);
     lab.results(0, 0, 5);
     tokio::time::advance(10 * SECOND).await;
-    lab.pass(10 * SECOND);
-    lab.look();
+    lab.look_after(10 * SECOND);
     assert_eq!(lab.ejected(), NONE);
     drop(old);
     lab.results(0, 0, 1);
@@ -102,8 +101,7 @@ fn a_response_of_before_the_return_says_nothing_of_now() {
     let old = begin(&lab, 0, 5);
     lab.results(0, 0, 5);
     assert_eq!(lab.ejected(), [0]);
-    lab.pass(10 * SECOND);
-    lab.look();
+    lab.look_after(10 * SECOND);
     assert_eq!(lab.ejected(), NONE);
     end(&lab, old, Outcome::Failure);
     assert_eq!(lab.ejected(), NONE);

@@ -24,12 +24,10 @@ fn another_time_holds_for_what_is_ejected() {
     let (mut lab, live) = lab(HealthPolicy::standard(), 3);
     lab.results(0, 0, 5);
     live.set(HealthPolicy::standard().base_ejection_time(60 * SECOND));
-    lab.pass(50 * SECOND);
-    lab.look();
+    lab.look_after(50 * SECOND);
     assert_eq!(lab.ejected(), [0]);
     live.set(HealthPolicy::standard());
-    lab.pass(2 * SECOND);
-    lab.look();
+    lab.look_after(2 * SECOND);
     assert_eq!(lab.ejected(), NONE);
 }
 
@@ -39,13 +37,11 @@ fn a_shorter_interval_holds_within_a_second() {
     let (mut lab, live) = lab(policy.clone().interval(3600 * SECOND), 3);
     for _ in 0..10 {
         lab.results(0, 0, 100);
-        lab.pass(SECOND);
-        lab.look();
+        lab.look_after(SECOND);
     }
     assert_eq!(lab.ejected(), NONE);
     live.set(policy);
-    lab.pass(SECOND);
-    lab.look();
+    lab.look_after(SECOND);
     assert_eq!(lab.ejected(), [0]);
     assert!(lab.pool.status(lab.now)[0].ejected_for.unwrap() > 2 * SECOND);
 }
@@ -59,12 +55,10 @@ fn a_smaller_share_returns_those_that_were_ejected_first() {
     }
     assert_eq!(lab.ejected(), [1, 2]);
     live.set(HealthPolicy::standard());
-    lab.pass(SECOND);
-    lab.look();
+    lab.look_after(SECOND);
     assert_eq!(lab.ejected(), [2]);
     live.set(HealthPolicy::standard().max_ejection_percent(0));
-    lab.pass(SECOND);
-    lab.look();
+    lab.look_after(SECOND);
     assert_eq!(lab.ejected(), NONE);
 }
 

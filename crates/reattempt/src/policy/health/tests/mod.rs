@@ -64,14 +64,36 @@ impl Lab {
         sent
     }
 
+    fn look_after(&mut self, time: Duration) {
+        self.pass(time);
+        self.look();
+    }
+
+    /// An attempt at this backend that ends this long after now; the clock does not move.
+    fn ends(&self, at: usize, after: Duration, outcome: Outcome) {
+        let sent = self.send_to(at);
+        self.pool.ended(sent, self.now + after, outcome, None);
+    }
+
+    /// The same, and the clock moves on until then.
+    fn lasts(&mut self, at: usize, time: Duration, outcome: Outcome) {
+        let sent = self.send_to(at);
+        self.pass(time);
+        self.pool.ended(sent, self.now, outcome, None);
+    }
+
+    /// A success of this backend, at once, that asks for this delay.
+    fn pushes_back(&self, at: usize, hold: Duration) {
+        let sent = self.send_to(at);
+        let outcome = Outcome::Success;
+        self.pool.ended(sent, self.now, outcome, Some(hold));
+    }
+
     /// Attempts at this backend, each of a millisecond, and their results.
     fn results(&self, at: usize, successes: usize, failures: usize) {
         let results = [(Outcome::Success, successes), (Outcome::Failure, failures)];
         for (outcome, times) in results {
-            for _ in 0..times {
-                let sent = self.send_to(at);
-                self.pool.ended(sent, self.now + MS, outcome, None);
-            }
+            (0..times).for_each(|_| self.ends(at, MS, outcome));
         }
     }
 

@@ -12,9 +12,7 @@ fn what_is_logged_at_the_drop_is_inside_of_the_attempts_span() {
         }
     }
 
-    drop(crate::test_util::listen());
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
+    let (spans, _guard) = hears::<Spans>();
     let (_, metrics) = metrics();
     let mut service = ServiceBuilder::new()
         .layer(metrics.attempts(Puts, verdict as Verdicts))
