@@ -97,7 +97,7 @@ async fn a_request_without_a_map_names_the_seed_it_dials() {
     let seeds = listeners.each_ref();
     let seeds = seeds.map(|seed| seed.local_addr().unwrap().to_string());
     let mut routed = client(&seeds);
-    let mut sent = routed.call(KvRequest::get("k"));
+    let mut sent = start(&mut routed, KvRequest::get("k")).await;
     assert_eq!(sent.address().map(|node| &**node), Some(&*seeds[0]));
     // The first one is silent, so the second one is dialled as well.
     let both = async {
