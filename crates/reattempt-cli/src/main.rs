@@ -8,10 +8,14 @@ mod input;
 mod lab;
 mod printable;
 
+use std::env::{self, VarError};
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+
+use printable::{OneLine, complain};
 
 /// Makes calls with retries and reasons, hedging, throttling, pushback and deadlines.
 #[derive(Debug, Parser)]
@@ -22,9 +26,23 @@ struct Arguments {
 }
 
 /// The library's log of calls that failed is off, because the waterfall shows them, and so is that
-/// of health, of which the demo has a table. The target of calls, `reattempt::call`, is also the
-/// path of this program's own module, whose warnings of documents are on.
-const LOG: &str = "warn,reattempt::health=off,reattempt::call=off,reattempt::call::document=warn";
+/// of health, of which the demo has a table.
+const LOG: &str = "warn,reattempt::health=off,reattempt::call=off";
+
+/// What is logged: as `RUST_LOG` says, if it can be used.
+fn filter() -> EnvFilter {
+    let default = || EnvFilter::new(LOG);
+    let unusable = |problem: &dyn Display| {
+        let (name, problem) = (EnvFilter::DEFAULT_ENV, OneLine(problem));
+        complain!("reattempt: {name} is ignored: {problem}");
+        default()
+    };
+    match env::var(EnvFilter::DEFAULT_ENV) {
+        Ok(said) => EnvFilter::try_new(said).unwrap_or_else(|error| unusable(&error)),
+        Err(VarError::NotPresent) => default(),
+        Err(VarError::NotUnicode(_)) => unusable(&"it is not Unicode"),
+    }
+}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -39,7 +57,7 @@ enum Command {
 fn main() -> ExitCode {
     // Standard output is reserved for answers.
     tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG)))
+        .with_env_filter(filter())
         .with_writer(std::io::stderr)
         // It would complain of a line that cannot be written, by a panic.
         .log_internal_errors(false)

@@ -8,6 +8,7 @@ use reattempt::{Call, ClientError, HasCallContext, Idempotency};
 use reattempt_clients::kv::client::{ClientOptions, KvRequest, LookupSpec};
 use reattempt_clients::kv::{self, KvResponse, RoutedClient};
 use reattempt_couchbase::cluster_config::NetworkChoice;
+use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{
     Address, ConfigPoller, ConfigPollerOptions, ConfigStore, ErrorMapStrategy, ErrorMaps,
     KvClientLayer, KvStrategy,
@@ -282,6 +283,15 @@ fn read(fields: &mut Fields) -> Option<KvCall> {
     })
 }
 
+/// A status for people, with its name if it is known.
+fn status_line(status: i32) -> String {
+    let known = u16::try_from(status).ok().map(Status);
+    match known.and_then(Status::name) {
+        Some(name) => format!("status {status:#04x} ({name})"),
+        None => format!("status {status:#04x}"),
+    }
+}
+
 impl Caller for KvCaller {
     type Call = KvCall;
 
@@ -319,8 +329,7 @@ impl Caller for KvCaller {
         answer.timeout = timeout;
         answer.error = error;
         if let Some(status) = status {
-            let line = format!("status {status:#04x}");
-            answer.for_people.push(Shown::Text(line));
+            answer.for_people.push(Shown::Text(status_line(status)));
         }
         let value = answered.as_ref().map(|answer| answer.value.clone());
         if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
@@ -340,5 +349,16 @@ impl Caller for KvCaller {
                     json!([revision.epoch, revision.rev])
                 }),
             )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_see_the_name_of_a_status_that_is_known() {
+        assert_eq!(status_line(0x01), "status 0x01 (KEY_ENOENT)");
+        assert_eq!(status_line(0x7fff), "status 0x7fff");
     }
 }

@@ -44,6 +44,7 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let load = (!arguments.json).then(|| arguments.load());
+    let files = arguments.files();
     let mut report = load.map_or(Report::Lines, |load| Report::for_people(load.is_many()));
     let outcome = read(arguments).and_then(|document| carry_out(document, load, &mut report));
     match outcome {
@@ -51,7 +52,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Problem::Faults(faults)) => {
             // Exactly one line, also for errors with several.
-            let line = faults.listed().replace('\n', " ");
+            let line = files.name_in(&faults).listed().replace('\n', " ");
             complain!("reattempt call: {}", OneLine(line));
             ExitCode::from(UNUSABLE)
         }
@@ -160,6 +161,7 @@ async fn run_plan<C: Caller>(
                     for answer in in_flight.cut_short().await {
                         report.cut_short(&answer)?;
                     }
+                    report.unanswered(in_flight.count());
                     report.end(began.elapsed())?;
                     in_flight.late.complain();
                     return Err(Problem::Interrupted);

@@ -65,6 +65,13 @@ impl Report {
         Ok(())
     }
 
+    /// Counts calls that did not end although Ctrl-C cancelled them: they have no answer.
+    pub(crate) fn unanswered(&mut self, calls: usize) {
+        if let Self::People(people) = self {
+            people.cut_short += calls as u64;
+        }
+    }
+
     /// Writes what follows the last answer; `took` is the time of all calls.
     pub(crate) fn end(&mut self, took: Duration) -> io::Result<()> {
         match self {
@@ -122,19 +129,25 @@ impl People {
 
     fn summary(&mut self, took: Duration) -> String {
         let calls = self.times.count() + self.failed;
-        let share = |part: u64| part as f64 / calls.max(1) as f64;
+        let none = || "-".to_owned();
+        let share = |part: u64| (calls > 0).then(|| part as f64 / calls as f64);
         let mut out = format!("{calls} calls in {:.1} s\n", took.as_secs_f64());
-        let success = share(self.times.count()) * 100.0;
-        let _ = writeln!(out, "  success            {success:.2} %");
-        let _ = writeln!(out, "  attempts per call  {:.3}", share(self.attempts));
+        let success = share(self.times.count()).map(|share| format!("{:.2} %", share * 100.0));
+        let _ = writeln!(out, "  success            {}", success.unwrap_or_else(none));
+        let load = share(self.attempts).map(|load| format!("{load:.3}"));
+        let _ = writeln!(out, "  attempts per call  {}", load.unwrap_or_else(none));
         for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
             let time = self.times.quantile(quantile).map(Duration::from_nanos);
             let time = time.map(|time| format!("{:.1} ms", InMillis(time).value()));
-            let time = time.unwrap_or_else(|| "-".to_owned());
+            let time = time.unwrap_or_else(none);
             let _ = writeln!(out, "  {name}                {time}");
         }
         let _ = writeln!(out, "  reasons            {}", listed(&self.reasons));
         let _ = writeln!(out, "  stopped            {}", listed(&self.stopped));
+        if self.cut_short > 0 {
+            let what = "ended by Ctrl-C and not counted";
+            let _ = writeln!(out, "  in flight          {}, {what}", self.cut_short);
+        }
         out
     }
 }
@@ -188,6 +201,29 @@ mod tests {
                 "  p99                99.0 ms",
                 "  reasons            GRPC_UNAVAILABLE 4",
                 "  stopped            success 100, attempts 4",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_no_calls_there_is_no_share() {
+        let mut people = People {
+            is_many: true,
+            cut_short: 2,
+            ..People::default()
+        };
+        let summary = people.summary(Duration::from_millis(1_000));
+        assert_eq!(
+            summary.lines().collect::<Vec<_>>(),
+            [
+                "0 calls in 1.0 s",
+                "  success            -",
+                "  attempts per call  -",
+                "  p50                -",
+                "  p99                -",
+                "  reasons            none",
+                "  stopped            none",
+                "  in flight          2, ended by Ctrl-C and not counted",
             ]
         );
     }

@@ -133,7 +133,13 @@ impl InFlight {
         }))
     }
 
-    /// Cancels the calls. Their answers have the attempts so far.
+    /// How many have not ended.
+    pub(crate) fn count(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Cancels the calls. Their answers have the attempts so far. A call that does not end is left
+    /// in [`count`](Self::count).
     pub(crate) async fn cut_short(&mut self) -> Vec<Answer> {
         self.interrupt.send_replace(());
         let mut answers = Vec::new();

@@ -1,6 +1,7 @@
 //! The answer of one call for people: one line per attempt, on a common time axis.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use reattempt::ServerPushback;
 
@@ -12,6 +13,9 @@ use crate::printable::{Lines, OneLine};
 /// The width of the axis in characters.
 const WIDTH: usize = 40;
 
+/// The longest pushback that a record has; longer ones are recorded as this one.
+const LONGEST_PUSHBACK: Duration = Duration::from_micros((1 << 41) - 1);
+
 pub(crate) fn draw(answer: &Answer) -> String {
     let mut out = String::new();
     headline(&mut out, answer);
@@ -22,13 +26,13 @@ pub(crate) fn draw(answer: &Answer) -> String {
         row(&mut out, attempt, answer.elapsed_ms.value());
     }
     if let Some(stopped) = answer.stopped {
-        let _ = writeln!(out, "  stopped: {stopped}, {}", why(stopped));
+        let _ = writeln!(out, "  stopped: {stopped}, {}", why(stopped, answer));
     }
     out
 }
 
 /// Why no further attempt was made, for a word of the machine interface.
-fn why(stopped: &str) -> &'static str {
+fn why(stopped: &str, answer: &Answer) -> &'static str {
     match stopped {
         "success" => "the call ended well",
         "fatal" => "a failure of this kind is not retried",
@@ -41,13 +45,23 @@ fn why(stopped: &str) -> &'static str {
         "throttled" => {
             "the throttle, or the budget of retries or hedges, allows no further attempt"
         }
-        "deadline" => "no further attempt fits before the deadline",
+        "deadline" => at_deadline(&answer.attempts),
         "committed" => "the answer had begun, and then failed",
         "not_replayable" => "the request's body could not be kept for a further attempt",
         "cancelled" => "the caller cancelled",
         "admission" => "the server accepts too few calls, and this one was not sent",
         "circuit" => "the server has failed, and nothing is sent to it for a time",
         _ => "no further attempt was made",
+    }
+}
+
+/// What the deadline kept from a call with these attempts.
+fn at_deadline(attempts: &[Attempt]) -> &'static str {
+    // The last one to end: one that was sent before it may have failed later.
+    match attempts.iter().max_by_key(|attempt| attempt.end_ms.0) {
+        Some(last) if last.verdict == "cancelled" => "the deadline ended the last attempt",
+        Some(_) => "no further attempt fits before the deadline",
+        None => "the deadline had passed before an attempt was sent",
     }
 }
 
@@ -94,12 +108,18 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
     };
     out.push_str(ended);
     if let Some(reason) = attempt.reason {
-        let _ = write!(out, " {reason}{may_follow} ({})", attempt.stage);
+        let _ = write!(out, " {reason}{may_follow}");
+    }
+    if attempt.reason.is_some() || attempt.verdict == "cancelled" {
+        let _ = write!(out, " ({})", attempt.stage);
     }
     match attempt.pushback_ms {
         Some(Pushback(ServerPushback::Stop)) => out.push_str(", pushback: stop"),
         Some(Pushback(ServerPushback::After(delay))) => {
-            let _ = write!(out, ", pushback {}", millis(InMillis(delay)));
+            let _ = match delay < LONGEST_PUSHBACK {
+                true => write!(out, ", pushback {}", millis(InMillis(delay))),
+                false => write!(out, ", pushback 25 days or more"),
+            };
         }
         None if attempt.pushback_unreadable => out.push_str(", pushback unreadable, ignored"),
         None => {}
@@ -149,7 +169,6 @@ pub(crate) fn bar(attempt: &Attempt, whole: f64, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn ms(millis: u64) -> InMillis {
         InMillis(Duration::from_millis(millis))
@@ -205,6 +224,62 @@ mod tests {
             lines.insert(why.expect(last).to_owned());
         }
         assert_eq!(lines.len(), 11, "each has a line of its own: {lines:?}");
+    }
+
+    #[test]
+    fn the_last_line_says_what_the_deadline_did() {
+        let said = |attempts: Vec<Attempt>| {
+            let mut answer = Answer::unsent("1".to_owned());
+            answer.attempts = attempts;
+            answer.stopped = Some("deadline");
+            let drawn = draw(&answer);
+            let last = drawn.lines().last().unwrap();
+            last.strip_prefix("  stopped: deadline, ")
+                .unwrap()
+                .to_owned()
+        };
+        let cut_off = |end| {
+            let mut cut_off = attempt(1, 0, end, None);
+            (cut_off.verdict, cut_off.reason) = ("cancelled", None);
+            cut_off
+        };
+        let failed = attempt(2, 20, 50, None);
+        let ended = "the deadline ended the last attempt";
+        assert_eq!(said(vec![cut_off(100)]), ended);
+        assert_eq!(said(vec![cut_off(100), failed.clone()]), ended);
+        let no_room = "no further attempt fits before the deadline";
+        assert_eq!(said(vec![failed.clone()]), no_room);
+        assert_eq!(said(vec![cut_off(40), failed]), no_room);
+        let unsent = "the deadline had passed before an attempt was sent";
+        assert_eq!(said(Vec::new()), unsent);
+    }
+
+    #[test]
+    fn a_row_says_how_far_a_cut_off_attempt_came() {
+        let mut cut_off = attempt(1, 0, 100, None);
+        (cut_off.verdict, cut_off.reason) = ("cancelled", None);
+        (cut_off.stage, cut_off.backend) = ("dispatch", Some("h:1".to_owned()));
+        let mut drawn = String::new();
+        row(&mut drawn, &cut_off, 100.0);
+        assert!(drawn.ends_with("  cancelled (dispatch) @ h:1\n"), "{drawn}");
+    }
+
+    #[test]
+    fn a_pushback_beyond_the_longest_is_shown_as_a_bound() {
+        let shown = |delay| {
+            let mut attempt = attempt(1, 0, 25, None);
+            attempt.pushback_ms = Some(Pushback(ServerPushback::After(delay)));
+            let mut drawn = String::new();
+            row(&mut drawn, &attempt, 100.0);
+            drawn
+        };
+        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
+        let drawn = shown(days(25));
+        assert!(drawn.ends_with(", pushback 2160000000.0 ms\n"), "{drawn}");
+        for longer in [days(26), Duration::MAX] {
+            let drawn = shown(longer);
+            assert!(drawn.ends_with(", pushback 25 days or more\n"), "{drawn}");
+        }
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// How long it takes.
+    pub(crate) fn seconds(&self) -> f64 {
+        // Between phases, the demo waits for the last calls.
+        self.calls as f64 / f64::from(self.rate) + 0.5
+    }
+
     /// The size of the throttle's bucket: large enough for random failures, too small for an
     /// overload.
     pub(crate) fn tokens(&self) -> u32 {

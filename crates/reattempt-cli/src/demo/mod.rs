@@ -125,11 +125,13 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), DemoError> {
     let style = style::Style {
         colour: io::stdout().is_terminal(),
     };
-    let runs = chosen.iter().map(|protocol| protocol.runs()).sum();
+    let runs: usize = chosen.iter().map(|protocol| protocol.runs()).sum();
     let others: usize = capabilities.iter().map(|one| one.calls(scale)).sum();
     let progress = progress(plan.calls * runs + others);
     if runs > 0 {
-        progress.suspend(|| print(&table::heading(&plan, runs, style)))?;
+        let others: f64 = capabilities.iter().map(|one| one.seconds(scale)).sum();
+        let seconds = plan.seconds() * runs as f64 + others;
+        progress.suspend(|| print(&table::heading(&plan, &chosen, seconds, style)))?;
     }
     let mut comparisons = Vec::new();
     for protocol in chosen {

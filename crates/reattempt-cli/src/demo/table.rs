@@ -7,6 +7,7 @@ use reattempt::StopReason;
 
 use super::comparison::Comparison;
 use super::load::Plan;
+use super::protocol::Protocol;
 use super::stats::Side;
 use super::style::{Style, millis};
 use super::waterfall;
@@ -19,22 +20,46 @@ pub(crate) const LABEL: usize = 22;
 pub(crate) const PHASE: usize = 18;
 
 /// The heading before the demo runs.
-pub(crate) fn heading(plan: &Plan, runs: usize, style: Style) -> String {
-    // Between phases, the demo waits for the last calls.
-    let side = plan.calls as f64 / f64::from(plan.rate) + 0.5;
-    let seconds = runs as f64 * side;
-    format!(
-        "{}\n\
-         {} calls at {} a second for each protocol, once with the bare client and a plain timeout of\n\
-         {} ms, once with the layers around the same client. The servers are embedded, the sockets are\n\
-         real, and all sides meet the same script (seed {}). This takes about {:.0} seconds.\n\n",
-        style.bold("reattempt demo"),
+pub(crate) fn heading(plan: &Plan, chosen: &[Protocol], seconds: f64, style: Style) -> String {
+    let names = chosen.iter().filter(|protocol| protocol.has_tower());
+    let names: Vec<_> = names.map(|protocol| protocol.name()).collect();
+    let tower = match &*names {
+        [] => String::new(),
+        names => format!(
+            "The calls of {} are also made with tower's own retry. ",
+            names.join(" and ")
+        ),
+    };
+    let text = format!(
+        "{} calls at {} a second for each protocol, once with the bare client and a plain timeout \
+         of {} ms, once with the layers around the same client. {tower}The servers are embedded, \
+         the sockets are real, and all sides meet the same script (seed {}). This takes about \
+         {:.0} seconds.",
         grouped(plan.calls as u64),
         plan.rate,
         plan.limit.as_millis(),
         plan.seed,
         seconds.max(1.0),
-    )
+    );
+    format!("{}\n{}\n\n", style.bold("reattempt demo"), wrapped(&text))
+}
+
+/// The words in lines of at most the width.
+fn wrapped(text: &str) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > WIDTH {
+            out.push('\n');
+            column = 0;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
 }
 
 /// One protocol's results.
@@ -269,6 +294,24 @@ mod tests {
             [7, 150, 1500, 1_234_567].map(grouped),
             ["7", "150", "1,500", "1,234,567"]
         );
+    }
+
+    #[test]
+    fn the_heading_says_which_protocols_run_a_third_time() {
+        let plan = Plan {
+            seed: 1,
+            calls: 1500,
+            rate: 500,
+            limit: Duration::from_millis(400),
+        };
+        let said = |chosen: &[Protocol]| heading(&plan, chosen, 63.0, Style { colour: false });
+        let all = said(&Protocol::ALL);
+        assert!(all.ends_with(" This takes about 63 seconds.\n\n"), "{all}");
+        assert!(all.lines().all(|line| line.len() <= WIDTH), "{all}");
+        let in_one_line = all.replace('\n', " ");
+        let third = " The calls of gRPC and HTTP are also made with tower's own retry. ";
+        assert!(in_one_line.contains(third), "{all}");
+        assert!(!said(&[Protocol::Kv, Protocol::Mongodb]).contains("tower"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 pub(crate) struct Arguments {
     /// Reads one scenario from standard input and writes its result to standard output, as JSON;
     /// with --replay the scenario is the recording
-    #[arg(long, conflicts_with_all = ["files", "scenario", "list", "svg", "html"])]
+    #[arg(long, conflicts_with_all = ["files", "scenario", "svg", "html"])]
     json: bool,
     /// The scenario documents
     #[arg(value_name = "FILE")]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     scenario: Vec<String>,
     /// Lists the gallery
-    #[arg(long)]
+    #[arg(long, exclusive = true)]
     list: bool,
     /// Writes a picture of the (last) scenario
     #[arg(long, value_name = "FILE", conflicts_with = "tune")]
@@ -40,10 +40,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "tune")]
     html: Option<PathBuf>,
     /// Replays a recording of calls, this file and its older parts FILE.1, FILE.2, …
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scenario", "list", "tune"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "scenario", "tune"])]
     replay: Option<PathBuf>,
     /// A policy for the replay, beside the recorded one; can be repeated
-    #[arg(long, value_name = "FILE", requires = "replay")]
+    #[arg(long, value_name = "FILE")]
     policy: Vec<PathBuf>,
     /// Varies a knob of a policy within bounds and shows what success and speed cost, such as
     /// attempts=1..5; also backoff, hedge-delay (seconds), hedge-share (percent), throttle
@@ -51,12 +51,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KNOB=FROM..TO", value_parser = Range::parse)]
     tune: Vec<Range>,
     /// The policy of the scenario whose knobs vary; the first one by default
-    #[arg(long, value_name = "NAME", requires = "tune")]
+    #[arg(long, value_name = "NAME")]
     tuned: Option<String>,
-    /// Number of seeds; results are means over them
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "tune",
-        value_parser = clap::value_parser!(u32).range(1..=100))]
-    seeds: u32,
+    /// Number of seeds of the search, 3 by default; results are means over them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: Option<u32>,
     /// The seed, instead of the document's
     #[arg(long)]
     seed: Option<u64>,
@@ -87,7 +86,9 @@ impl From<io::Error> for Problem {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let done = if let Some(file) = &arguments.replay {
+    let done = if let Some(missing) = arguments.missing() {
+        Err(vec![missing].into())
+    } else if let Some(file) = &arguments.replay {
         replay::run(arguments, file)
     } else if arguments.list {
         list()
@@ -113,6 +114,21 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 impl Arguments {
+    /// The fault of a flag that has no effect without another one. `requires` of clap is not
+    /// checked where the required flag conflicts with one that is given.
+    fn missing(&self) -> Option<Fault> {
+        let no_replay = self.replay.is_none();
+        let no_tune = self.tune.is_empty();
+        let (replay, tune) = ("needs --replay FILE", "needs --tune KNOB=FROM..TO");
+        let flags = [
+            ("--policy", !self.policy.is_empty() && no_replay, replay),
+            ("--tuned", self.tuned.is_some() && no_tune, tune),
+            ("--seeds", self.seeds.is_some() && no_tune, tune),
+        ];
+        let missing = flags.into_iter().find(|(_, is_missing, _)| *is_missing);
+        missing.map(|(flag, _, what)| Fault::new(flag, what))
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             max_events: self.max_events,

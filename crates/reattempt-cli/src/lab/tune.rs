@@ -4,19 +4,33 @@ use std::fmt::Write;
 
 use reattempt::config::Fault;
 use reattempt_lab::Scenario;
-use reattempt_lab::tune::{Point, tune};
+use reattempt_lab::tune::{Knob, Point, tune};
 
 use super::{Arguments, faults};
+
+/// The number of seeds without `--seeds`.
+const SEEDS: u32 = 3;
 
 pub(super) fn search(arguments: &Arguments, scenario: &Scenario) -> Result<Vec<Point>, Vec<Fault>> {
     let first = scenario.policies().next().unwrap_or_default().to_owned();
     let name = arguments.tuned.as_ref().unwrap_or(&first);
     let limits = arguments.limits();
-    tune(scenario, name, &arguments.tune, arguments.seeds, &limits).map_err(faults)
+    let seeds = arguments.seeds.unwrap_or(SEEDS);
+    tune(scenario, name, &arguments.tune, seeds, &limits).map_err(faults)
 }
 
 pub(super) fn json(points: &[Point]) -> String {
     serde_json::json!({ "frontier": points }).to_string()
+}
+
+/// A value with its unit; attempts and tokens have none.
+fn setting((knob, value): &(Knob, f64)) -> String {
+    let unit = match knob {
+        Knob::Backoff | Knob::HedgeDelay => " s",
+        Knob::HedgeShare => " %",
+        Knob::Attempts | Knob::Throttle => "",
+    };
+    format!("{} {value}{unit}", knob.name())
 }
 
 /// The frontier, and below it the policies.
@@ -26,11 +40,7 @@ pub(super) fn table(points: &[Point]) -> String {
         "", "success", "extra load", "p99 ms"
     );
     for (at, point) in points.iter().enumerate() {
-        let set = |(knob, value): &(_, f64)| {
-            let knob: &reattempt_lab::tune::Knob = knob;
-            format!("{} {value}", knob.name())
-        };
-        let settings: Vec<String> = point.settings.iter().map(set).collect();
+        let settings: Vec<String> = point.settings.iter().map(setting).collect();
         let p99 = point.p99_ms.map_or("-".to_owned(), |ms| format!("{ms:.1}"));
         let _ = writeln!(
             out,
@@ -46,4 +56,20 @@ pub(super) fn table(points: &[Point]) -> String {
         let _ = writeln!(out, "{}: {}", at + 1, point.policy);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_their_units() {
+        let settings = [
+            (Knob::Attempts, 3.0),
+            (Knob::Backoff, 0.138),
+            (Knob::HedgeShare, 1.4),
+        ];
+        let shown = ["attempts 3", "backoff 0.138 s", "hedge-share 1.4 %"];
+        assert_eq!(settings.each_ref().map(setting), shown);
+    }
 }

@@ -65,6 +65,29 @@ async fn a_server_that_closes_unasked_may_expect_tls() {
 }
 
 #[tokio::test]
+async fn a_retry_after_of_years_is_shown_as_a_bound() {
+    let years = http::Step::status(503).header("retry-after", "99999999");
+    let server = http_server(years).await;
+    let call = format!("call {} --timeout 20s --give-up", server.uri());
+    let said = run(call).await.says(1);
+    has(&said, [", pushback 25 days or more"]);
+    let why = "  stopped: deadline, no further attempt fits before the deadline\n";
+    assert!(said.ends_with(why), "{said}");
+}
+
+/// It accepts the connection, and answers no step of the bootstrap.
+#[tokio::test]
+async fn a_bootstrap_that_hangs_names_its_node() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let node = silent.local_addr().unwrap();
+    let call = format!("call couchbase://{node} --key k --timeout 300ms");
+    let said = run(call).await.says(1);
+    has(&said, [&*format!("  cancelled (dispatch) @ {node}\n")]);
+    let why = "  stopped: deadline, the deadline ended the last attempt\n";
+    assert!(said.ends_with(why), "{said}");
+}
+
+#[tokio::test]
 async fn a_short_timeout_of_mongodb_names_the_cause() {
     // Bound, but it does not listen.
     let socket = TcpSocket::new_v4().unwrap();

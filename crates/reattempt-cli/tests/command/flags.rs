@@ -61,7 +61,8 @@ async fn a_config_that_cannot_be_used_makes_no_call() {
     ] {
         let config = file("unusable.json", content);
         let ended = run(format!("call {call} --config '{config}'")).await;
-        assert_eq!(ended.complains(2), format!("reattempt call: {fault}"));
+        let line = format!("reattempt call: {config}: {fault}");
+        assert_eq!(ended.complains(2), line);
     }
 }
 
@@ -83,7 +84,7 @@ async fn key_value_and_mongodb_calls_have_their_flags() {
         node.addr()
     );
     let set = run(format!("{get} --op set --payload hello"));
-    has(&set.await.says(0), ["  status 0x00\n"]);
+    has(&set.await.says(0), ["  status 0x00 (SUCCESS)\n"]);
     has(&run(&get).await.says(0), ["  hello\n"]);
 
     let node = mongodb::Node::start().await.unwrap();
@@ -130,6 +131,10 @@ async fn flags_that_make_no_call_are_one_line_and_status_2() {
         (
             "http://h:1 --strategy fail_fast",
             "--strategy: needs --service in a call of http",
+        ),
+        (
+            "'http://h:1/a b'",
+            "$.target: invalid uri character, got \"http://h:1/a b\"",
         ),
         (
             "http://:80",
@@ -216,7 +221,7 @@ async fn the_password_may_be_a_flag_and_the_user_in_the_target() {
         "call couchbase://Administrator@{} --password password --bucket default --op set --key k",
         node.addr()
     ));
-    has(&said.await.says(0), ["  status 0x00\n"]);
+    has(&said.await.says(0), ["  status 0x00 (SUCCESS)\n"]);
 }
 
 /// A little more than is read.

@@ -133,7 +133,24 @@ async fn a_bad_recording_is_exit_2_with_each_offset() {
         "{fault}"
     );
     run("lab --replay '/no such file'").await.complains(2);
-    run(format!("lab --policy '{path}'")).await.complains(2);
+}
+
+#[tokio::test]
+async fn a_flag_without_the_one_it_needs_is_a_usage_error() {
+    for (flag, said) in [
+        ("--policy a.json", "--policy: needs --replay FILE"),
+        ("--tuned one", "--tuned: needs --tune KNOB=FROM..TO"),
+        ("--seeds 2", "--seeds: needs --tune KNOB=FROM..TO"),
+    ] {
+        for what in ["--scenario calm", "a.json", "--json", ""] {
+            let refused = run_with(&format!("lab {what} {flag}"), SCENARIO).await;
+            assert_eq!(refused.complains(2), said, "{what}");
+        }
+    }
+    for flags in ["a.json --svg a.svg", "--policy a.json"] {
+        let refused = run(format!("lab --list {flags}")).await;
+        has(&refused.complains(2), ["'--list'"]);
+    }
 }
 
 /// The header of a recording, without a call.

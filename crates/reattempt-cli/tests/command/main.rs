@@ -5,6 +5,7 @@ mod causes;
 mod check;
 mod flags;
 mod lab;
+mod log;
 mod mongodb;
 mod nginx;
 mod scripts;

@@ -156,6 +156,8 @@ async fn ctrl_c_sums_up_the_calls_that_ended() {
     let Ended { out, err, .. } = interrupted(child).await;
     assert!(out.starts_with("13: 1 attempt in "), "{out}");
     has(&out, ["\n12 calls in ", "  success            100.00 %"]);
+    let in_flight = "\n  in flight          1, ended by Ctrl-C and not counted\n";
+    assert!(out.ends_with(in_flight), "{out}");
     has(&err, ["calls in flight are not counted"]);
 }
 

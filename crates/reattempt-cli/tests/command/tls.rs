@@ -149,9 +149,10 @@ async fn grpc_has_tls_and_says_where_http_2_is_missing() {
 #[tokio::test]
 async fn a_certificate_file_must_have_one_and_a_target_tls() {
     let refused = "--ca, --insecure: are for https:// and";
+    let none = "no-ca.pem: $.tls: `ca` has no certificate in PEM";
     for (target, pem, fault) in [
-        ("https://h:1", "", "$.tls: `ca` has no certificate in PEM"),
-        ("http://h:1", "x", "$.tls: the target has no TLS"),
+        ("https://h:1", "", none),
+        ("http://h:1", "x", " call: $.tls: the target has no TLS"),
         ("couchbase://h", "x", refused),
     ] {
         let ca = file("no-ca.pem", pem);

@@ -24,7 +24,7 @@ pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
     fn is_dialling(&self) -> bool;
 
     /// The node of the request, `host:port`, as soon as it is known. Another one when the future
-    /// goes on to another node: a lookup may precede the request.
+    /// goes on to another node: a lookup may precede the request, and so may the dial of a seed.
     fn address(&self) -> Option<&Arc<str>>;
 }
 

@@ -54,15 +54,21 @@ pub fn svg(title: &str, report: &Report) -> String {
     }
     for (at, (name, outcome)) in report.policies.iter().enumerate() {
         let y = TOP + 3.0 * (PLOT + GAP) + 18.0 * at as f64;
+        let figures = match outcome.calls {
+            0 => "no calls".to_owned(),
+            _ => format!(
+                "{:.2} % success, {:.2} attempts per call",
+                outcome.success * 100.0,
+                outcome.amplification
+            ),
+        };
         let _ = writeln!(
             out,
-            "{}<text x=\"{}\" y=\"{}\">{}: {:.2} % success, {:.2} attempts per call</text>",
+            "{}<text x=\"{}\" y=\"{}\">{}: {figures}</text>",
             key(at, y),
             LEFT + 20.0,
             y + 6.0,
             escape(&short(name, 60)),
-            outcome.success * 100.0,
-            outcome.amplification,
         );
     }
     out.push_str("</svg>\n");

@@ -37,8 +37,8 @@ pub fn table(report: &Report) -> String {
         }
         out.push('\n');
         for (at, tier) in outcome.tiers.iter().enumerate() {
-            let (tier, load) = (at + 1, tier.amplification);
-            let _ = writeln!(out, "  tier {tier}: {load:.2} attempts a call");
+            let load = of_calls(outcome, || format!("{:.2}", tier.amplification));
+            let _ = writeln!(out, "  tier {}: {load} attempts a call", at + 1);
         }
         for finding in &outcome.findings {
             let _ = writeln!(
@@ -65,9 +65,19 @@ fn names(report: &Report, most: usize) -> Vec<String> {
     fewer.find(differ).unwrap_or_else(|| cut(4 * most))
 }
 
+/// A figure that is a share of the calls; `-` if there are none.
+fn of_calls(outcome: &Outcome, figure: impl FnOnce() -> String) -> String {
+    match outcome.calls {
+        0 => "-".to_owned(),
+        _ => figure(),
+    }
+}
+
 fn row(out: &mut String, name: &str, outcome: &Outcome) {
     let millis = |time: Option<f64>| time.map_or("-".to_owned(), |ms| format!("{ms:.1}"));
     let held: u64 = outcome.held_back.values().sum();
+    let success = of_calls(outcome, || format!("{:.2} %", outcome.success * 100.0));
+    let load = of_calls(outcome, || format!("{:.3}", outcome.amplification));
     let recovered = match outcome.recovered_s {
         Some(seconds) => format!("{seconds:.0} s"),
         None if outcome.never_recovered => "never".to_owned(),
@@ -75,10 +85,8 @@ fn row(out: &mut String, name: &str, outcome: &Outcome) {
     };
     let _ = writeln!(
         out,
-        "{name} {:>8} {:>6.2} % {:>7.3} {:>8} {:>8} {:>8} {held:>9} {recovered:>9}",
+        "{name} {:>8} {success:>8} {load:>7} {:>8} {:>8} {:>8} {held:>9} {recovered:>9}",
         outcome.calls,
-        outcome.success * 100.0,
-        outcome.amplification,
         millis(outcome.latency_ms.p50),
         millis(outcome.latency_ms.p99),
         millis(outcome.latency_ms.p999),

@@ -48,6 +48,19 @@ fn long_paths_are_different_rows_of_a_table() {
 }
 
 #[test]
+fn of_no_calls_there_is_no_share() {
+    let none = world(2.0, 0.0, 1, json!({"fixed_ms": 5}), json!([]));
+    let report = Report {
+        policies: vec![("none".to_owned(), outcome(none, once()))],
+    };
+    let table = chart::table(&report);
+    let row = table.lines().nth(1).unwrap().split_whitespace();
+    let expected = ["none", "0", "-", "-", "-", "-", "-", "0", "-"];
+    assert_eq!(row.collect::<Vec<_>>(), expected, "{table}");
+    assert!(chart::svg("none", &report).contains(">none: no calls</text>"));
+}
+
+#[test]
 fn each_of_many_policies_has_a_line_of_its_own_look() {
     let drawn = chart::svg("many", &report((0..28).map(|nth| format!("policy {nth}"))));
     for nth in 0..28 {

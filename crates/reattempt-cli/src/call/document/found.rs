@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use reattempt::config::{Fault, Faults, Form, Unreadable};
 
-use crate::printable::OneLine;
+use crate::printable::{OneLine, complain};
 
 /// A document may be as long and as deep as its parts; a policy has bounds of its own.
 pub(super) const FORM: Form = Form {
@@ -82,11 +82,12 @@ impl Found {
         let Some(made) = made.filter(|_| faults.is_empty()) else {
             return Err(Faults::new(FORM.subject, faults));
         };
+        // Not in the log, which its filter may turn off.
         for warning in warnings.first {
-            tracing::warn!("{warning}");
+            complain!("reattempt call: warning: {warning}");
         }
         if warnings.more > 0 {
-            tracing::warn!("and {} more", warnings.more);
+            complain!("reattempt call: warning: and {} more", warnings.more);
         }
         Ok(made)
     }

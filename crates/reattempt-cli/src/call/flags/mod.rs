@@ -1,5 +1,6 @@
 //! `reattempt call` for people: flags that create the same document as a program would write.
 
+mod files;
 mod foreign;
 mod grpc;
 mod http;
@@ -22,13 +23,15 @@ use target::Protocol;
 ///
 /// The protocol follows from the target: http:// and https://, grpc:// and grpcs:// (or host:port
 /// alone), couchbase:// and memcached://, mongodb://. More than ten calls, or calls for a time, are
-/// summed up: of them only the first three that failed are shown.
+/// summed up: of them only the first three that failed are shown. The times of the summary, p50 and
+/// p99, are those of the calls that ended well; its reasons count the calls in which an attempt
+/// failed for each, also of those that ended well.
 ///
 /// Limits of one gRPC answer: 100,000 messages, each of 4 MiB or the service config's limit, and 64
 /// MiB or one such message in total; of one HTTP body: 64 MiB; of one MongoDB cursor: 64 MiB,
 /// 100,000 documents and 10,000 batches. A call with a longer answer fails and names the limit.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = AFTER)]
 pub(crate) struct Arguments {
     /// The server: a URL, host:port, or a connection string for mongodb. A user and password before
     /// the host, user:password@ and percent-encoded, are the login: Basic for http, SCRAM for kv
@@ -114,7 +117,11 @@ pub(crate) struct Arguments {
     mongodb: mongodb::MongodbFlags,
 }
 
-const EXIT_CODES: &str = "\
+const AFTER: &str = "\
+Environment:
+    RUST_LOG=reattempt=debug logs the calls and attempts that fail to standard error; by default
+    only warnings are logged, and no calls
+
 Exit status:
     0  every call ended well; with --json: every call was carried out, whatever its result
     1  a call failed, or the answers could not be written

@@ -65,13 +65,16 @@ impl Base {
         if !authority.parse().is_ok_and(is_usable) {
             return Err(fault("must be a URL or host:port"));
         }
-        Ok(Self {
+        let base = Self {
             is_tls,
             authority,
             path: path.to_owned(),
             query: query.to_owned(),
             authorization,
-        })
+        };
+        // Else the fault would be that of the path of each call.
+        base.uri(None).map_err(|error| fault(&error))?;
+        Ok(base)
     }
 
     /// The authorization for a request to this URL; none for another origin than the target.
@@ -178,6 +181,7 @@ mod tests {
             "http://:80/a",
             "u:p@:81",
             ":81",
+            "http://h/a b",
         ] {
             assert!(Base::of(wrong).is_err(), "{wrong}");
         }

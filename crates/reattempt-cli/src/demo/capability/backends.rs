@@ -23,7 +23,7 @@ use super::Scale;
 use super::load::{send, to};
 use super::sheet::{Seen, Sheet, latency, row, success};
 
-const RATE: u32 = 300;
+pub(super) const RATE: u32 = 300;
 /// Calls before one backend falls silent.
 const BEFORE: usize = 150;
 const ATTEMPT: Duration = Duration::from_millis(100);

@@ -18,7 +18,7 @@ use super::Scale;
 use super::load::{send, to};
 use super::sheet::{Seen, Sheet, latency, row, success};
 
-const RATE: u32 = 1000;
+pub(super) const RATE: u32 = 1000;
 /// Calls before anything is counted: connections are opened, and the delay learns.
 const BEFORE: usize = 2000;
 const SLOW: Duration = Duration::from_millis(150);

@@ -43,6 +43,16 @@ impl Capability {
         }
     }
 
+    /// How long it sends them.
+    pub(crate) fn seconds(self, scale: Scale) -> f64 {
+        let rate = match self {
+            Self::Hedging => hedging::RATE,
+            Self::Overload => overload::OFFERED,
+            Self::Backends => backends::RATE,
+        };
+        self.calls(scale) as f64 / f64::from(rate)
+    }
+
     /// Its table.
     pub(crate) async fn show(
         self,
@@ -54,5 +64,20 @@ impl Capability {
             Self::Overload => overload::run(scale, progress).await,
             Self::Backends => backends::run(scale, progress).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_capability_is_that_of_its_calls() {
+        let seconds = |quick| {
+            let scale = Scale { seed: 1, quick };
+            Capability::ALL.map(|one| one.seconds(scale))
+        };
+        assert_eq!(seconds(false), [7.0, 12.0, 9.0]);
+        assert_eq!(seconds(true), [4.6, 4.0, 3.0]);
     }
 }

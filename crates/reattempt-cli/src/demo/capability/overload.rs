@@ -33,7 +33,7 @@ const REFUSAL: Duration = Duration::from_millis(1);
 const QUEUE: Duration = Duration::from_millis(100);
 /// Requests a second that it can serve.
 const CAPACITY: u32 = 100;
-const OFFERED: u32 = 4 * CAPACITY;
+pub(super) const OFFERED: u32 = 4 * CAPACITY;
 
 pub(super) const fn calls(scale: Scale) -> usize {
     OFFERED as usize * if scale.quick { 1 } else { 3 }

@@ -49,6 +49,11 @@ impl NodeClient {
         self.link.address()
     }
 
+    /// The node, for futures that name it.
+    pub(super) fn named(&self) -> &Arc<str> {
+        self.link.address()
+    }
+
     /// The current connection, or a new one. Concurrent callers share one dial.
     pub fn connect(&self) -> ConnectFuture {
         self.link.connect()

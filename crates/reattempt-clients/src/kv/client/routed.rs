@@ -141,11 +141,13 @@ impl From<Route> for State {
 }
 
 impl RoutedFuture {
-    /// The node of the request, `host:port`, as soon as it is known.
+    /// The node of the request, `host:port`, as soon as it is known; before that the seed that is
+    /// dialled.
     pub fn address(&self) -> Option<&Arc<str>> {
         match &self.state {
             State::Sending(sending) => Some(sending.response.address()),
-            State::Seeding(_) | State::Failed(_) => None,
+            State::Seeding(seeding) => seeding.address(),
+            State::Failed(_) => None,
         }
     }
 

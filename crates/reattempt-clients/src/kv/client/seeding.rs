@@ -70,6 +70,11 @@ impl Seeding {
         true
     }
 
+    /// The seed that is dialled; of several the last one, as the others are silent.
+    pub(super) fn address(&self) -> Option<&Arc<str>> {
+        self.dials.last().map(|(node, _)| node.named())
+    }
+
     /// The node of the request, or why there is none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Route> {
         loop {
