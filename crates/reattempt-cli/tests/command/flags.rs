@@ -51,12 +51,12 @@ async fn a_config_that_cannot_be_used_makes_no_call() {
         (
             "grpc://127.0.0.1:1 --method /a.B/C",
             r#"{"methodConfig": 1}"#,
-            "$.service_config.methodConfig: must be an array of objects, got 1",
+            "$.methodConfig: must be an array of objects, got 1",
         ),
         (
             "http://127.0.0.1:1 --method GET",
             r#"{"default": 1}"#,
-            "$.policy.default: must be an object, got 1",
+            "$.default: must be an object, got 1",
         ),
     ] {
         let config = file("unusable.json", content);

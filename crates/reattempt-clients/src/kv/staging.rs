@@ -24,7 +24,8 @@ pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
     fn is_dialling(&self) -> bool;
 
     /// The node of the request, `host:port`, as soon as it is known. Another one when the future
-    /// goes on to another node: a lookup may precede the request, and so may the dial of a seed.
+    /// goes on to another node: a lookup may precede the request, and so may the dial of a
+    /// seed. The last one stays the attempt's, also if no other follows.
     fn address(&self) -> Option<&Arc<str>>;
 }
 

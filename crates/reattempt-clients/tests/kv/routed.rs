@@ -10,7 +10,7 @@ use reattempt_couchbase::kv::Opcode;
 use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node, Step};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::{answered, couchbase, send, start, within};
 
@@ -92,22 +92,24 @@ async fn all_seeds_dead_is_a_connect_error_and_none_is_no_node() {
 /// Else an attempt that its deadline ends names no node.
 #[tokio::test]
 async fn a_request_without_a_map_names_the_seed_it_dials() {
-    let silent = || async { TcpListener::bind("127.0.0.1:0").await.unwrap() };
-    let listeners = [silent().await, silent().await];
-    let seeds = listeners.each_ref();
-    let seeds = seeds.map(|seed| seed.local_addr().unwrap().to_string());
-    let mut routed = client(&seeds);
-    let mut sent = start(&mut routed, KvRequest::get("k")).await;
-    assert_eq!(sent.address().map(|node| &**node), Some(&*seeds[0]));
-    // The first one is silent, so the second one is dialled as well.
-    let both = async {
-        while sent.address().is_none_or(|node| **node != *seeds[1]) {
-            let some_time = tokio::time::timeout(Duration::from_millis(10), &mut sent);
-            some_time.await.expect_err("both are silent");
-        }
-    };
-    within(both).await;
-    assert!(sent.is_dialling());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = listener.local_addr().unwrap().to_string();
+    let refuses = TcpSocket::new_v4().unwrap(); // Bound, but it does not listen.
+    refuses.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let refuses = refuses.local_addr().unwrap().to_string();
+    for seeds in [[&silent, &refuses], [&refuses, &silent]] {
+        let seeds = seeds.map(String::clone);
+        let mut sent = start(&mut client(&seeds), KvRequest::get("k")).await;
+        // The second one is dialled as well, or in place of the first.
+        let on = async {
+            while sent.address().is_none_or(|node| **node != *silent) {
+                let some_time = tokio::time::timeout(Duration::from_millis(10), &mut sent);
+                some_time.await.expect_err("one is silent");
+            }
+        };
+        within(on).await;
+        assert!(sent.is_dialling());
+    }
 }
 
 /// Other calls, or a poller, may bring it.

@@ -79,7 +79,8 @@ where
         if armed.as_ref().is_some_and(|(_, armed)| armed.late) {
             // If it were sent now it could take effect although no caller waits for it.
             drop(request);
-            self.unready();
+            // The service that got ready may hold a permit for this call.
+            self.inner = self.inner.clone();
             return DeadlineFuture::too_late(armed, self.on_elapsed.clone());
         }
         let (at, armed) = armed.unzip();
@@ -99,15 +100,6 @@ impl<S, M> Deadline<S, M> {
     #[inline]
     pub const fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
-    }
-}
-
-impl<S: Clone, M> Deadline<S, M> {
-    /// Gives back what the inner service holds since it was ready, such as a permit.
-    #[cold]
-    #[inline(never)]
-    fn unready(&mut self) {
-        self.inner = self.inner.clone();
     }
 }
 

@@ -42,7 +42,7 @@ where
             StateProj::InFlight { .. } => effects.cancelled(Some(stopped)),
             StateProj::Between {
                 failing,
-                kept: Kept::Undecided(undecided),
+                kept: Some(Kept::Undecided(undecided)),
             } => {
                 let failed = &mut undecided.asked.failed;
                 failed.stop(stopped);
@@ -75,7 +75,7 @@ impl<F, O> State<F, O> {
                 Sent::Passed => "Passed",
             },
             Self::Between {
-                kept: Kept::Undecided(_),
+                kept: Some(Kept::Undecided(_)),
                 ..
             } => "Undecided",
             Self::Between { failing, .. } => match failing.next {

@@ -19,13 +19,16 @@ use crate::recovery::{Outcome, Source};
 /// once does not hold up its thread.
 const MOST_AT_ONCE: u32 = 4;
 
+/// The call has its outcome, or another attempt is with the inner service.
+type Step<S, Req> = ControlFlow<Outcome<S, Req>, <S as Service<Req>>::Future>;
+
 /// A call between two attempts: the parts of its future that are used then.
 pub(super) struct Between<'a, S, C, Req>
 where
     S: Service<Req>,
 {
     pub(super) failing: &'a mut Failing,
-    pub(super) kept: &'a mut Kept<Outcome<S, Req>>,
+    pub(super) kept: &'a mut Option<Kept<Outcome<S, Req>>>,
     pub(super) source: &'a mut Source<S, Req>,
     pub(super) config: &'a Config<C>,
 }
@@ -88,11 +91,11 @@ where
                 self.expire(held.unwrap_or(outcome));
             }
             Action::Ask(asked) => {
-                *self.kept = Kept::Undecided(Box::new(Undecided {
+                *self.kept = Some(Kept::Undecided(Box::new(Undecided {
                     asked,
                     outcome,
                     held,
-                }));
+                })));
             }
             Action::Wait(wait) => return self.wait(&wait, outcome, held),
         }
@@ -108,12 +111,12 @@ where
     ) -> ControlFlow<Outcome<S, Req>> {
         let attempt = self.source.context_mut().attempt();
         match wait.keep {
-            Keep::New => *self.kept = Kept::Failure(outcome),
+            Keep::New => *self.kept = Some(Kept::Failure(outcome)),
             Keep::Held => {
                 drop(outcome);
-                *self.kept = held.map_or(Kept::Nothing, Kept::Failure);
+                *self.kept = held.map(Kept::Failure);
             }
-            Keep::Error if outcome.is_err() => *self.kept = Kept::Failure(outcome),
+            Keep::Error if outcome.is_err() => *self.kept = Some(Kept::Failure(outcome)),
             // The body may have outgrown its buffer since it was asked: then the server's answer is
             // all that there is.
             Keep::Error if !self.can_replay(attempt, wait.kind) => {
@@ -130,7 +133,7 @@ where
         };
         // After the response was dropped, which may end the request in the transport. The request
         // of a kept one goes on until another attempt is sent.
-        let is_kept = wait.keep == Keep::New && matches!(self.kept, Kept::Failure(Ok(_)));
+        let is_kept = wait.keep == Keep::New && matches!(self.kept, Some(Kept::Failure(Ok(_))));
         if let (false, Source::Template { request, .. }) = (is_kept, &*self.source) {
             request.attempt_over(attempt);
         }
@@ -150,21 +153,20 @@ where
     }
 
     /// Waits, gets the service ready, and sends the next attempt; or the call ends here.
-    pub(super) fn poll(
-        &mut self,
-        owner: usize,
-        cx: &mut Context<'_>,
-    ) -> Poll<ControlFlow<Outcome<S, Req>, S::Future>> {
+    pub(super) fn poll(&mut self, owner: usize, cx: &mut Context<'_>) -> Poll<Step<S, Req>> {
         loop {
-            if let Kept::Undecided(undecided) = &mut *self.kept {
-                self.failing.poll_beside(cx);
-                let decision = ready!(undecided.asked.deferred.as_mut().poll(cx));
-                if let ControlFlow::Break(outcome) = self.decided(decision) {
-                    return Poll::Ready(ControlFlow::Break(outcome));
-                }
-                continue;
-            }
             match self.failing.next {
+                Next::Settle => {
+                    let Some(Kept::Undecided(undecided)) = self.kept else {
+                        // User code panicked, as in `Send`.
+                        polled_after_completion("RetryFuture")
+                    };
+                    self.failing.poll_beside(cx);
+                    let decision = ready!(undecided.asked.deferred.as_mut().poll(cx));
+                    if let ControlFlow::Break(outcome) = self.decided(decision) {
+                        return Poll::Ready(ControlFlow::Break(outcome));
+                    }
+                }
                 Next::Wait => {
                     let moved = ready!(self.failing.poll_wait(owner, cx));
                     self.failing.next = if moved {
@@ -185,37 +187,32 @@ where
                 Next::Late(polls) => {
                     return self.poll_late(polls, owner, cx).map(ControlFlow::Break);
                 }
-                // User code panicked.
-                Next::Settle | Next::Send => polled_after_completion("RetryFuture"),
+                Next::Send => polled_after_completion("RetryFuture"),
                 Next::Ready | Next::AtOnce => {
-                    let Source::Template { service, .. } = &mut *self.source else {
-                        polled_after_completion("RetryFuture")
-                    };
-                    match service.poll_ready(cx) {
-                        Poll::Ready(Ok(())) => {
-                            if let Some(step) = self.send() {
-                                return Poll::Ready(step);
-                            }
-                        }
-                        Poll::Ready(Err(error)) => {
-                            return Poll::Ready(ControlFlow::Break(self.broken(error)));
-                        }
-                        Poll::Pending => {
-                            self.failing.next = Next::Ready;
-                            return Poll::Pending;
-                        }
+                    if let Some(step) = ready!(self.poll_send(cx)) {
+                        return Poll::Ready(step);
                     }
                 }
             }
         }
     }
 
-    /// The service is ready: sends the next attempt, or ends the call. `None` if the deadline has
-    /// passed and is waited for.
-    fn send(&mut self) -> Option<ControlFlow<Outcome<S, Req>, S::Future>> {
+    /// Gets the service ready and sends the next attempt, or ends the call. `None` if the deadline
+    /// has passed and is waited for.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Option<Step<S, Req>>> {
         let Source::Template { request, service } = &mut *self.source else {
             polled_after_completion("RetryFuture")
         };
+        match service.poll_ready(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => {
+                return Poll::Ready(Some(ControlFlow::Break(self.broken(error))));
+            }
+            Poll::Pending => {
+                self.failing.next = Next::Ready;
+                return Poll::Pending;
+            }
+        }
         let context = &*request.context_mut();
         // If nothing was waited for, the instant counts at which the failure was read, and by which
         // it was decided.
@@ -227,15 +224,15 @@ where
             Resume::Send => {}
             Resume::Expire => {
                 self.late();
-                return None;
+                return Poll::Ready(None);
             }
             // Without a failure to return, a call that no layer ends sends what it waited to send.
             Resume::Return => {
-                if let Some(kept) = self.kept.take() {
+                if let Some(kept) = self.kept.take().and_then(Kept::failure) {
                     self.unsent(StopReason::Deadline);
                     // The service may hold a permit for the attempt that is not sent.
                     self.source.shed();
-                    return Some(ControlFlow::Break(kept));
+                    return Poll::Ready(Some(ControlFlow::Break(kept)));
                 }
             }
         }
@@ -252,12 +249,12 @@ where
         // The request may refuse at the last moment, also to be sent itself: its body may have
         // outgrown its buffer. Without a failure that was kept it is sent all the same.
         let is_asked = match self.kept {
-            Kept::Failure(Ok(_)) => true,
-            Kept::Failure(Err(_)) => !may_follow,
-            Kept::Nothing | Kept::Undecided(_) => false,
+            Some(Kept::Failure(Ok(_))) => true,
+            Some(Kept::Failure(Err(_))) => !may_follow,
+            Some(Kept::Undecided(_)) | None => false,
         };
         let mut refused = is_asked && !request.can_replay(&next);
-        if !refused && matches!(self.kept, Kept::Failure(Ok(_))) {
+        if !refused && matches!(self.kept, Some(Kept::Failure(Ok(_)))) {
             // Before the copy: what is read for the kept response is read no further.
             request.attempt_over(number - 1);
         }
@@ -268,14 +265,14 @@ where
         };
         refused |= may_follow && copy.is_none();
         if refused {
-            if let Some(kept) = self.kept.take() {
+            if let Some(kept) = self.kept.take().and_then(Kept::failure) {
                 self.unsent(StopReason::NotReplayable);
                 self.source.shed();
-                return Some(ControlFlow::Break(kept));
+                return Poll::Ready(Some(ControlFlow::Break(kept)));
             }
         }
         if !holds {
-            *self.kept = Kept::Nothing;
+            *self.kept = None;
         }
         let context = request.context_mut();
         context.start_attempt(number, kind);
@@ -297,6 +294,6 @@ where
                 }
             }
         };
-        Some(ControlFlow::Continue(future))
+        Poll::Ready(Some(ControlFlow::Continue(future)))
     }
 }

@@ -24,7 +24,7 @@ where
         &mut self,
         decision: Result<Option<Duration>, StrategyError>,
     ) -> ControlFlow<Outcome<S, Req>> {
-        let Kept::Undecided(undecided) = std::mem::replace(self.kept, Kept::Nothing) else {
+        let Some(Kept::Undecided(undecided)) = self.kept.take() else {
             return ControlFlow::Continue(());
         };
         let Undecided {

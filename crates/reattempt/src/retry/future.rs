@@ -63,7 +63,7 @@ pin_project! {
         /// to replace the state as well would cost such a call a tenth of its instructions.
         InFlight { #[pin] future: Option<F>, sent: Sent<O> },
         /// An attempt failed: it is settled, and another one follows, or the deadline.
-        Between { failing: Box<Failing>, kept: Kept<O> },
+        Between { failing: Box<Failing>, kept: Option<Kept<O>> },
         /// The outcome was returned.
         Done,
     }
@@ -241,7 +241,7 @@ where
         // The attempt's future is dropped before any delay, because it may hold a connection. Then
         // user code is asked what follows, and a panic of it ends the call as a drop does.
         failing.next = Next::Settle;
-        let kept = Kept::Nothing;
+        let kept = None;
         this.state.set(State::Between { failing, kept });
         match this.state.project() {
             StateProj::Between { failing, kept } => Between {
@@ -262,8 +262,8 @@ where
             this.state.as_mut().project_replace(State::Done)
         {
             let sent = match kept {
-                Kept::Failure(held) => Sent::Holding(Box::new((failing, held))),
-                Kept::Nothing | Kept::Undecided(_) => Sent::Again(failing),
+                Some(Kept::Failure(held)) => Sent::Holding(Box::new((failing, held))),
+                Some(Kept::Undecided(_)) | None => Sent::Again(failing),
             };
             let future = Some(future);
             this.state.set(State::InFlight { future, sent });

@@ -4,8 +4,6 @@ use crate::machine::Asked;
 
 /// What the call may return if no other attempt follows.
 pub(super) enum Kept<O> {
-    /// None: the server's answer was dropped.
-    Nothing,
     /// The one that a gate still ahead may return.
     Failure(O),
     /// The one about which the strategy still decides.
@@ -14,10 +12,10 @@ pub(super) enum Kept<O> {
 
 impl<O> Kept<O> {
     /// The failure that a gate returns.
-    pub(super) fn take(&mut self) -> Option<O> {
-        match std::mem::replace(self, Self::Nothing) {
+    pub(super) fn failure(self) -> Option<O> {
+        match self {
             Self::Failure(failure) => Some(failure),
-            Self::Nothing | Self::Undecided(_) => None,
+            Self::Undecided(_) => None,
         }
     }
 }

@@ -21,14 +21,14 @@ where
     /// Nothing more is sent, and the end of the call is recorded. The layer above ends the call, or
     /// it ends by itself with this outcome.
     pub(super) fn expire(&mut self, outcome: Outcome<S, Req>) {
-        *self.kept = Kept::Failure(outcome);
+        *self.kept = Some(Kept::Failure(outcome));
         self.leave();
     }
 
     /// The deadline has passed before the next attempt could be sent, and a layer above ends the
     /// call.
     pub(super) fn late(&mut self) {
-        if matches!(self.kept, Kept::Failure(_)) {
+        if self.kept.is_some() {
             self.unsent(StopReason::Deadline);
         }
         self.leave();
@@ -37,7 +37,7 @@ where
     /// The layer above is to end the call: until when it has time for that.
     fn leave(&mut self) {
         let deadline = self.source.context_mut().deadline();
-        let until = if matches!(self.kept, Kept::Failure(_)) {
+        let until = if self.kept.is_some() {
             self.source.shed();
             deadline.map(past)
         } else {
@@ -59,7 +59,7 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Outcome<S, Req>> {
         ready!(self.failing.poll_wait(owner, cx));
-        if let Some(kept) = self.kept.take() {
+        if let Some(kept) = self.kept.take().and_then(Kept::failure) {
             return Poll::Ready(kept);
         }
         self.failing.next = polls.checked_sub(1).map_or(Next::AtOnce, Next::Late);
@@ -70,6 +70,9 @@ where
     /// The service failed before it was ready again. The server's own failure is returned first.
     pub(super) fn broken(&mut self, error: S::Error) -> Outcome<S, Req> {
         self.unsent(StopReason::Fatal);
-        self.kept.take().unwrap_or(Err(error))
+        self.kept
+            .take()
+            .and_then(Kept::failure)
+            .unwrap_or(Err(error))
     }
 }

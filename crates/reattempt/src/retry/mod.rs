@@ -201,7 +201,8 @@ fn claim(context: &mut CallContext, natural: Idempotency) {
 /// What happens before the next attempt.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Next {
-    /// User code is asked what follows: only a panic of it drops the call here, or in the next.
+    /// User code is asked what follows, or finishes its decision. Without a decision that it
+    /// finishes, only a panic of it drops the call here, or in the next.
     Settle,
     /// The attempt is sent.
     Send,

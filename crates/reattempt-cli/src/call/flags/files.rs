@@ -22,24 +22,25 @@ impl Files {
     /// The same faults; one of a file's content has the name of the file before its path.
     pub(crate) fn name_in(&self, faults: &Faults) -> Faults {
         let named = |fault: &Fault| match self.of(fault) {
-            Some(file) => Fault::new(format!("{file}: {}", fault.path), &fault.what),
+            Some((file, path)) => Fault::new(format!("{file}: {path}"), &fault.what),
             None => fault.clone(),
         };
         let faults = faults.faults().iter().map(named).collect();
         Faults::new("the document", faults)
     }
 
-    /// The file whose content has this fault.
-    fn of(&self, fault: &Fault) -> Option<&String> {
-        let is_in = |member: &str| {
-            let below = fault.path.strip_prefix(member);
-            below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+    /// The file whose content has this fault, and where it is in the file.
+    fn of(&self, fault: &Fault) -> Option<(&String, String)> {
+        let below = |member: &str| {
+            let below = fault.path.strip_prefix(member)?;
+            let is_in = below.is_empty() || below.starts_with(['.', '[']);
+            is_in.then(|| format!("${below}"))
         };
-        if is_in("$.service_config") || is_in("$.policy") {
-            return self.config.as_ref();
+        if let Some(path) = below("$.service_config").or_else(|| below("$.policy")) {
+            return self.config.as_ref().map(|file| (file, path));
         }
         // The certificates are read with the other members of `tls`.
-        let is_of_ca = is_in("$.tls") && fault.what.starts_with("`ca`");
-        self.ca.as_ref().filter(|_| is_of_ca)
+        below("$.tls").filter(|_| fault.what.starts_with("`ca`"))?;
+        self.ca.as_ref().map(|file| (file, fault.path.clone()))
     }
 }

@@ -70,9 +70,9 @@ impl Seeding {
         true
     }
 
-    /// The seed that is dialled; of several the last one, as the others are silent.
+    /// The seed that is dialled; of several the one that has been silent the longest.
     pub(super) fn address(&self) -> Option<&Arc<str>> {
-        self.dials.last().map(|(node, _)| node.named())
+        self.dials.first().map(|(node, _)| node.named())
     }
 
     /// The node of the request, or why there is none.
