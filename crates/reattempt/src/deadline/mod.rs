@@ -79,7 +79,8 @@ where
         if armed.as_ref().is_some_and(|(_, armed)| armed.late) {
             // If it were sent now it could take effect although no caller waits for it.
             drop(request);
-            // The service that got ready may hold a permit for this call.
+            // The service that got ready may hold a permit for this call. Out of line, this adds 13
+            // instructions to the row `retry+throttle+deadline`.
             self.inner = self.inner.clone();
             return DeadlineFuture::too_late(armed, self.on_elapsed.clone());
         }
