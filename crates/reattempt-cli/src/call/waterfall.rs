@@ -116,9 +116,10 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
     match attempt.pushback_ms {
         Some(Pushback(ServerPushback::Stop)) => out.push_str(", pushback: stop"),
         Some(Pushback(ServerPushback::After(delay))) => {
-            let _ = match delay < LONGEST_PUSHBACK {
-                true => write!(out, ", pushback {}", millis(InMillis(delay))),
-                false => write!(out, ", pushback 25 days or more"),
+            let _ = if delay < LONGEST_PUSHBACK {
+                write!(out, ", pushback {}", millis(InMillis(delay)))
+            } else {
+                write!(out, ", pushback 25 days or more")
             };
         }
         None if attempt.pushback_unreadable => out.push_str(", pushback unreadable, ignored"),

@@ -1,9 +1,7 @@
 //! How a deadline ends a call: the outcome for the caller.
 
 use std::fmt;
-use std::marker::PhantomPinned;
 use std::pin::Pin;
-use std::time::Instant;
 
 use super::{Armed, DeadlineFuture, Ends};
 use crate::clock;
@@ -45,20 +43,6 @@ impl<Res, Err: From<Elapsed>> OnElapsed<Res, Err> for AsError {
 }
 
 impl<F, M> DeadlineFuture<F, M> {
-    /// The deadline had already passed: nothing was sent.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn too_late(armed: Option<(Instant, Armed)>, on_elapsed: M) -> Self {
-        let (at, armed) = armed.unzip();
-        Self {
-            inner: None,
-            ends: at.map_or(Ends::Never, Ends::At),
-            pinned: PhantomPinned,
-            armed,
-            on_elapsed,
-        }
-    }
-
     /// The deadline ends the call.
     pub(super) fn ended<Res, Err>(self: Pin<&mut Self>, sent: bool) -> Result<Res, Err>
     where
