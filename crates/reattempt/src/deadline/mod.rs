@@ -81,14 +81,11 @@ where
             // that got ready may hold a permit for this call.
             drop(request);
             self.inner = self.inner.clone();
-            // As below: one function for both adds 11 instructions to the row
-            // `retry+throttle+deadline`.
-            let (at, armed) = armed.unzip();
             return DeadlineFuture {
                 inner: None,
-                ends: at.map_or(Ends::Never, Ends::At),
+                ends: Ends::Never,
                 pinned: PhantomPinned,
-                armed,
+                armed: armed.map(|(_, armed)| armed),
                 on_elapsed: self.on_elapsed.clone(),
             };
         }
