@@ -1,7 +1,6 @@
 //! The answer of one call for people: one line per attempt, on a common time axis.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use reattempt::ServerPushback;
 
@@ -12,9 +11,6 @@ use crate::printable::{Lines, OneLine};
 
 /// The width of the axis in characters.
 const WIDTH: usize = 40;
-
-/// The longest pushback that a record has; longer ones are recorded as this one.
-const LONGEST_PUSHBACK: Duration = Duration::from_micros((1 << 41) - 1);
 
 pub(crate) fn draw(answer: &Answer) -> String {
     let mut out = String::new();
@@ -116,7 +112,7 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
     match attempt.pushback_ms {
         Some(Pushback(ServerPushback::Stop)) => out.push_str(", pushback: stop"),
         Some(Pushback(ServerPushback::After(delay))) => {
-            let _ = if delay < LONGEST_PUSHBACK {
+            let _ = if delay < ServerPushback::LONGEST {
                 write!(out, ", pushback {}", millis(InMillis(delay)))
             } else {
                 write!(out, ", pushback 25 days or more")
@@ -169,6 +165,8 @@ pub(crate) fn bar(attempt: &Attempt, whole: f64, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn ms(millis: u64) -> InMillis {

@@ -107,9 +107,7 @@ impl<S, M> Deadline<S, M> {
     pub const fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
-}
 
-impl<S, M> Deadline<S, M> {
     /// Attaches the deadline; `None` if there is nothing to enforce here.
     #[inline(always)]
     fn arm(&mut self, context: &mut CallContext, natural: Idempotency) -> Option<(Instant, Armed)> {

@@ -16,6 +16,12 @@ pub enum ServerPushback {
     Stop,
 }
 
+impl ServerPushback {
+    /// The longest delay that an attempt reports, some 25 days: as far as gRPC's 31 bits of
+    /// milliseconds go. A longer one is reported as this one.
+    pub const LONGEST: Duration = Duration::from_micros((1 << 41) - 1);
+}
+
 /// `250ms`, or `stop`.
 impl fmt::Display for ServerPushback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,6 +17,7 @@ use crate::{
 const MOST_ATTEMPT_LABELS: usize = 500;
 /// At most this many reasons of [`RESPONSES`]; further ones count as `UNKNOWN`.
 const MOST_RESPONSE_LABELS: usize = 100;
+
 /// What an attempt is counted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ended {
@@ -41,7 +42,7 @@ impl Ended {
 
 /// The counters of calls and attempts.
 pub(super) struct Calls {
-    /// First attempts that succeeded or committed: most of them.
+    /// Of the table, first attempts that succeeded or committed: most of them.
     first: [Arc<dyn Counter>; 2],
     attempts: Table<Ended, Arc<dyn Counter>>,
     /// By [`StopReason::to_byte`].
@@ -56,16 +57,23 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn new(meter: &dyn Meter) -> Self {
-        let first = |outcome| Ended {
-            kind: AttemptKind::Initial,
-            outcome,
-            failure: None,
-        };
         let labelled = |key, name| [(key, LabelValue::Static(name))];
         // What is known in advance begins at zero, so that a rate sees the first of it.
         let attempts = Table::new(MOST_ATTEMPT_LABELS);
-        for ended in without_failure() {
-            attempts.get(&ended, || ended, attempt_counter(meter));
+        let count = |kind, outcome| {
+            let ended = Ended {
+                kind,
+                outcome,
+                failure: None,
+            };
+            attempts.get(&ended, || ended, attempt_counter(meter))
+        };
+        use AttemptKind::{Hedge, Initial, Retry, Transparent};
+        use AttemptOutcome::{Cancelled, Committed, Success};
+        for kind in [Initial, Retry, Hedge, Transparent] {
+            for outcome in [Success, Committed, Cancelled] {
+                count(kind, outcome);
+            }
         }
         let responses = Table::new(MOST_RESPONSE_LABELS);
         for stopped in [StopReason::Deadline, StopReason::Fatal] {
@@ -76,8 +84,7 @@ impl Calls {
             health.get(&kind, || kind, health_counter(meter));
         }
         Self {
-            first: [AttemptOutcome::Success, AttemptOutcome::Committed]
-                .map(|outcome| meter.counter(&ATTEMPTS, &first(outcome).labels())),
+            first: [Success, Committed].map(|outcome| count(Initial, outcome)),
             attempts,
             stopped: std::array::from_fn(|at| {
                 let name = StopReason::ALL[at].name();
@@ -154,11 +161,7 @@ impl Observer for Metrics {
     }
 
     fn attempt_settled(&self, context: &CallContext, record: &AttemptRecord) {
-        match (record.kind, record.outcome) {
-            (AttemptKind::Initial, AttemptOutcome::Success) => self.0.calls.first[0].increment(),
-            (AttemptKind::Initial, AttemptOutcome::Committed) => self.0.calls.first[1].increment(),
-            _ => self.ended(context, record),
-        }
+        self.ended(context, record);
     }
 
     fn call_ended(&self, _: &CallContext, info: &RetryInfo) {
@@ -198,30 +201,6 @@ impl Observer for Metrics {
         let make = health_counter(&*self.0.meter);
         self.0.calls.health.get(&kind, || kind, make).increment();
     }
-}
-
-/// What [`Calls::attempts`] may count of attempts that did not fail.
-fn without_failure() -> impl Iterator<Item = Ended> {
-    let kinds = [
-        AttemptKind::Initial,
-        AttemptKind::Retry,
-        AttemptKind::Hedge,
-        AttemptKind::Transparent,
-    ];
-    let outcomes = [
-        AttemptOutcome::Success,
-        AttemptOutcome::Committed,
-        AttemptOutcome::Cancelled,
-    ];
-    let all = kinds.into_iter().flat_map(move |kind| {
-        outcomes.map(|outcome| Ended {
-            kind,
-            outcome,
-            failure: None,
-        })
-    });
-    // Those of `Calls::first`.
-    all.skip(2)
 }
 
 fn attempt_counter(meter: &dyn Meter) -> impl Fn(&Ended) -> Arc<dyn Counter> + '_ {

@@ -43,9 +43,9 @@ const ENDED: u64 = 0b10 << (VALUE_BITS + 12);
 /// Several do, or one follows the responses of several steps: whose end is reported is not known.
 const SEVERAL: u64 = FOLLOW;
 
-/// Twenty-five days: as far as gRPC's pushback of 31 bits of milliseconds goes.
-pub(super) const VALUE_BITS: u32 = 41;
-pub(super) const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
+/// The microseconds of [`ServerPushback::LONGEST`].
+pub(super) const VALUE_MASK: u64 = ServerPushback::LONGEST.as_micros() as u64;
+pub(super) const VALUE_BITS: u32 = VALUE_MASK.trailing_ones();
 pub(super) const STAGE: u64 = 0b11 << VALUE_BITS;
 /// Both flags together say that the pushback was unreadable.
 const PUSHBACK: u64 = Flag::STOP.0 | Flag::AFTER.0;
