@@ -7,7 +7,6 @@ use crate::policy::strategy::StrategyError;
 use crate::{AttemptKind, Classify, HasCallContext, Replay};
 use tower_service::Service;
 
-use super::Next;
 use super::attempt::Between;
 use super::kept::{Kept, Undecided};
 use crate::clock;
@@ -32,7 +31,6 @@ where
             outcome,
             held,
         } = *undecided;
-        self.failing.next = Next::Settle;
         if let Err(error) = &decision {
             // The caller gets the attempt's failure, so this error would be lost.
             tracing::warn!(target: "reattempt", "the strategy failed, and the call with it: {error}");

@@ -97,10 +97,18 @@ async fn without_recovery_the_layers_strategy_decides_at_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_call_past_its_deadline_ends_without_a_layer_above() {
     let fails = || attempt(1).fails(KV_LOCKED);
+    let moves = || {
+        fails().config_coming(async {
+            tokio::time::sleep(ms(1)).await;
+            true
+        })
+    };
     // The delay of ten does not fit before five, and the service is ready too late for twenty.
     for (limit, first, ends) in [
         (5, fails(), (CallResult::Error(1), 1005, 1)),
         (5, fails().as_answer(), (CallResult::Answer(1), 1005, 1)),
+        // What would end a delay early does not end this wait.
+        (5, moves(), (CallResult::Error(1), 1005, 1)),
         (20, fails(), (CallResult::Error(1), 1020, 1)),
         // Nothing is left to return but the next attempt's outcome.
         (20, fails().as_answer(), (CallResult::Answer(2), 30, 2)),

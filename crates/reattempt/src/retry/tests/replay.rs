@@ -1,8 +1,9 @@
 //! What is cloned, and when; requests that cannot be cloned.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Weak};
 
-use crate::{Failure, NextAttempt, Stage};
+use crate::{CallDeadline, Failure, NextAttempt, OnDeadline, Stage};
 use crate::{Replay, RetryThrottle, TokenBucket};
 
 use super::*;
@@ -250,4 +251,44 @@ async fn a_body_that_outgrows_its_buffer_keeps_the_answer() {
     let last = info.records().last().cloned().unwrap();
     assert_eq!(last.stopped, Some(StopReason::NotReplayable));
     assert_eq!(probe.log().now(), 0, "no delay before it");
+}
+
+/// It has failed for good, so nothing of it is sent again.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_its_deadline_keeps_no_request() {
+    let sent = Arc::new(());
+    let mut request = Call::new(Arc::clone(&sent));
+    let at = crate::clock::now() + ms(5);
+    let deadline = CallDeadline::enforced(at);
+    request.context_mut().attach_deadline(deadline);
+    let fails = tower::service_fn(|_| std::future::ready(Err(())));
+    let layer = RetryLayer::new(Fails, three().on_deadline(OnDeadline::Cap));
+    let mut call = pin!(layer.layer(fails).oneshot(request));
+    assert!(poll_once(call.as_mut()).is_pending());
+    assert_eq!(Arc::strong_count(&sent), 1);
+}
+
+/// It may hold a connection. Until then a deadline that no layer enforces may return it.
+#[tokio::test(start_paused = true)]
+async fn a_kept_answer_is_dropped_before_the_next_attempt() {
+    let answers = Mutex::new(Vec::<Weak<()>>::new());
+    let service = tower::service_fn(|_| {
+        let mut answers = answers.lock().unwrap();
+        assert!(answers.iter().all(|answer| answer.upgrade().is_none()));
+        let answer = Arc::new(());
+        answers.push(Arc::downgrade(&answer));
+        std::future::ready(Ok::<_, ()>(answer))
+    });
+    let fails = crate::classify_fn(|_: Result<&Arc<()>, &()>, _: &CallContext| {
+        Verdict::Retry(Failure::new(TMPFAIL, Stage::Response))
+    });
+    let mut request = Call::new(());
+    let far = crate::clock::now() + ms(1000);
+    let deadline = CallDeadline::attached(far);
+    request.context_mut().attach_deadline(deadline);
+    let last = RetryLayer::new(fails, three())
+        .layer(service)
+        .oneshot(request);
+    assert!(last.await.is_ok());
+    assert_eq!(answers.lock().unwrap().len(), 3);
 }
