@@ -253,7 +253,7 @@ async fn a_body_that_outgrows_its_buffer_keeps_the_answer() {
     assert_eq!(probe.log().now(), 0, "no delay before it");
 }
 
-/// It has failed for good, so nothing of it is sent again.
+/// Nothing of it is sent again.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_its_deadline_keeps_no_request() {
     let sent = Arc::new(());
