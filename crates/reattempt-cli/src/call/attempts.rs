@@ -29,7 +29,9 @@ impl Serialize for Pushback {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             ServerPushback::Stop => serializer.serialize_str("stop"),
-            ServerPushback::After(delay) => InMillis(delay).serialize(serializer),
+            ServerPushback::After(delay) | ServerPushback::TooLong(delay) => {
+                InMillis(delay).serialize(serializer)
+            }
         }
     }
 }

@@ -111,12 +111,15 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
     }
     match attempt.pushback_ms {
         Some(Pushback(ServerPushback::Stop)) => out.push_str(", pushback: stop"),
-        Some(Pushback(ServerPushback::After(delay))) => {
+        Some(Pushback(asked @ (ServerPushback::After(delay) | ServerPushback::TooLong(delay)))) => {
             let _ = if delay < ServerPushback::LONGEST {
                 write!(out, ", pushback {}", millis(InMillis(delay)))
             } else {
                 write!(out, ", pushback 25 days or more")
             };
+            if matches!(asked, ServerPushback::TooLong(_)) {
+                out.push_str(", longer than the policy waits");
+            }
         }
         None if attempt.pushback_unreadable => out.push_str(", pushback unreadable, ignored"),
         None => {}
@@ -267,18 +270,21 @@ mod tests {
     fn a_pushback_beyond_the_longest_is_shown_as_a_bound() {
         let shown = |delay| {
             let mut attempt = attempt(1, 0, 25, None);
-            attempt.pushback_ms = Some(Pushback(ServerPushback::After(delay)));
+            attempt.pushback_ms = Some(Pushback(delay));
             let mut drawn = String::new();
             row(&mut drawn, &attempt, 100.0);
             drawn
         };
         let days = |days: u64| Duration::from_secs(days * 24 * 3600);
-        let drawn = shown(days(25));
+        let drawn = shown(ServerPushback::After(days(25)));
         assert!(drawn.ends_with(", pushback 2160000000.0 ms\n"), "{drawn}");
         for longer in [days(26), Duration::MAX] {
-            let drawn = shown(longer);
+            let drawn = shown(ServerPushback::After(longer));
             assert!(drawn.ends_with(", pushback 25 days or more\n"), "{drawn}");
         }
+        let drawn = shown(ServerPushback::TooLong(Duration::from_secs(60)));
+        let too_long = ", pushback 60000.0 ms, longer than the policy waits\n";
+        assert!(drawn.ends_with(too_long), "{drawn}");
     }
 
     #[test]

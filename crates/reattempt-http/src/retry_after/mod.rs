@@ -21,7 +21,8 @@ use words::Word;
 /// What to do if the server asks for more than the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BeyondCap {
-    /// Do not retry: the server would only refuse again.
+    /// Do not retry: the server would only refuse again
+    /// ([`ServerPushback::TooLong`](reattempt::ServerPushback::TooLong)).
     #[default]
     Stop,
     /// Retry after the cap.
@@ -238,7 +239,7 @@ impl HttpPushback {
         };
         let asked = match self.cap {
             Some((cap, BeyondCap::Stop)) if asked > cap => {
-                return FoundPushback::Valid(ServerPushback::Stop);
+                return FoundPushback::Valid(ServerPushback::TooLong(asked));
             }
             Some((cap, BeyondCap::Wait)) => asked.min(cap),
             _ => asked,

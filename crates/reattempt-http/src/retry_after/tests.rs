@@ -22,7 +22,7 @@ fn read(reader: HttpPushback, status: u16, headers: &[(&str, &str)]) -> Option<S
 fn after(value: &str) -> Option<Duration> {
     match read(HttpPushback::new(), 503, &[("retry-after", value)]) {
         Some(ServerPushback::After(delay)) => Some(delay),
-        Some(ServerPushback::Stop) => panic!("stop"),
+        Some(other) => panic!("{other}"),
         None => None,
     }
 }
@@ -196,7 +196,8 @@ fn beyond_the_cap_it_stops_or_waits_the_cap() {
     let long = [("retry-after", "6")];
     let stop = HttpPushback::new().cap(cap, BeyondCap::Stop);
     let wait = HttpPushback::new().cap(cap, BeyondCap::Wait);
-    assert_eq!(read(stop.clone(), 503, &long), Some(ServerPushback::Stop));
+    let six = ServerPushback::TooLong(Duration::from_secs(6));
+    assert_eq!(read(stop.clone(), 503, &long), Some(six));
     assert_eq!(read(wait, 503, &long), Some(ServerPushback::After(cap)));
     let just = [("retry-after", "5")];
     assert_eq!(read(stop, 503, &just), Some(ServerPushback::After(cap)));
@@ -470,8 +471,8 @@ fn the_spread_comes_on_top_of_the_cap_and_softens_no_stop() {
     let long = [("retry-after", "60")];
     let four = ServerPushback::After(Duration::from_secs(4));
     assert_eq!(read(reader(BeyondCap::Wait), 503, &long), Some(four));
-    let stop = ServerPushback::Stop;
-    assert_eq!(read(reader(BeyondCap::Stop), 503, &long), Some(stop));
+    let too_long = ServerPushback::TooLong(Duration::from_secs(60));
+    assert_eq!(read(reader(BeyondCap::Stop), 503, &long), Some(too_long));
     let now = [("retry-after", "0")];
     let one = ServerPushback::After(Duration::from_secs(1));
     assert_eq!(read(reader(BeyondCap::Stop), 503, &now), Some(one));

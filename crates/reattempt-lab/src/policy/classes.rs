@@ -32,7 +32,12 @@ impl Classes {
     }
 
     /// Whether the policy alone says of a failure what was recorded.
-    pub(crate) fn explains(&self, failure: RecordedFailure, pushback_ms: Option<u32>) -> bool {
+    pub(crate) fn explains(
+        &self,
+        failure: RecordedFailure,
+        pushback_ms: Option<u32>,
+        too_long: bool,
+    ) -> bool {
         let says = |verdict: &Verdict| {
             let is_safe = verdict.failure().is_some_and(|failure| failure.safe);
             (matches!(verdict, Verdict::Retry(_)), is_safe)
@@ -41,8 +46,14 @@ impl Classes {
             failure,
             pushback_ms,
         };
-        let recorded =
-            pushback_ms.map(|ms| ServerPushback::After(Duration::from_millis(ms.into())));
+        let recorded = pushback_ms.map(|ms| {
+            let asked = Duration::from_millis(ms.into());
+            if too_long {
+                ServerPushback::TooLong(asked)
+            } else {
+                ServerPushback::After(asked)
+            }
+        });
         says(&self.verdict(failure.verdict)) == says(&failure.verdict)
             && (failure.stop || self.protocol.pushback(outcome, &self.context) == recorded)
     }

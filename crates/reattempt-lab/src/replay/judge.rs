@@ -43,22 +43,24 @@ impl Judge {
         entry: &Entry,
         reasons: &[RetryReason],
     ) -> (RecordedFailure, Option<u32>) {
-        let pushback_ms = match entry.pushback {
-            Some(ServerPushback::After(asked)) => u32::try_from(asked.as_millis()).ok(),
-            _ => None,
-        };
+        let asked = entry.pushback.and_then(ServerPushback::delay);
+        let pushback_ms = asked.map(|asked| u32::try_from(asked.as_millis()).unwrap_or(u32::MAX));
+        let too_long = matches!(entry.pushback, Some(ServerPushback::TooLong(_)));
         let route = self.routes.get(usize::from(entry.route));
+        // Nothing is added to a delay that is not waited for.
+        let spread_ms = route.filter(|_| asked.is_some() && !too_long);
         let mut failure = RecordedFailure {
             verdict: verdict(entry, reasons),
             stop: entry.pushback == Some(ServerPushback::Stop) || is_forbidden(entry),
-            spread_ms: pushback_ms
-                .and(route)
-                .map_or(0, |(_, spread_ms)| *spread_ms),
+            spread_ms: spread_ms.map_or(0, |(_, spread_ms)| *spread_ms),
             is_kept: false,
         };
         // What the text says may be asked of another route's calls, too, which draw from this one.
-        let explained = |(classes, _): &(Classes, u32)| classes.explains(failure, pushback_ms);
-        failure.is_kept = self.own && !route.is_some_and(explained);
+        let explained =
+            route.is_some_and(|(classes, _)| classes.explains(failure, pushback_ms, too_long));
+        failure.is_kept = self.own && !explained;
+        // A cap that is not in the text holds under any text.
+        failure.stop |= too_long && !explained;
         (failure, pushback_ms)
     }
 }

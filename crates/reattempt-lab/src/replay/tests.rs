@@ -192,7 +192,10 @@ fn retried_after(
     failed.entry.pushback = pushback_ms.map(|_| ServerPushback::After(delay));
     let mut again = attempt(0, 2, 2 + delay.as_millis() as u64);
     again.entry.kind = AttemptKind::Retry;
-    let entries = vec![failed, attempt(1, 1, 5), again];
+    under_text(vec![failed, attempt(1, 1, 5), again], recorded, tested)
+}
+
+fn under_text(entries: Vec<Timed>, recorded: &str, tested: &str) -> (f64, u64, f64) {
     let policy = Some((Form::HttpPolicy, recorded));
     let replay = replay(policy, vec![reasons::of_status(503)], entries);
     let (tested, _) = PolicyText::of_file(tested).unwrap();
@@ -240,6 +243,32 @@ fn a_recorded_pushback_is_neither_spread_nor_capped_again() {
     let waits = under(4, r#""cap": "6s", "beyondCap": "wait""#);
     assert_eq!(waits, (1.0, 1, 6_002.0));
     assert!(under(4, r#""honour": false"#).2 < 1_000.0);
+}
+
+#[test]
+fn a_recorded_delay_that_was_too_long_is_asked_about_again() {
+    let policy = |cap: &str| {
+        format!(r#"{{"default": {{"retry": {{"maxAttempts": 3}}, "retryAfter": {{{cap}}}}}}}"#)
+    };
+    let under = |recorded: &str, tested: &str| {
+        let mut failed = failed(0, 1, 503, Duration::ZERO);
+        let asked = ServerPushback::TooLong(Duration::from_secs(12));
+        (failed.entry.pushback, failed.entry.delay) = (Some(asked), None);
+        failed.entry.stopped = Some(StopReason::Pushback);
+        let calls = vec![failed, attempt(1, 1, 5)];
+        let (success, retries, longest) = under_text(calls, &policy(recorded), &policy(tested));
+        assert_eq!(success, if retries == 1 { 1.0 } else { 0.5 });
+        (retries, longest.round())
+    };
+    let cap = r#""cap": "10s""#;
+    let ends = (0, 1.0);
+    assert_eq!(under(cap, cap), ends);
+    assert_eq!(under(cap, r#""cap": "11s""#), ends);
+    assert_eq!(under(cap, r#""cap": "12s""#).0, 1);
+    assert!(under(cap, "").1 > 12_000.0);
+    // A cap that is not in the recorded text is one of the client.
+    assert_eq!(under("", ""), ends);
+    assert_eq!(under("", r#""cap": "20s""#), ends);
 }
 
 #[test]

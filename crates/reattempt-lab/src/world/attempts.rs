@@ -125,10 +125,7 @@ impl World<'_> {
             return pool.ended(sent, now, dropped, None);
         }
         let table = &tier.tables[usize::from(call_kind)];
-        let hold = match table.pushback(outcome) {
-            Some(ServerPushback::After(delay)) => Some(delay),
-            Some(ServerPushback::Stop) | None => None,
-        };
+        let hold = table.pushback(outcome).and_then(ServerPushback::delay);
         let said = Outcome::of(table.verdict(outcome));
         pool.ended(sent, now, said, hold);
     }

@@ -12,7 +12,10 @@ pub enum ServerPushback {
     /// the back-off if that is longer. More than a day acts as [`ServerPushback::Stop`] on a call
     /// without a deadline, so that no server can make a call wait for years.
     After(Duration),
-    /// Do not retry this call.
+    /// Retry after this delay, which is longer than this client waits: no retry. A reader with a cap
+    /// says so. The server forbade nothing: a throttle counts the failure as without a pushback.
+    TooLong(Duration),
+    /// Do not retry this call. A throttle counts the failure also if it is final (A6, Throttling).
     Stop,
 }
 
@@ -20,13 +23,23 @@ impl ServerPushback {
     /// The longest delay that an attempt reports, some 25 days: as far as gRPC's 31 bits of
     /// milliseconds go. A longer one is reported as this one.
     pub const LONGEST: Duration = Duration::from_micros((1 << 41) - 1);
+
+    /// The delay that the server asked for, also if the client does not wait for it.
+    #[must_use]
+    pub const fn delay(self) -> Option<Duration> {
+        match self {
+            Self::After(delay) | Self::TooLong(delay) => Some(delay),
+            Self::Stop => None,
+        }
+    }
 }
 
-/// `250ms`, or `stop`.
+/// `250ms`, `3600s, too long`, or `stop`.
 impl fmt::Display for ServerPushback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::After(delay) => write!(f, "{delay:?}"),
+            Self::TooLong(delay) => write!(f, "{delay:?}, too long"),
             Self::Stop => f.write_str("stop"),
         }
     }

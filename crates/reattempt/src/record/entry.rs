@@ -149,7 +149,8 @@ impl Entry {
             None => 0,
             Some(ServerPushback::Stop) => 1,
             Some(ServerPushback::After(_)) if self.is_delay() => 2,
-            Some(ServerPushback::After(_)) => 3,
+            // One that is too long ends the call, and so does what is decoded as one.
+            Some(ServerPushback::After(_) | ServerPushback::TooLong(_)) => 3,
         };
         bits.put(place(&self.what, &WHATS), 2);
         bits.put(place(&self.kind, &KINDS), 2);
@@ -173,10 +174,7 @@ impl Entry {
         for flag in flags {
             bits.put(flag.into(), 1);
         }
-        let asked = match self.pushback {
-            Some(ServerPushback::After(asked)) => Some(asked),
-            _ => None,
-        };
+        let asked = self.pushback.and_then(ServerPushback::delay);
         let beside = match self.kind {
             AttemptKind::Initial => scaled(self.timeout, 40, FINE),
             _ => self.since_sent.min((1 << 40) - 1),
@@ -232,6 +230,7 @@ impl Entry {
                 0 => None,
                 1 => Some(ServerPushback::Stop),
                 2 => Some(ServerPushback::After(delay?)),
+                _ if stopped == Some(StopReason::Pushback) => Some(ServerPushback::TooLong(asked?)),
                 _ => Some(ServerPushback::After(asked?)),
             },
             stage,

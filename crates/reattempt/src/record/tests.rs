@@ -327,6 +327,15 @@ proptest! {
     }
 
     #[test]
+    fn a_pushback_that_ended_the_call_is_read_as_it_was(seconds in 0..200_000_u64, stop: bool) {
+        let mut entry = Entry::new(What::Attempt, 1, 0);
+        entry.stopped = Some(StopReason::Pushback);
+        let asked = Duration::from_secs(seconds);
+        entry.pushback = Some(if stop { ServerPushback::Stop } else { ServerPushback::TooLong(asked) });
+        prop_assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+    }
+
+    #[test]
     fn any_bytes_are_read_or_refused(bytes: [u8; LENGTH], more in proptest::collection::vec(any::<u8>(), 0..2000)) {
         if let Some(entry) = Entry::decode(&bytes) {
             prop_assert!(entry.number < 4096 && entry.route < 16384);

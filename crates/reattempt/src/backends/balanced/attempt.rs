@@ -119,13 +119,11 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
         let context = kept.get_or_insert_default();
         let verdict = judge.classifier.classify(outcome.as_ref(), context);
         let report = context.report();
-        let delay = |asked: Option<ServerPushback>| match asked {
-            Some(ServerPushback::After(delay)) => Some(delay),
-            Some(ServerPushback::Stop) | None => None,
-        };
-        // A layer below may have read "stop" of what asks for more than a call waits for.
         let read = || judge.pushback.read(outcome.as_ref(), context).valid();
-        let hold = delay(report.pushback).or_else(|| delay(read()));
+        let hold = report
+            .pushback
+            .or_else(read)
+            .and_then(ServerPushback::delay);
         if report.own_answer && context.is_own_success(&verdict) {
             ended(pool, sent, Outcome::Nothing, hold);
         } else if report.followed && verdict == Verdict::Committed {

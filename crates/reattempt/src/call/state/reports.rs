@@ -47,7 +47,8 @@ const SEVERAL: u64 = FOLLOW;
 pub(super) const VALUE_MASK: u64 = ServerPushback::LONGEST.as_micros() as u64;
 pub(super) const VALUE_BITS: u32 = VALUE_MASK.trailing_ones();
 pub(super) const STAGE: u64 = 0b11 << VALUE_BITS;
-/// Both flags together say that the pushback was unreadable.
+/// Both flags together say that the pushback was unreadable if the value is 0, and else that it was
+/// too long.
 const PUSHBACK: u64 = Flag::STOP.0 | Flag::AFTER.0;
 
 impl AttemptSlots {
@@ -67,10 +68,8 @@ impl AttemptSlots {
             let word = word & !(PUSHBACK | VALUE_MASK);
             match pushback {
                 ServerPushback::Stop => word | Flag::STOP.0,
-                ServerPushback::After(delay) => {
-                    let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
-                    word | Flag::AFTER.0 | micros.min(VALUE_MASK)
-                }
+                ServerPushback::After(delay) => word | Flag::AFTER.0 | micros(delay),
+                ServerPushback::TooLong(delay) => word | PUSHBACK | micros(delay).max(1),
             }
         });
     }
@@ -210,19 +209,25 @@ impl AttemptSlots {
     }
 }
 
+/// The value for a delay.
+fn micros(delay: Duration) -> u64 {
+    let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+    micros.min(VALUE_MASK)
+}
+
 /// What a word says of its attempt, of which something was reported.
 pub(super) fn reported(word: u64) -> AttemptReport {
     let has = |flag: Flag| word & flag.0 != 0;
+    let asked = Duration::from_micros(word & VALUE_MASK);
+    let unreadable = word & PUSHBACK == PUSHBACK && asked.is_zero();
     AttemptReport {
         pushback: match (has(Flag::STOP), has(Flag::AFTER)) {
             (true, false) => Some(ServerPushback::Stop),
-            (false, true) => {
-                let micros = word & VALUE_MASK;
-                Some(ServerPushback::After(Duration::from_micros(micros)))
-            }
+            (false, true) => Some(ServerPushback::After(asked)),
+            (true, true) if !unreadable => Some(ServerPushback::TooLong(asked)),
             _ => None,
         },
-        pushback_unreadable: word & PUSHBACK == PUSHBACK,
+        pushback_unreadable: unreadable,
         stage: match (word & STAGE) >> VALUE_BITS {
             1 => Some(Stage::Dispatch),
             2 => Some(Stage::InFlight),

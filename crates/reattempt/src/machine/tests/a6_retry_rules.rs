@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::model::{attempts, bucket};
-use super::script::{attempt, every_attempt_from, ms};
+use super::script::{Line, attempt, every_attempt_from, ms};
 use super::simulator::{End, call};
 use crate::failure::reason::{KV_NOT_MY_VBUCKET, UNKNOWN};
 use crate::policy::backoff::{Backoff, Jitter, Randomness};
@@ -155,6 +155,20 @@ fn a_stop_counts_as_a_failure_on_any_code() {
     assert_eq!(tokens.milli_tokens(), Some(8000));
 }
 
+/// R22: the server forbade nothing.
+#[test]
+fn a_delay_that_is_too_long_counts_no_final_failure() {
+    let tokens = bucket(10, 0);
+    let left = |line: Line| {
+        let story = call().throttled_by(&tokens).retried(attempts(3), &[line]);
+        (story.end, tokens.milli_tokens())
+    };
+    let line = attempt(1).asks_for_too_long();
+    let fatal = line.clone().fails_fatally(UNKNOWN);
+    assert_eq!(left(fatal), (End::Failed(1), Some(10_000)));
+    assert_eq!(left(line.fails(UNKNOWN)), (End::Failed(1), Some(9000)));
+}
+
 /// R31
 #[test]
 fn the_servers_delay_is_exact_and_may_exceed_the_longest() {
@@ -222,7 +236,11 @@ fn the_servers_delay_on_a_success_is_ignored() {
 #[test]
 fn a_stop_ends_the_call_also_for_a_reason_that_always_retries() {
     for reason in [UNKNOWN, KV_NOT_MY_VBUCKET] {
-        for line in [attempt(1).do_not_come_back(), attempt(1).forbids_another()] {
+        for line in [
+            attempt(1).do_not_come_back(),
+            attempt(1).asks_for_too_long(),
+            attempt(1).forbids_another(),
+        ] {
             let story = call().retried(attempts(3), &[line.fails(reason)]);
             assert_eq!(story.end, End::Failed(1));
             assert_eq!(story.info.stopped(), Some(StopReason::Pushback));

@@ -370,12 +370,11 @@ fn a_service_that_is_ready_only_at_the_deadline_is_not_called() {
 /// R49
 #[test]
 fn a_layer_that_forbids_more_freezes_the_hedging() {
-    let script = [
-        attempt(1).after(550),
-        attempt(2).fails(UNKNOWN).after(10).forbids_another(),
-    ];
-    let story = call().hedged(&four(), &script);
-    assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
+    let second = attempt(2).fails(UNKNOWN).after(10);
+    for second in [second.clone().forbids_another(), second.asks_for_too_long()] {
+        let story = call().hedged(&four(), &[attempt(1).after(550), second]);
+        assert_eq!((story.end, story.sent_ms()), (End::Worked(1), vec![0, 200]));
+    }
 }
 
 /// R33

@@ -82,8 +82,9 @@ fn any_line(number: u32) -> impl Strategy<Value = Line> {
             line = match word {
                 0 => line.do_not_come_back(),
                 1 => line.forbids_another(),
-                2 => line.key_moves_after(takes / 2),
-                3 | 4 if end > 2 => line.in_stage(Stage::Dispatch),
+                2 => line.asks_for_too_long(),
+                3 => line.key_moves_after(takes / 2),
+                4 | 5 if end > 2 => line.in_stage(Stage::Dispatch),
                 _ => line,
             };
             line.after(takes).ready_after(ready.saturating_sub(8))

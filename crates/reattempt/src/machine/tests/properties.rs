@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::model::{Listed, PlainBucket, any_limit, any_script, hedges, is_forced, limited};
 use super::script::{Line, every_attempt_from, find, ms};
 use super::simulator::{Call, End, Story, call};
+use crate::ServerPushback::{Stop, TooLong};
 use crate::failure::reason::KV_NOT_MY_VBUCKET;
 use crate::policy::backoff::{Backoff, Randomness};
 use crate::policy::strategy::{BestEffort, MaxAttempts, NeverRetry};
@@ -41,7 +42,8 @@ fn stopped_at(story: &Story, script: &[Line]) -> Option<Duration> {
         .map(|((at, _), number)| (at, find(script, number)));
     let stops = lines.filter(|(_, line)| {
         let failed = matches!(line.verdict, Some(Verdict::Retry(_) | Verdict::Fatal(_)));
-        failed && (line.forbids || line.pushback == Some(crate::ServerPushback::Stop))
+        let word = matches!(line.pushback, Some(Stop | TooLong(_)));
+        failed && (line.forbids || word)
     });
     stops.map(|(at, line)| *at + line.takes).min()
 }

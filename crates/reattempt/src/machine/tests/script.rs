@@ -156,6 +156,12 @@ impl Line {
         self
     }
 
+    /// The server asks for a longer delay than the client waits.
+    pub(super) const fn asks_for_too_long(mut self) -> Self {
+        self.pushback = Some(ServerPushback::TooLong(ms(5)));
+        self
+    }
+
     /// A layer below forbids another attempt.
     pub(super) const fn forbids_another(mut self) -> Self {
         self.forbids = true;
