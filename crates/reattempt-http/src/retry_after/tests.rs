@@ -73,10 +73,8 @@ fn at(now: fn() -> SystemTime, value: &str) -> Option<Duration> {
     let response = http::Response::builder().status(429);
     let response = response.header("retry-after", value).body(()).unwrap();
     let reader = HttpPushback::new().wall_clock(now);
-    match ReadPushback::<_, ()>::read(&reader, Ok(&response), &CallContext::default()).valid()? {
-        ServerPushback::After(delay) => Some(delay),
-        ServerPushback::Stop => None,
-    }
+    let found = ReadPushback::<_, ()>::read(&reader, Ok(&response), &CallContext::default());
+    found.valid()?.delay()
 }
 
 #[test]

@@ -14,9 +14,9 @@ pub enum StopReason {
     Strategy,
     /// The request is not idempotent and may have been carried out.
     NotIdempotent,
-    /// The server asked for no retry or for a longer delay than the client waits, or a layer forbade
-    /// another attempt ([`AttemptReporter::forbid`](crate::AttemptReporter::forbid)), in which case
-    /// the record may have no pushback.
+    /// The server asked for no retry, or for a longer delay than the client waits; or a layer
+    /// forbade another attempt ([`AttemptReporter::forbid`](crate::AttemptReporter::forbid)), in
+    /// which case the record may have no pushback.
     Pushback,
     /// The throttle refused.
     Throttled,

@@ -12,8 +12,9 @@ pub enum ServerPushback {
     /// the back-off if that is longer. More than a day acts as [`ServerPushback::Stop`] on a call
     /// without a deadline, so that no server can make a call wait for years.
     After(Duration),
-    /// Retry after this delay, which is longer than this client waits: no retry. A reader with a cap
-    /// says so. The server forbade nothing: a throttle counts the failure as without a pushback.
+    /// Retry after this delay, which is longer than this client waits: no retry. A reader with a
+    /// cap says so. The server forbade nothing: a throttle counts the failure as without a
+    /// pushback.
     TooLong(Duration),
     /// Do not retry this call. A throttle counts the failure also if it is final (A6, Throttling).
     Stop,
