@@ -6,7 +6,7 @@ use reattempt::{
     AttemptRecord, CallContext, Classify, Failure, FoundPushback, ReadPushback, Stage, Verdict,
 };
 
-use crate::reasons::{HTTP_KEY_IN_USE, HTTP_STREAM_REFUSED};
+use crate::reasons::{HTTP_KEY_IN_USE, HTTP_STREAM_REFUSED, HTTP_TOO_MANY_REQUESTS};
 use crate::retry_after::may_push_back;
 use crate::{HttpClassifier, HttpPushback, HttpRoute, TransportError};
 
@@ -34,10 +34,13 @@ fn may_have_key(context: &CallContext) -> bool {
 /// may be processed.
 fn was_unprocessed(record: &AttemptRecord) -> bool {
     let said = |code| u16::try_from(code).is_ok_and(|code| HttpClassifier::SAFE.contains(code));
+    // Such a 403 is read as 429 (`HttpClassifier::limited_403`).
+    let limited = (Some(403), HTTP_TOO_MANY_REQUESTS);
     record.failure.is_some_and(|failure| {
         failure.stage == Stage::Dispatch
             || [HTTP_STREAM_REFUSED, HTTP_KEY_IN_USE].contains(&failure.reason)
             || failure.code.is_some_and(said)
+            || (failure.code, failure.reason) == limited
     })
 }
 

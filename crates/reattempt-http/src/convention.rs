@@ -8,8 +8,8 @@ use crate::policy::host_and_port;
 /// OpenTelemetry's semantic conventions for HTTP clients: `http.client.request.duration` of each
 /// attempt, and its span (see [`Metrics::attempts`](reattempt::telemetry::Metrics::attempts)).
 ///
-/// The host and port are those of the request's URI, or of its `Host` header; a method that RFC
-/// 9110 and RFC 5789 do not define is `_OTHER`.
+/// The host and port are those of the request's URI, or of its `Host` header, an IPv6 address
+/// without its brackets; a method that RFC 9110 and RFC 5789 do not define is `_OTHER`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,6 +57,8 @@ impl<B, R> Convention<Request<B>, Response<R>> for HttpConvention {
             Some(host) => (Some(host), uri.port_u16()),
             None => of_header(request).map_or((None, None), |(host, port)| (Some(host), port)),
         };
+        let address = |host: &'a str| host.strip_prefix('[')?.strip_suffix(']');
+        let host = host.map(|host| address(host).unwrap_or(host));
         Operation::new(name).at(host, port.or(usual))
     }
 
@@ -81,7 +83,7 @@ mod tests {
         for (header, host, port) in [
             ("shop:8080", Some("shop"), Some(8080)),
             ("u:p@shop", Some("shop"), None),
-            ("[::1]:81", Some("[::1]"), Some(81)),
+            ("[::1]:81", Some("::1"), Some(81)),
             ("", None, None),
         ] {
             let request = Request::get("/carts").header(header::HOST, header);
@@ -108,6 +110,8 @@ mod tests {
             ("GET", shop.clone(), Some(443))
         );
         assert_eq!(of("PURGE", "http://shop:81/"), ("_OTHER", shop, Some(81)));
+        let v6 = Some("::1".to_owned());
+        assert_eq!(of("GET", "http://[::1]:81/"), ("GET", v6, Some(81)));
         assert_eq!(of("PUT", "/a"), ("PUT", None, None));
     }
 }

@@ -149,7 +149,7 @@ async fn grpc_has_tls_and_says_where_http_2_is_missing() {
 #[tokio::test]
 async fn a_certificate_file_must_have_one_and_a_target_tls() {
     let refused = "--ca, --insecure: are for https:// and";
-    let none = "no-ca.pem: $.tls: `ca` has no certificate in PEM";
+    let none = "no-ca.pem: $: has no certificate in PEM";
     for (target, pem, fault) in [
         ("https://h:1", "", none),
         ("http://h:1", "x", " call: $.tls: the target has no TLS"),

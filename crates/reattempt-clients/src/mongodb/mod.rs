@@ -10,5 +10,6 @@ pub mod scram;
 pub mod wire;
 
 pub use attempt::prepare;
+pub use bson;
 pub use client::{Client, MongoError, MongoReply, MongoRequest};
 pub use glue::report;

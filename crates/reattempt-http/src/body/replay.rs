@@ -25,8 +25,8 @@ use crate::ReplayBodyError;
 /// [`ReplayBodyError::Abandoned`].
 ///
 /// Trailers are replayed too, an empty body costs nothing, and a known length stays known: a body
-/// that ends before it fails, and so does one that goes on after it. A body that panicked fails for
-/// all copies. `B` has to be `Unpin`; use `Box::pin` otherwise.
+/// that ends before it fails, and so does one that goes on after it, if the transport reads on. A
+/// body that panicked fails for all copies. `B` has to be `Unpin`; use `Box::pin` otherwise.
 ///
 /// ```
 /// use bytes::Bytes;

@@ -1,6 +1,7 @@
 use std::convert::Infallible;
 use std::future::ready;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -211,6 +212,29 @@ async fn a_conflict_is_final_if_no_other_attempt_was_accepted() {
         let attempts = accepted.len() as u32;
         assert_eq!(ends_with(accepted).await, (200, attempts));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_after_a_403_of_a_limit_is_final() {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&attempts);
+    let service = ServiceBuilder::new()
+        .layer(IdempotencyKeyLayer::new())
+        .layer(RetryLayer::new(
+            HttpClassifier::new().limited_403(),
+            MaxAttempts::new(3, Backoff::constant(Duration::ZERO)),
+        ))
+        .service_fn(move |_: Request<()>| {
+            let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+            let mut answer = answered(if first { 403 } else { 409 }).unwrap();
+            if first {
+                let limit = http::HeaderValue::from_static("1");
+                answer.headers_mut().insert("retry-after", limit);
+            }
+            ready(Ok::<_, io::Error>(answer))
+        });
+    assert_eq!(service.oneshot(keyed()).await.unwrap().status(), 409);
+    assert_eq!(attempts.load(Ordering::Relaxed), 2);
 }
 
 /// A gateway's 503 may be of a request that goes on.

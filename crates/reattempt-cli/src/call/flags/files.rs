@@ -39,8 +39,7 @@ impl Files {
         if let Some(path) = below("$.service_config").or_else(|| below("$.policy")) {
             return self.config.as_ref().map(|file| (file, path));
         }
-        // The certificates are read with the other members of `tls`.
-        below("$.tls").filter(|_| fault.what.starts_with("`ca`"))?;
-        self.ca.as_ref().map(|file| (file, fault.path.clone()))
+        let path = below("$.tls.ca")?;
+        self.ca.as_ref().map(|file| (file, path))
     }
 }

@@ -212,9 +212,10 @@ async fn backends_rest_for_as_long_as_they_ask() {
         1
     );
     for of_route in [r#""cap": "10s""#, r#""cap": "1s", "beyondCap": "wait""#] {
-        let text = format!(r#"{{"default": {{"retry": {{"retryAfter": {{{of_route}}}}}}}}}"#);
-        let table = HttpPolicies::parse(&text).unwrap().policies;
-        let layer = HttpClientLayer::policies(LiveHttpPolicies::new(table));
+        let text = format!(r#"{{"default": {{"retry": {{}}, "retryAfter": {{{of_route}}}}}}}"#);
+        let parsed = HttpPolicies::parse(&text).unwrap();
+        assert!(parsed.warnings.is_empty(), "{:?}", parsed.warnings);
+        let layer = HttpClientLayer::policies(LiveHttpPolicies::new(parsed.policies));
         assert_eq!(asked_of_one_that_rests(layer).await, 1, "{of_route}");
     }
 }

@@ -9,9 +9,9 @@ use super::Version;
 use crate::call::document::Fields;
 
 #[cfg(feature = "tls")]
-pub(crate) use rustls::Tls;
+pub(crate) use rustls::{Roots, Tls};
 #[cfg(not(feature = "tls"))]
-pub(crate) use without::Tls;
+pub(crate) use without::{Roots, Tls};
 
 /// The field `tls` of a document.
 #[derive(Debug, Default)]
@@ -20,8 +20,8 @@ pub(crate) use without::Tls;
     expect(dead_code, reason = "read by `rustls` alone")
 )]
 struct Options {
-    /// Trusted authorities as PEM, instead of the system's.
-    ca: Option<String>,
+    /// Trusted authorities instead of the system's.
+    roots: Option<Roots>,
     /// Accepts any certificate.
     insecure: bool,
 }
@@ -36,8 +36,9 @@ impl Tls {
     ) -> Option<Self> {
         let is_said = fields.first_byte("tls").is_some();
         let mut nested = fields.nested("tls");
+        let pem = nested.optional("ca").filter(|_| is_tls);
         let options = Options {
-            ca: nested.optional("ca"),
+            roots: pem.and_then(|pem: String| nested.accept("ca", Roots::of_pem(&pem))),
             insecure: nested.or("insecure", false),
         };
         let is_faulty = nested.is_faulty("ca") || nested.is_faulty("insecure");

@@ -47,11 +47,11 @@ impl Tls {
         let verifier: Arc<dyn ServerCertVerifier> = if options.insecure {
             Arc::new(AnyCertificate(provider.signature_verification_algorithms))
         } else {
-            let roots = match &options.ca {
-                Some(pem) => of_pem(pem)?,
-                None => of_system()?,
+            let roots = match &options.roots {
+                Some(Roots(roots)) => Arc::clone(roots),
+                None => Arc::new(of_system()?),
             };
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
                 .build()
                 .map_err(|error| error.to_string())?
         };
@@ -99,17 +99,22 @@ fn is_authority(refused: &CertificateError) -> bool {
     matches!(refused, CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity"))
 }
 
-fn of_pem(pem: &str) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        let certificate = certificate.map_err(|error| format!("`ca`: {error}"))?;
-        let added = roots.add(certificate);
-        added.map_err(|error| format!("`ca`: {error}"))?;
+/// Authorities that are trusted.
+#[derive(Debug)]
+pub(crate) struct Roots(Arc<RootCertStore>);
+
+impl Roots {
+    pub(super) fn of_pem(pem: &str) -> Result<Self, String> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            let certificate = certificate.map_err(|error| error.to_string())?;
+            roots.add(certificate).map_err(|error| error.to_string())?;
+        }
+        if roots.is_empty() {
+            return Err("has no certificate in PEM".to_owned());
+        }
+        Ok(Self(Arc::new(roots)))
     }
-    if roots.is_empty() {
-        return Err("`ca` has no certificate in PEM".to_owned());
-    }
-    Ok(roots)
 }
 
 /// A certificate of the system that cannot be read is passed over, as other clients do.

@@ -8,6 +8,17 @@ use super::Options;
 use crate::call::transport::Version;
 use crate::call::transport::inbound::Socket;
 
+/// None are read: there is no connection that they are for.
+#[derive(Debug)]
+pub(crate) struct Roots;
+
+impl Roots {
+    #[expect(clippy::unnecessary_wraps, reason = "with TLS it can fail")]
+    pub(super) const fn of_pem(_: &str) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
 /// No value of it exists.
 #[derive(Clone, Debug)]
 pub(crate) enum Tls {}
