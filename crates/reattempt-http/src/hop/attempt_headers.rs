@@ -136,8 +136,12 @@ where
         self.order
             .inside_recovery("AttemptHeadersLayer", request.context());
         let reporter = request.context().map(CallContext::reporter);
-        let context = request.context().cloned().unwrap_or_default();
-        self.settings.write(&context, request.headers_mut());
+        let mut headers = std::mem::take(request.headers_mut());
+        let none = CallContext::default();
+        // Not of a clone: on a call that a layer passed through it would begin another one.
+        let context = request.context().unwrap_or(&none);
+        self.settings.write(context, &mut headers);
+        *request.headers_mut() = headers;
         AttemptHeadersFuture {
             inner: self.inner.call(request),
             reporter: reporter.unwrap_or_default(),

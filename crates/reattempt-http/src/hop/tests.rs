@@ -7,12 +7,14 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Request, Response};
 use proptest::prelude::*;
-use reattempt::backoff::Backoff;
+use reattempt::admission::Admission;
+use reattempt::backoff::{Backoff, Randomness};
 use reattempt::strategy::MaxAttempts;
 use reattempt::test_util::ms;
 use reattempt::{
-    CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy, OnDeadline, RetryInfo,
-    RetryLayer, RetryThrottle, RouteLayer, RoutePolicy, StopReason, ThrottleLayer, TokenBucket,
+    AdmissionLayer, CallContext, DeadlineLayer, HasCallContext, HedgeLayer, HedgePolicy,
+    OnDeadline, RetryInfo, RetryLayer, RetryThrottle, RouteLayer, RoutePolicy, StopReason,
+    ThrottleLayer, TokenBucket,
 };
 use tokio::time::{Instant, sleep};
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
@@ -145,6 +147,22 @@ async fn a_hedge_says_that_it_is_one() {
     let (_, _, seen) = call(hedge, AttemptHeadersLayer::new(), get(), fails_first).await;
     let said: Vec<_> = seen.iter().map(retry_reason).collect();
     assert_eq!(said, [None, Some("HTTP_SERVICE_UNAVAILABLE")]);
+}
+
+/// A hedge layer whose policy says nothing of a call passes it through.
+#[tokio::test(start_paused = true)]
+async fn headers_of_a_call_that_is_passed_through_begin_no_other() {
+    let admission = Arc::new(Admission::default().randomness(Randomness::Fixed(0.0)));
+    let service = ServiceBuilder::new()
+        .layer(AdmissionLayer::new(admission))
+        .layer(HedgeLayer::by_policy(HttpClassifier::new()))
+        .layer(AttemptHeadersLayer::new())
+        .service_fn(|_: Request<()>| ready(status(503)));
+    let mut refused = 0;
+    for _ in 0..10 {
+        refused += u32::from(service.clone().oneshot(get()).await.is_err());
+    }
+    assert!(refused > 0, "the failures are counted");
 }
 
 #[tokio::test(start_paused = true)]

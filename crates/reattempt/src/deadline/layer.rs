@@ -85,6 +85,7 @@ impl<S, M: Clone> Layer<S> for DeadlineLayer<M> {
             timeout: self.timeout,
             unless_policy: self.unless_policy,
             on_elapsed: self.on_elapsed.clone(),
+            of_attempts: false,
             inside_recovery: StackCheck::OFF,
         }
     }
@@ -176,6 +177,7 @@ impl<S, M: Clone> Layer<S> for AttemptDeadlineLayer<M> {
 
     fn layer(&self, inner: S) -> Self::Service {
         Deadline {
+            of_attempts: true,
             inside_recovery: self.inside_recovery.clone(),
             ..self.layer.layer(inner)
         }

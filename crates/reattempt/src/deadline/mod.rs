@@ -52,6 +52,8 @@ pub struct Deadline<S, M = AsError> {
     /// Whether a policy's timeout replaces `timeout` instead of shortening it.
     unless_policy: bool,
     on_elapsed: M,
+    /// Of an [`AttemptDeadlineLayer`].
+    of_attempts: bool,
     /// On for an [`AttemptDeadlineLayer`], until it is right.
     inside_recovery: StackCheck,
 }

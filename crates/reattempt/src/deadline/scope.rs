@@ -13,14 +13,9 @@ impl<S, M> Deadline<S, M> {
         let scope = if context.is_claimed() {
             self.inside_recovery.switch_off();
             DeadlineScope::Attempt
+        } else if self.of_attempts {
+            self.of_unclaimed(context)
         } else {
-            if self.inside_recovery.is_on() {
-                self.inside_recovery.warn(
-                    "AttemptDeadlineLayer",
-                    "is outside of any recovery layer, so it bounds the whole call: \
-                     put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
-                );
-            }
             DeadlineScope::Call
         };
         let policy = context.policy().map(|policy| &**policy);
@@ -32,6 +27,22 @@ impl<S, M> Deadline<S, M> {
             context.note_attempt_timeout();
         }
         (scope, self.with_policy(of_policy))
+    }
+
+    /// What an [`AttemptDeadlineLayer`](super::AttemptDeadlineLayer) bounds of a call on which no
+    /// recovery layer above acts: its one attempt, if one passed it through.
+    #[cold]
+    #[inline(never)]
+    fn of_unclaimed(&self, context: &CallContext) -> DeadlineScope {
+        if context.attempt() > 0 {
+            return DeadlineScope::Attempt;
+        }
+        self.inside_recovery.warn(
+            "AttemptDeadlineLayer",
+            "is outside of any recovery layer, so it bounds the whole call: \
+             put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
+        );
+        DeadlineScope::Call
     }
 
     #[inline]

@@ -38,10 +38,13 @@ where
         loop {
             match self.as_mut().project().state.project() {
                 StateProj::First { .. } | StateProj::Others { .. } => {}
-                StateProj::Passed { future } => {
-                    let outcome = ready!(future.poll(cx));
-                    return Poll::Ready(self.passed(outcome));
-                }
+                StateProj::Passed { future } => match future.poll(cx) {
+                    Poll::Ready(outcome) => return Poll::Ready(self.passed(outcome)),
+                    Poll::Pending => {
+                        self.project().source.context_mut().waits();
+                        return Poll::Pending;
+                    }
+                },
                 StateProj::Expired { hedging } => {
                     ready!(hedging.poll_expired(owner, cx));
                     return Poll::Ready(self.expired());

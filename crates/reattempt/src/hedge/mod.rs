@@ -157,6 +157,12 @@ where
         }
         let Some(policy) = self.config.policy(context) else {
             context.pass_first();
+            let context = context.share();
+            context.describe(|| {
+                request
+                    .subject()
+                    .of_service(self.config.settings.service.as_ref())
+            });
             return self.pass(request);
         };
         if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {

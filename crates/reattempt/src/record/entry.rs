@@ -149,7 +149,6 @@ impl Entry {
             None => 0,
             Some(ServerPushback::Stop) => 1,
             Some(ServerPushback::After(_)) if self.is_delay() => 2,
-            // One that is too long ends the call, and so does what is decoded as one.
             Some(ServerPushback::After(_) | ServerPushback::TooLong(_)) => 3,
         };
         bits.put(place(&self.what, &WHATS), 2);
@@ -170,6 +169,7 @@ impl Entry {
             self.unreadable,
             self.cut_off,
             self.server_failed,
+            matches!(self.pushback, Some(ServerPushback::TooLong(_))),
         ];
         for flag in flags {
             bits.put(flag.into(), 1);
@@ -208,7 +208,7 @@ impl Entry {
         let transparent = *TRANSPARENT.get(next(3))?;
         let pushback = next(2);
         let (attempt, reason, route) = (next(12) as u16, next(8) as u8, next(14) as u16);
-        let flags: [bool; 7] = std::array::from_fn(|_| next(1) == 1);
+        let flags: [bool; 8] = std::array::from_fn(|_| next(1) == 1);
         let beside = number(&bytes[22..27]);
         let delay = unscaled(number(&bytes[27..32]), 40, FINE);
         let asked = unscaled(number(&bytes[32..35]), 24, COARSE);
@@ -230,7 +230,7 @@ impl Entry {
                 0 => None,
                 1 => Some(ServerPushback::Stop),
                 2 => Some(ServerPushback::After(delay?)),
-                _ if stopped == Some(StopReason::Pushback) => Some(ServerPushback::TooLong(asked?)),
+                _ if flags[7] => Some(ServerPushback::TooLong(asked?)),
                 _ => Some(ServerPushback::After(asked?)),
             },
             stage,

@@ -13,7 +13,7 @@ use crate::backoff::Backoff;
 use crate::reason::KV_LOCKED;
 use crate::strategy::{MaxAttempts, NeverRetry};
 use crate::test_util::{Probe, attempt, ms, probe, verdict};
-use crate::{AttemptKind, RetryLayer, RetryReason, ServerPushback, Stage, StopReason};
+use crate::{AttemptKind, HedgeLayer, RetryLayer, RetryReason, ServerPushback, Stage, StopReason};
 
 struct Scratch(PathBuf);
 
@@ -70,6 +70,20 @@ async fn an_attempt_is_an_entry_with_its_decision() {
     assert_eq!(second.entry.kind, AttemptKind::Retry);
     assert_eq!(second.entry.stopped, Some(StopReason::Success));
     assert_eq!(recording.reasons, [KV_LOCKED]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_no_layer_acts_on_is_not_lost() {
+    let scratch = Scratch::new("passed");
+    let recorder = Recorder::create(scratch.file("a"), Options::new()).unwrap();
+    let layer = HedgeLayer::by_policy(verdict).observer(Arc::new(recorder.clone()));
+    for _ in 0..3 {
+        let probe: Probe = probe([attempt(1).fails(KV_LOCKED)]);
+        let service = layer.layer(probe.inner());
+        assert!(service.oneshot(probe.request()).await.is_err());
+    }
+    let status = recorder.finish();
+    assert_eq!((status.written, status.lost), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -327,12 +341,14 @@ proptest! {
     }
 
     #[test]
-    fn a_pushback_that_ended_the_call_is_read_as_it_was(seconds in 0..200_000_u64, stop: bool) {
-        let mut entry = Entry::new(What::Attempt, 1, 0);
-        entry.stopped = Some(StopReason::Pushback);
+    fn a_pushback_without_a_retry_is_read_as_it_was(seconds in 0..200_000_u64, fatal: bool) {
         let asked = Duration::from_secs(seconds);
-        entry.pushback = Some(if stop { ServerPushback::Stop } else { ServerPushback::TooLong(asked) });
-        prop_assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+        for pushback in [ServerPushback::Stop, ServerPushback::TooLong(asked), ServerPushback::After(asked)] {
+            let mut entry = Entry::new(What::Attempt, 1, 0);
+            entry.stopped = Some(if fatal { StopReason::Fatal } else { StopReason::Pushback });
+            entry.pushback = Some(pushback);
+            prop_assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+        }
     }
 
     #[test]

@@ -107,12 +107,15 @@ impl Writer {
                 idempotent,
                 route,
             } => {
-                let number = match (&route, note.number) {
-                    (route, ..=1) => self.route(route.as_ref().map_or("", |route| route.name())),
-                    _ => None,
-                };
+                let is_first = note.number <= 1;
+                let route = is_first
+                    .then(|| self.route(route.as_ref().map_or("", |route| route.name())))
+                    .flatten();
                 // Entries of a call that is not known count as lost.
-                if let Some(route) = number {
+                if is_first && route.is_none() {
+                    self.counters.lost.fetch_add(1, Ordering::Relaxed);
+                }
+                if let Some(route) = route {
                     let id = self.next_call;
                     self.next_call = self.next_call.wrapping_add(1);
                     let call = Call {
@@ -172,6 +175,10 @@ impl Writer {
     }
 
     fn settled(&mut self, key: usize, at: Instant, record: &AttemptRecord) {
+        if record.number <= 1 && !self.calls.contains_key(&key) {
+            // No recovery layer acted on the call; or what was lost of it is counted already.
+            return;
+        }
         let Some(mut entry) = self.entry(What::Attempt, key) else {
             return;
         };

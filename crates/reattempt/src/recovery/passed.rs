@@ -15,7 +15,7 @@ impl<C> Settings<C> {
     {
         if !context.is_taken_up() {
             self.warnings.other_layer(context);
-            let verdict = self.classifier.classify(outcome, context);
+            let verdict = self.classify(outcome, context);
             self.effects(context).passed(clock::now(), &verdict);
         }
     }

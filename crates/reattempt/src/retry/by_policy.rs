@@ -93,7 +93,7 @@ impl<S, C> Retry<S, C> {
             context.pass_first();
         }
         let context = context.share();
-        if matches!(first, First::Sent { .. }) {
+        if !matches!(first, First::Claimed) {
             context.describe(|| {
                 request
                     .subject()

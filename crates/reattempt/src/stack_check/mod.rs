@@ -40,12 +40,6 @@ impl StackCheck {
     #[cfg(feature = "tokio")]
     pub(crate) const OFF: Self = Self(None);
 
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub(crate) const fn is_on(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// The stack is right.
     #[inline]
     pub(crate) fn switch_off(&mut self) {
@@ -84,7 +78,8 @@ impl StackCheck {
     pub fn inside_recovery(&mut self, layer: &'static str, context: Option<&CallContext>) {
         if context.is_some_and(CallContext::is_claimed) {
             self.switch_off();
-        } else {
+        } else if context.is_none_or(|context| context.attempt() == 0) {
+            // Otherwise a recovery layer passed the call through.
             self.warn(
                 layer,
                 "is outside of any recovery layer, so its reports have no effect: \

@@ -120,10 +120,8 @@ impl<S: Service<Req>, Req> Attempt<S, Req> {
         let verdict = judge.classifier.classify(outcome.as_ref(), context);
         let report = context.report();
         let read = || judge.pushback.read(outcome.as_ref(), context).valid();
-        let hold = report
-            .pushback
-            .or_else(read)
-            .and_then(ServerPushback::delay);
+        let reported = report.pushback.and_then(ServerPushback::delay);
+        let hold = reported.or_else(|| read()?.delay());
         if report.own_answer && context.is_own_success(&verdict) {
             ended(pool, sent, Outcome::Nothing, hold);
         } else if report.followed && verdict == Verdict::Committed {

@@ -408,6 +408,25 @@ async fn pushback_keeps_load_away() {
     assert_eq!(servers[0].got.load(Ordering::Relaxed), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_a_layer_reports_hides_no_delay() {
+    let server = Arc::<Server>::default();
+    server.fails.store(true, Ordering::Relaxed);
+    let stop =
+        |outcome: Result<&usize, &&'static str>| outcome.is_err().then_some(ServerPushback::Stop);
+    let replicas = [Arc::clone(&server), Arc::default(), Arc::default()];
+    let replicas = replicas.into_iter().enumerate().map(|(at, server)| {
+        let layer = crate::PushbackLayer::new(stop);
+        (at.to_string(), layer.layer(Replica(at, server)))
+    });
+    let balanced = Backends::new(replicas, policy(), verdict as Classifier).pushback(later);
+    let service = retrying().layer(balanced);
+    for _ in 0..100 {
+        let _ = send(&service).await;
+    }
+    assert_eq!(server.got.load(Ordering::Relaxed), 1);
+}
+
 /// As a layer that follows redirects sends it.
 #[tokio::test(start_paused = true)]
 async fn what_one_step_asks_for_is_not_held_against_the_next() {

@@ -24,6 +24,7 @@ mod cut_off;
 mod failures;
 mod fed;
 mod gates;
+mod passed;
 mod refused;
 mod winners;
 

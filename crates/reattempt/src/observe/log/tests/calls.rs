@@ -128,6 +128,15 @@ async fn a_failed_call_is_one_warning_with_its_history() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_passed_through_has_its_time_and_host() {
+    let probe = probe([attempt(1).fails(KV_LOCKED).after(ms(30))]);
+    let layer = HedgeLayer::by_policy(classify as Verdicts).named("kv");
+    let (call, _) = events(layer, &probe, 1000).await;
+    let parts = ["call=", "took=30ms ", "host=\"kv\" route=\"carts\" "];
+    is_one(&call, Level::WARN, &parts);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_a_retry_saved_is_one_info_event() {
     let probe = probe([attempt(1).fails(KV_LOCKED), attempt(2).after(ms(7))]);
     let (call, _) = events(retry(), &probe, 1000).await;
