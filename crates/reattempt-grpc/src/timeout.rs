@@ -106,7 +106,7 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
     fn layer(&self, inner: S) -> Self::Service {
         GrpcTimeout {
             inner,
-            order: StackCheck::default(),
+            order: Some(StackCheck::default()),
         }
     }
 }
@@ -115,7 +115,16 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 #[derive(Clone, Debug)]
 pub struct GrpcTimeout<S> {
     inner: S,
-    order: StackCheck,
+    /// `None` directly above a `DeadlineLayer`.
+    order: Option<StackCheck>,
+}
+
+impl<S> GrpcTimeout<S> {
+    /// Directly above a `DeadlineLayer`, which enforces the caller's deadline whatever is above.
+    #[cfg(feature = "tonic")]
+    pub(crate) const fn above_deadline(inner: S) -> Self {
+        Self { inner, order: None }
+    }
 }
 
 impl<S, Req> Service<Req> for GrpcTimeout<S>
@@ -138,13 +147,15 @@ where
             let now = tokio::time::Instant::now().into_std();
             if let Some(at) = now.checked_add(timeout) {
                 let context = request.context_mut();
-                if context.is_claimed()
-                    || context.deadline().is_some_and(|deadline| deadline.enforced)
-                {
-                    self.order.warn(
-                        "GrpcTimeoutLayer",
-                        "is inside the DeadlineLayer, which does not see the caller's grpc-timeout: put it above",
-                    );
+                if let Some(order) = &self.order {
+                    if context.is_claimed()
+                        || context.deadline().is_some_and(|deadline| deadline.enforced)
+                    {
+                        order.warn(
+                            "GrpcTimeoutLayer",
+                            "is inside the DeadlineLayer, which does not see the caller's grpc-timeout: put it above",
+                        );
+                    }
                 }
                 context.attach_deadline(CallDeadline::attached(at));
             }

@@ -16,7 +16,7 @@ use crate::message_limit::CallMessageLimitLayer;
 use crate::spans::{AttemptSpanLayer, CallSpanLayer};
 use crate::stats::{AttemptStatsLayer, CallStatsLayer, GrpcStats};
 use crate::{
-    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcTimeoutLayer, MessageLimitLayer,
+    AsGrpcStatus, GrpcClassifier, GrpcOutcomeLayer, GrpcTimeout, MessageLimitLayer,
     TonicStatusLayer, WaitForReadyLayer,
 };
 
@@ -232,7 +232,7 @@ where
             .layer(retry.layer(hedge.unclaimed().layer(attempt)));
         let body = DeadlineBodyLayer::new().on_elapsed(AsGrpcStatus);
         let call = self.deadline.layer(body.layer(self.messages.layer(call)));
-        let call = self.routes.layer(GrpcTimeoutLayer.layer(call));
+        let call = self.routes.layer(GrpcTimeout::above_deadline(call));
         self.of_call.layer(TonicStatusLayer.layer(call))
     }
 }

@@ -7,7 +7,7 @@ use reattempt::config::{Fault, Faults, Json, Members, Place};
 use reattempt::{RetryThrottle, TokenBucket};
 
 use super::method::{Entry, Name, Reading};
-use super::{FORM, Options, ServiceConfig, load_balancing, values};
+use super::{FORM, Options, ServiceConfig, Tables, load_balancing, values};
 
 /// The document. It does not touch the bucket; the caller does when it puts the document in force.
 #[derive(Clone, Debug)]
@@ -107,13 +107,13 @@ impl Document {
                 .map(|bucket| bucket as Arc<dyn RetryThrottle>)
         };
         let throttle = self.throttle.clone().or_else(of_config);
-        let mut config = ServiceConfig {
+        let mut tables = Tables {
             methods: BTreeMap::new(),
             services: BTreeMap::new(),
             default: self.nothing.named(&Name::Default, throttle.as_ref(), None),
-            bucket,
             warnings: self.warnings.clone(),
         };
+        let old = old.map(|old| &*old.tables);
         for entry in &self.entries {
             for name in &entry.names {
                 let old = old.and_then(|old| match name {
@@ -124,13 +124,16 @@ impl Document {
                 let old = old.map(|old| &**old);
                 let method = entry.named(name, throttle.as_ref(), old);
                 match name {
-                    Name::Method(name) => drop(config.methods.insert(name.clone(), method)),
-                    Name::Service(name) => drop(config.services.insert(name.clone(), method)),
-                    Name::Default => config.default = method,
+                    Name::Method(name) => drop(tables.methods.insert(name.clone(), method)),
+                    Name::Service(name) => drop(tables.services.insert(name.clone(), method)),
+                    Name::Default => tables.default = method,
                 }
             }
         }
-        config
+        ServiceConfig {
+            tables: Arc::new(tables),
+            bucket,
+        }
     }
 }
 

@@ -50,6 +50,7 @@ mod tests;
 mod values;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use reattempt::config::{Fault, Faults, Form};
@@ -70,15 +71,20 @@ const FORM: Form = Form {
 };
 
 /// A parsed service config: policies by method, by service, and the default, with the throttle that
-/// they share.
+/// they share. Clones share all of it.
+#[derive(Clone)]
+pub struct ServiceConfig {
+    /// One pointer: a client is cloned for each concurrent call, with its config.
+    tables: Arc<Tables>,
+    bucket: Option<Arc<TokenBucket>>,
+}
+
 // Sorted, because a keyed hash of a path takes longer than a search among a few names, and a config
 // may come from a server, which could choose names with the same hash of another kind.
-#[derive(Clone, Debug)]
-pub struct ServiceConfig {
+struct Tables {
     methods: BTreeMap<String, Arc<MethodConfig>>,
     services: BTreeMap<String, Arc<MethodConfig>>,
     default: Arc<MethodConfig>,
-    bucket: Option<Arc<TokenBucket>>,
     warnings: Vec<Fault>,
 }
 
@@ -102,7 +108,7 @@ impl ServiceConfig {
     /// and then one with the number of the others.
     #[must_use]
     pub fn warnings(&self) -> &[Fault] {
-        &self.warnings
+        &self.tables.warnings
     }
 
     /// The token bucket of this server name: `None` without `retryThrottling`, and if
@@ -120,13 +126,26 @@ impl ServiceConfig {
         let path = path.strip_prefix('/').unwrap_or(path);
         self.entry(path)
             .or_else(|| self.entry(without_prefix(path)?))
-            .unwrap_or(&self.default)
+            .unwrap_or(&self.tables.default)
     }
 
     /// The entry of a method or its service.
     fn entry(&self, path: &str) -> Option<&Arc<MethodConfig>> {
-        let service = || self.services.get(path.rsplit_once('/')?.0);
-        self.methods.get(path).or_else(service)
+        let tables = &*self.tables;
+        let service = || tables.services.get(path.rsplit_once('/')?.0);
+        tables.methods.get(path).or_else(service)
+    }
+}
+
+impl fmt::Debug for ServiceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceConfig")
+            .field("methods", &self.tables.methods)
+            .field("services", &self.tables.services)
+            .field("default", &self.tables.default)
+            .field("bucket", &self.bucket)
+            .field("warnings", &self.tables.warnings)
+            .finish()
     }
 }
 

@@ -163,7 +163,7 @@ mod table;
 mod tests;
 mod throttles;
 
-use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use http::Request;
@@ -171,63 +171,59 @@ use reattempt::admission::Admission;
 use reattempt::config::{Fault, Faults, Form};
 use reattempt::health::LiveHealthPolicy;
 use reattempt::throttle::{Governor, HedgeBudget, RatioBudget};
-use reattempt::{HedgeDelay, Route, RoutePolicy, TokenBucket};
+use reattempt::{Route, RoutePolicy, TokenBucket};
 
 pub use live::LiveHttpPolicies;
 pub use options::{Clock, Options};
 
 use crate::aws::AwsQuota;
-use hedge_timing::HedgeTiming;
 #[cfg(feature = "tokio")]
 pub(crate) use host::host_and_port;
-use index::Index;
-use matching::Matching;
-use table::Document;
+use table::{Document, Table};
 use throttles::{Carried, Counted, RouteBudget};
 
 const FORM: Form = Form::new("the HTTP policy");
 
 /// A table of policies by route.
 ///
-/// Clones share throttles, admission and health: parse the text once for each client that is to
-/// have its own.
-#[derive(Clone, Debug)]
+/// Clones share the table, its throttles, admission and health: parse the text once for each client
+/// that is to have its own.
+#[derive(Clone)]
 pub struct HttpPolicies {
-    routes: Vec<(Matching, Arc<RoutePolicy>)>,
-    index: Arc<Index>,
-    default: Option<Arc<RoutePolicy>>,
-    throttles: HashMap<String, Counted>,
-    budgets: HashMap<String, Arc<HedgeBudget>>,
-    /// By the names of their routes.
-    route_budgets: HashMap<String, RouteBudget>,
-    /// The names of routes without one of their own that have a state, by their conditions.
-    unnamed: HashMap<String, String>,
-    /// Those that learn, by the names of their routes.
-    own_delays: HashMap<String, (HedgeTiming, Arc<dyn HedgeDelay>)>,
-    /// By the names of their routes.
-    own_quotas: HashMap<String, Arc<AwsQuota>>,
+    /// One pointer: a client is cloned for each concurrent call, with its policies.
+    table: Arc<Table>,
     admission: Arc<Admission>,
     health: LiveHealthPolicy,
-    options: Options,
 }
 
 /// An empty table.
 impl Default for HttpPolicies {
     fn default() -> Self {
         Self {
-            routes: Vec::new(),
-            index: Arc::default(),
-            default: None,
-            throttles: HashMap::new(),
-            budgets: HashMap::new(),
-            route_budgets: HashMap::new(),
-            unnamed: HashMap::new(),
-            own_delays: HashMap::new(),
-            own_quotas: HashMap::new(),
+            table: Arc::default(),
             admission: Arc::new(Admission::off()),
             health: LiveHealthPolicy::default(),
-            options: Options::default(),
         }
+    }
+}
+
+impl fmt::Debug for HttpPolicies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = &*self.table;
+        f.debug_struct("HttpPolicies")
+            .field("routes", &table.routes)
+            .field("index", &table.index)
+            .field("default", &table.default)
+            .field("throttles", &table.throttles)
+            .field("budgets", &table.budgets)
+            .field("route_budgets", &table.route_budgets)
+            .field("unnamed", &table.unnamed)
+            .field("own_delays", &table.own_delays)
+            .field("own_quotas", &table.own_quotas)
+            .field("admission", &self.admission)
+            .field("health", &self.health)
+            .field("options", &table.options)
+            .finish()
     }
 }
 
@@ -262,8 +258,11 @@ impl HttpPolicies {
             None => admission,
         };
         let empty = Self {
+            table: Arc::new(Table {
+                options: options.clone(),
+                ..Table::default()
+            }),
             admission: Arc::new(admission),
-            options: options.clone(),
             ..Self::default()
         };
         let Successor {
@@ -280,7 +279,7 @@ impl HttpPolicies {
     /// over; its parameters change only when the new table is applied.
     fn successor(&self, text: &str) -> Result<Successor, Faults> {
         let (document, warnings) = FORM.read(text, |place, json| {
-            Document::read(place, json, &self.options)
+            Document::read(place, json, &self.table.options)
         })?;
         let (policies, carried) = document.into_policies(self);
         Ok(Successor {
@@ -293,7 +292,7 @@ impl HttpPolicies {
     /// The token bucket with this name.
     #[must_use]
     pub fn throttle(&self, name: &str) -> Option<&Arc<TokenBucket>> {
-        match self.throttles.get(name)? {
+        match self.table.throttles.get(name)? {
             Counted::Tokens(bucket) => Some(bucket),
             Counted::Ratio(_) | Counted::Aws(_) | Counted::Governor(_) => None,
         }
@@ -302,7 +301,7 @@ impl HttpPolicies {
     /// The governor with this name.
     #[must_use]
     pub fn governor(&self, name: &str) -> Option<&Arc<Governor>> {
-        match self.throttles.get(name)? {
+        match self.table.throttles.get(name)? {
             Counted::Governor(governor) => Some(governor),
             Counted::Tokens(_) | Counted::Ratio(_) | Counted::Aws(_) => None,
         }
@@ -344,7 +343,7 @@ impl HttpPolicies {
     /// The retry budget with this name.
     #[must_use]
     pub fn ratio_budget(&self, name: &str) -> Option<&Arc<RatioBudget>> {
-        match self.throttles.get(name)? {
+        match self.table.throttles.get(name)? {
             Counted::Ratio(budget) => Some(budget),
             Counted::Tokens(_) | Counted::Aws(_) | Counted::Governor(_) => None,
         }
@@ -354,39 +353,40 @@ impl HttpPolicies {
     /// preset created one.
     #[must_use]
     pub fn quota(&self, name: &str) -> Option<&Arc<AwsQuota>> {
-        let named = self.throttles.get(name).and_then(Counted::quota);
-        named.or_else(|| self.own_quotas.get(name))
+        let named = self.table.throttles.get(name).and_then(Counted::quota);
+        named.or_else(|| self.table.own_quotas.get(name))
     }
 
     /// The hedge budget with this name; else that of the route with this name.
     #[must_use]
     pub fn budget(&self, name: &str) -> Option<&Arc<HedgeBudget>> {
-        let named = self.budgets.get(name);
-        named.or_else(|| self.route_budgets.get(name)?.own())
+        let named = self.table.budgets.get(name);
+        named.or_else(|| self.table.route_budgets.get(name)?.own())
     }
 
     /// The hedge budget of the route with this name, its own or a shared one.
     #[must_use]
     pub fn hedge_budget(&self, route: &str) -> Option<&Arc<HedgeBudget>> {
-        match self.route_budgets.get(route)? {
+        match self.table.route_budgets.get(route)? {
             RouteBudget::Own(budget) | RouteBudget::Shared(budget) => Some(budget),
         }
     }
 
     /// The policies in the order in which they are tried, the default last.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<RoutePolicy>> {
-        let routes = self.routes.iter().map(|(_, policy)| policy);
-        routes.chain(&self.default)
+        let routes = self.table.routes.iter().map(|(_, policy)| policy);
+        routes.chain(&self.table.default)
     }
 }
 
 impl<B> Route<Request<B>> for HttpPolicies {
     fn route(&self, request: &Request<B>) -> Option<Arc<RoutePolicy>> {
-        let matches = |at: usize, is_whole| self.routes[at].0.matches_found(request, is_whole);
-        let matching = self.index.first(request, matches);
+        let table = &*self.table;
+        let matches = |at: usize, is_whole| table.routes[at].0.matches_found(request, is_whole);
+        let matching = table.index.first(request, matches);
         matching
-            .map(|at| &self.routes[at].1)
-            .or(self.default.as_ref())
+            .map(|at| &table.routes[at].1)
+            .or(table.default.as_ref())
             .cloned()
     }
 }

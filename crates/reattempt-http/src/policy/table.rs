@@ -1,20 +1,42 @@
-//! Builds the table from the document.
+//! The table, and how it is built from the document.
 
-use std::collections::{HashSet, hash_map};
+use std::collections::{HashMap, HashSet, hash_map};
 use std::sync::Arc;
 
 use reattempt::admission::AdmissionSettings;
 use reattempt::config::{self, Json, Members, Place};
 use reattempt::health::HealthPolicy;
+use reattempt::throttle::HedgeBudget;
 use reattempt::{HedgeDelay, Recovery, RoutePolicy};
 
 use super::entry::{Entry, warn_of_null};
 use super::hedge_timing::HedgeTiming;
 use super::index::Index;
+use super::matching::Matching;
 use super::recovery::{self, Budget};
 use super::shared::{Names, Shared};
 use super::throttles::{Carried, Counted, RouteBudget, Throttle, quota};
 use super::{HttpPolicies, Options, members};
+use crate::aws::AwsQuota;
+
+/// What all clones of the policies share.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) routes: Vec<(Matching, Arc<RoutePolicy>)>,
+    pub(super) index: Index,
+    pub(super) default: Option<Arc<RoutePolicy>>,
+    pub(super) throttles: HashMap<String, Counted>,
+    pub(super) budgets: HashMap<String, Arc<HedgeBudget>>,
+    /// By the names of their routes.
+    pub(super) route_budgets: HashMap<String, RouteBudget>,
+    /// The names of routes without one of their own that have a state, by their conditions.
+    pub(super) unnamed: HashMap<String, String>,
+    /// Those that learn, by the names of their routes.
+    pub(super) own_delays: HashMap<String, (HedgeTiming, Arc<dyn HedgeDelay>)>,
+    /// By the names of their routes.
+    pub(super) own_quotas: HashMap<String, Arc<AwsQuota>>,
+    pub(super) options: Options,
+}
 
 /// A document without faults, parsed but not yet in a table.
 pub(super) struct Document {
@@ -70,15 +92,17 @@ impl Document {
 
     /// The table that replaces `old`, and what the two share.
     pub(super) fn into_policies(self, old: &HttpPolicies) -> (HttpPolicies, Carried) {
-        let mut carried = Carried::with_clock(old.options.clock.clone());
-        let mut table = HttpPolicies {
-            options: old.options.clone(),
-            ..HttpPolicies::default()
-        };
-        table.admission = carried.admission(self.admission, &old.admission);
+        let options = &old.table.options;
+        let mut carried = Carried::with_clock(options.clock.clone());
+        let admission = carried.admission(self.admission, &old.admission);
         let health = self.health.unwrap_or_default();
-        let health = health.randomness(old.options.randomness.clone());
-        table.health = carried.health(health, &old.health);
+        let health = health.randomness(options.randomness.clone());
+        let health = carried.health(health, &old.health);
+        let old = &*old.table;
+        let mut table = Table {
+            options: options.clone(),
+            ..Table::default()
+        };
         for (name, throttle) in self.throttles {
             let counted = carried.throttle(throttle, old.throttles.get(&name));
             table
@@ -94,12 +118,15 @@ impl Document {
             let policy = policy(entry, old, &mut table, &mut carried);
             table.routes.push((matching, policy));
         }
-        table.index = Arc::new(Index::new(
-            table.routes.iter().map(|(matching, _)| matching),
-        ));
+        table.index = Index::new(table.routes.iter().map(|(matching, _)| matching));
         let default = self.default;
         table.default = default.map(|entry| policy(entry, old, &mut table, &mut carried));
-        (table, carried)
+        let policies = HttpPolicies {
+            table: Arc::new(table),
+            admission,
+            health,
+        };
+        (policies, carried)
     }
 }
 
@@ -121,12 +148,7 @@ fn routes(place: &mut Place<'_>, json: Json<'_>, shared: &mut Shared<'_>) -> Opt
     })
 }
 
-fn policy(
-    entry: Entry,
-    old: &HttpPolicies,
-    table: &mut HttpPolicies,
-    carried: &mut Carried,
-) -> Arc<RoutePolicy> {
+fn policy(entry: Entry, old: &Table, table: &mut Table, carried: &mut Carried) -> Arc<RoutePolicy> {
     let was = was(&entry, old, table);
     let mut policy = RoutePolicy::new(entry.name.clone()).with_data(entry.http);
     let mut counted = entry
@@ -190,7 +212,7 @@ fn policy(
 
 /// The name of this route in the old table, whose state it goes on with: without a name of its own,
 /// that of the unnamed route with the same conditions, wherever that stood.
-fn was(entry: &Entry, old: &HttpPolicies, table: &mut HttpPolicies) -> Option<String> {
+fn was(entry: &Entry, old: &Table, table: &mut Table) -> Option<String> {
     let is_stateful = entry.hedge.is_some()
         || entry
             .retry
@@ -211,7 +233,7 @@ fn was(entry: &Entry, old: &HttpPolicies, table: &mut HttpPolicies) -> Option<St
 }
 
 /// The delay of the route with this name, if it was defined alike.
-fn old_delay(old: &HttpPolicies, name: &str, timing: HedgeTiming) -> Option<Arc<dyn HedgeDelay>> {
+fn old_delay(old: &Table, name: &str, timing: HedgeTiming) -> Option<Arc<dyn HedgeDelay>> {
     let (was, delay) = old.own_delays.get(name)?;
     (*was == timing).then(|| Arc::clone(delay))
 }

@@ -70,6 +70,21 @@ fn hedge_of(members: &str, options: &Options) -> (Arc<HedgePolicy>, CodeSet) {
     (Arc::clone(hedge), codes)
 }
 
+#[test]
+fn a_clone_shares_its_tables_and_warnings() {
+    let text = r#"{"methodConfig": [{"name": [{"service": "a.B"}], "timeout": "1s"}],
+        "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}, "colour": "red"}"#;
+    let config = ServiceConfig::parse(text).unwrap();
+    let clone = config.clone();
+    assert!(Arc::ptr_eq(&config.tables, &clone.tables));
+    assert_eq!(config.warnings().len(), 1);
+    assert!(std::ptr::eq(config.warnings(), clone.warnings()));
+    let bucket = |config: &ServiceConfig| Arc::clone(config.throttle().unwrap());
+    assert!(Arc::ptr_eq(&bucket(&config), &bucket(&clone)));
+    let shown = format!("{clone:?}");
+    assert!(shown.starts_with(r#"ServiceConfig { methods: {}, services: {"a.B": "#));
+}
+
 /// R1
 #[test]
 fn max_attempts_is_an_integer_above_one_capped_by_the_limit() {

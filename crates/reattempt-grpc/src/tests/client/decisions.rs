@@ -2,6 +2,7 @@
 //! server receives.
 
 use reattempt::{RoutePolicy, TokenBucket};
+use tower::BoxError;
 
 use super::case::Case;
 use super::*;
@@ -78,6 +79,23 @@ async fn deadlines_are_those_of_the_single_layers() {
     let pushed = vec![Pushback(Code::Unavailable, "5000")];
     let case = Case::new(none, pushed).request(within_300_ms);
     case.ends("no time for the delay", late, &[1], 300).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn below_a_deadline_of_ones_own_the_callers_applies_silently() {
+    let listener = reattempt::test_util::listen();
+    let wire = Wire::new(&[Hangs]);
+    let client = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(Duration::from_secs(9)))
+        .map_err(BoxError::from)
+        .layer(GrpcClientLayer::new(retrying(4, "14")))
+        .service(wire.channel());
+    let began = Instant::now();
+    let response = client.oneshot(within_300_ms()).await.unwrap();
+    let code = Code::from_header(&response.headers()[GRPC_STATUS]);
+    assert_eq!(code, Code::DeadlineExceeded);
+    assert_eq!(began.elapsed(), Duration::from_millis(300));
+    assert_eq!(listener.warnings(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,7 +68,7 @@ proptest! {
     ) {
         let table = table_of(&conditions);
         for request in requests {
-            let in_order = table.routes.iter().find(|(matching, _)| matching.matches(&request));
+            let in_order = table.table.routes.iter().find(|(matching, _)| matching.matches(&request));
             let expected = in_order.map(|(_, policy)| policy.name().to_owned());
             let found = table.route(&request).map(|policy| policy.name().to_owned());
             prop_assert_eq!(found, expected, "{:?} {:?}", request.uri(), conditions);
@@ -108,7 +108,7 @@ fn few_routes_are_asked_in_a_large_table() {
     let asked = |uri: &str| {
         let count = std::cell::Cell::new(0);
         let request = Request::get(uri).body(()).unwrap();
-        table.index.first(&request, |_, _| {
+        table.table.index.first(&request, |_, _| {
             count.set(count.get() + 1);
             false
         });

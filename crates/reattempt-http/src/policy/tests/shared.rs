@@ -43,6 +43,20 @@ fn a_preset_adds_a_quota_unless_the_route_names_one() {
 }
 
 #[test]
+fn a_clone_shares_its_table_and_a_successor_its_state() {
+    let table = table(BEFORE);
+    let clone = table.clone();
+    assert!(Arc::ptr_eq(&table.table, &clone.table));
+    assert!(Arc::ptr_eq(table.admission(), clone.admission()));
+    let replaced = clone.successor(BEFORE).unwrap().policies;
+    assert!(!Arc::ptr_eq(&table.table, &replaced.table));
+    let quota = |table: &HttpPolicies| Arc::clone(table.quota("own").unwrap());
+    assert!(Arc::ptr_eq(&quota(&table), &quota(&replaced)));
+    let shown = format!("{clone:?}");
+    assert!(shown.starts_with("HttpPolicies { routes: [(Matching {"));
+}
+
+#[test]
 fn a_budget_is_shared_by_the_routes_that_name_it() {
     let table = table(BEFORE);
     let spends = |uri: &str| of(&table, uri).throttle().unwrap().spend(None);
