@@ -27,11 +27,9 @@ pub(crate) struct Pushback(pub(crate) ServerPushback);
 
 impl Serialize for Pushback {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            ServerPushback::Stop => serializer.serialize_str("stop"),
-            ServerPushback::After(delay) | ServerPushback::TooLong(delay) => {
-                InMillis(delay).serialize(serializer)
-            }
+        match self.0.delay() {
+            None => serializer.serialize_str("stop"),
+            Some(delay) => InMillis(delay).serialize(serializer),
         }
     }
 }

@@ -111,13 +111,14 @@ fn row(out: &mut String, attempt: &Attempt, whole: f64) {
     }
     match attempt.pushback_ms {
         Some(Pushback(ServerPushback::Stop)) => out.push_str(", pushback: stop"),
-        Some(Pushback(asked @ (ServerPushback::After(delay) | ServerPushback::TooLong(delay)))) => {
+        Some(Pushback(asked)) => {
+            let delay = asked.delay().unwrap_or_default();
             let _ = if delay < ServerPushback::LONGEST {
                 write!(out, ", pushback {}", millis(InMillis(delay)))
             } else {
                 write!(out, ", pushback 25 days or more")
             };
-            if matches!(asked, ServerPushback::TooLong(_)) {
+            if matches!(asked, ServerPushback::TooLong { .. }) {
                 out.push_str(", longer than the policy waits");
             }
         }
@@ -282,7 +283,7 @@ mod tests {
             let drawn = shown(ServerPushback::After(longer));
             assert!(drawn.ends_with(", pushback 25 days or more\n"), "{drawn}");
         }
-        let drawn = shown(ServerPushback::TooLong(Duration::from_secs(60)));
+        let drawn = shown(ServerPushback::TooLong { millis: 60_000 });
         let too_long = ", pushback 60000.0 ms, longer than the policy waits\n";
         assert!(drawn.ends_with(too_long), "{drawn}");
     }

@@ -239,7 +239,7 @@ impl HttpPushback {
         };
         let asked = match self.cap {
             Some((cap, BeyondCap::Stop)) if asked > cap => {
-                return FoundPushback::Valid(ServerPushback::TooLong(asked));
+                return FoundPushback::Valid(ServerPushback::too_long(asked));
             }
             Some((cap, BeyondCap::Wait)) => asked.min(cap),
             _ => asked,

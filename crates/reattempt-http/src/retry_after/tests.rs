@@ -194,7 +194,7 @@ fn beyond_the_cap_it_stops_or_waits_the_cap() {
     let long = [("retry-after", "6")];
     let stop = HttpPushback::new().cap(cap, BeyondCap::Stop);
     let wait = HttpPushback::new().cap(cap, BeyondCap::Wait);
-    let six = ServerPushback::TooLong(Duration::from_secs(6));
+    let six = ServerPushback::TooLong { millis: 6000 };
     assert_eq!(read(stop.clone(), 503, &long), Some(six));
     assert_eq!(read(wait, 503, &long), Some(ServerPushback::After(cap)));
     let just = [("retry-after", "5")];
@@ -469,7 +469,7 @@ fn the_spread_comes_on_top_of_the_cap_and_softens_no_stop() {
     let long = [("retry-after", "60")];
     let four = ServerPushback::After(Duration::from_secs(4));
     assert_eq!(read(reader(BeyondCap::Wait), 503, &long), Some(four));
-    let too_long = ServerPushback::TooLong(Duration::from_secs(60));
+    let too_long = ServerPushback::TooLong { millis: 60_000 };
     assert_eq!(read(reader(BeyondCap::Stop), 503, &long), Some(too_long));
     let now = [("retry-after", "0")];
     let one = ServerPushback::After(Duration::from_secs(1));

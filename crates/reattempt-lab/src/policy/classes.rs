@@ -49,7 +49,7 @@ impl Classes {
         let recorded = pushback_ms.map(|ms| {
             let asked = Duration::from_millis(ms.into());
             if too_long {
-                ServerPushback::TooLong(asked)
+                ServerPushback::too_long(asked)
             } else {
                 ServerPushback::After(asked)
             }

@@ -45,7 +45,7 @@ impl Judge {
     ) -> (RecordedFailure, Option<u32>) {
         let asked = entry.pushback.and_then(ServerPushback::delay);
         let pushback_ms = asked.map(|asked| u32::try_from(asked.as_millis()).unwrap_or(u32::MAX));
-        let too_long = matches!(entry.pushback, Some(ServerPushback::TooLong(_)));
+        let too_long = matches!(entry.pushback, Some(ServerPushback::TooLong { .. }));
         let route = self.routes.get(usize::from(entry.route));
         // Nothing is added to a delay that is not waited for.
         let spread_ms = route.filter(|_| asked.is_some() && !too_long);

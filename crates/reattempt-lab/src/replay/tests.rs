@@ -252,7 +252,7 @@ fn a_recorded_delay_that_was_too_long_is_asked_about_again() {
     };
     let under = |recorded: &str, tested: &str| {
         let mut failed = failed(0, 1, 503, Duration::ZERO);
-        let asked = ServerPushback::TooLong(Duration::from_secs(12));
+        let asked = ServerPushback::TooLong { millis: 12_000 };
         (failed.entry.pushback, failed.entry.delay) = (Some(asked), None);
         failed.entry.stopped = Some(StopReason::Pushback);
         let calls = vec![failed, attempt(1, 1, 5)];

@@ -13,9 +13,12 @@ pub enum ServerPushback {
     /// without a deadline, so that no server can make a call wait for years.
     After(Duration),
     /// Retry after this delay, which is longer than this client waits: no retry. A reader with a
-    /// cap says so. The server forbade nothing: a throttle counts the failure as without a
-    /// pushback.
-    TooLong(Duration),
+    /// cap says so ([`too_long`](Self::too_long)). The server forbade nothing: a throttle counts
+    /// the failure as without a pushback.
+    TooLong {
+        /// The delay in milliseconds. With a `Duration` each record of an attempt would be larger.
+        millis: u64,
+    },
     /// Do not retry this call. A throttle counts the failure also if it is final (A6, Throttling).
     Stop,
 }
@@ -25,11 +28,21 @@ impl ServerPushback {
     /// milliseconds go. A longer one is reported as this one.
     pub const LONGEST: Duration = Duration::from_micros((1 << 41) - 1);
 
+    /// A delay that is longer than this client waits, in milliseconds, rounded up.
+    #[must_use]
+    pub fn too_long(delay: Duration) -> Self {
+        let millis = delay.as_nanos().div_ceil(1_000_000);
+        Self::TooLong {
+            millis: u64::try_from(millis).unwrap_or(u64::MAX),
+        }
+    }
+
     /// The delay that the server asked for, also if the client does not wait for it.
     #[must_use]
     pub const fn delay(self) -> Option<Duration> {
         match self {
-            Self::After(delay) | Self::TooLong(delay) => Some(delay),
+            Self::After(delay) => Some(delay),
+            Self::TooLong { millis } => Some(Duration::from_millis(millis)),
             Self::Stop => None,
         }
     }
@@ -40,7 +53,9 @@ impl fmt::Display for ServerPushback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::After(delay) => write!(f, "{delay:?}"),
-            Self::TooLong(delay) => write!(f, "{delay:?}, too long"),
+            Self::TooLong { millis } => {
+                write!(f, "{:?}, too long", Duration::from_millis(*millis))
+            }
             Self::Stop => f.write_str("stop"),
         }
     }

@@ -269,7 +269,7 @@ impl FailedAttempt {
     pub(super) fn is_stop(&self) -> bool {
         match self.facts.report.pushback {
             _ if self.facts.report.forbidden => true,
-            Some(ServerPushback::Stop | ServerPushback::TooLong(_)) => true,
+            Some(ServerPushback::Stop | ServerPushback::TooLong { .. }) => true,
             // Without a deadline a server could make the call wait for years. With one the delay is
             // held against the deadline, as any other.
             Some(ServerPushback::After(delay)) => {
@@ -283,7 +283,7 @@ impl FailedAttempt {
     pub(super) const fn pushback_delay(&self) -> Option<Duration> {
         match self.facts.report.pushback {
             Some(ServerPushback::After(delay)) => Some(delay),
-            Some(ServerPushback::TooLong(_) | ServerPushback::Stop) | None => None,
+            Some(ServerPushback::TooLong { .. } | ServerPushback::Stop) | None => None,
         }
     }
 }

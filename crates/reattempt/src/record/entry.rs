@@ -149,7 +149,7 @@ impl Entry {
             None => 0,
             Some(ServerPushback::Stop) => 1,
             Some(ServerPushback::After(_)) if self.is_delay() => 2,
-            Some(ServerPushback::After(_) | ServerPushback::TooLong(_)) => 3,
+            Some(ServerPushback::After(_) | ServerPushback::TooLong { .. }) => 3,
         };
         bits.put(place(&self.what, &WHATS), 2);
         bits.put(place(&self.kind, &KINDS), 2);
@@ -169,7 +169,7 @@ impl Entry {
             self.unreadable,
             self.cut_off,
             self.server_failed,
-            matches!(self.pushback, Some(ServerPushback::TooLong(_))),
+            matches!(self.pushback, Some(ServerPushback::TooLong { .. })),
         ];
         for flag in flags {
             bits.put(flag.into(), 1);
@@ -230,7 +230,7 @@ impl Entry {
                 0 => None,
                 1 => Some(ServerPushback::Stop),
                 2 => Some(ServerPushback::After(delay?)),
-                _ if flags[7] => Some(ServerPushback::TooLong(asked?)),
+                _ if flags[7] => Some(ServerPushback::too_long(asked?)),
                 _ => Some(ServerPushback::After(asked?)),
             },
             stage,

@@ -21,8 +21,8 @@ use crate::{AttemptKind, AttemptRecord, CallContext, Observer, RetryInfo, StopRe
 /// It is an observer of [`RetryLayer`](crate::RetryLayer), [`HedgeLayer`](crate::HedgeLayer) and
 /// the presets. An attempt takes 38 bytes of the file, and so do a hedge that was refused and the
 /// end of a call that waited; a block of up to 256 of them takes 32 more. Not recorded: calls that
-/// an admission refused or on which no recovery layer acted, requests, responses, backends, the late
-/// status of a stream, the base of a back-off that a server gave.
+/// an admission refused or on which no recovery layer acted, requests, responses, backends, the
+/// late status of a stream, the base of a back-off that a server gave.
 ///
 /// On several threads two attempts that end within the same microsecond may be recorded in the
 /// other order than a throttle counted them.

@@ -343,7 +343,7 @@ proptest! {
     #[test]
     fn a_pushback_without_a_retry_is_read_as_it_was(seconds in 0..200_000_u64, fatal: bool) {
         let asked = Duration::from_secs(seconds);
-        for pushback in [ServerPushback::Stop, ServerPushback::TooLong(asked), ServerPushback::After(asked)] {
+        for pushback in [ServerPushback::Stop, ServerPushback::too_long(asked), ServerPushback::After(asked)] {
             let mut entry = Entry::new(What::Attempt, 1, 0);
             entry.stopped = Some(if fatal { StopReason::Fatal } else { StopReason::Pushback });
             entry.pushback = Some(pushback);

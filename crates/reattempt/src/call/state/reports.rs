@@ -69,7 +69,9 @@ impl AttemptSlots {
             match pushback {
                 ServerPushback::Stop => word | Flag::STOP.0,
                 ServerPushback::After(delay) => word | Flag::AFTER.0 | micros(delay),
-                ServerPushback::TooLong(delay) => word | PUSHBACK | micros(delay).max(1),
+                ServerPushback::TooLong { millis } => {
+                    word | PUSHBACK | micros(Duration::from_millis(millis)).max(1)
+                }
             }
         });
     }
@@ -224,7 +226,7 @@ pub(super) fn reported(word: u64) -> AttemptReport {
         pushback: match (has(Flag::STOP), has(Flag::AFTER)) {
             (true, false) => Some(ServerPushback::Stop),
             (false, true) => Some(ServerPushback::After(asked)),
-            (true, true) if !unreadable => Some(ServerPushback::TooLong(asked)),
+            (true, true) if !unreadable => Some(ServerPushback::too_long(asked)),
             _ => None,
         },
         pushback_unreadable: unreadable,

@@ -42,7 +42,7 @@ fn stopped_at(story: &Story, script: &[Line]) -> Option<Duration> {
         .map(|((at, _), number)| (at, find(script, number)));
     let stops = lines.filter(|(_, line)| {
         let failed = matches!(line.verdict, Some(Verdict::Retry(_) | Verdict::Fatal(_)));
-        let word = matches!(line.pushback, Some(Stop | TooLong(_)));
+        let word = matches!(line.pushback, Some(Stop | TooLong { .. }));
         failed && (line.forbids || word)
     });
     stops.map(|(at, line)| *at + line.takes).min()

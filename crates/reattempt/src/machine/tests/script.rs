@@ -158,7 +158,7 @@ impl Line {
 
     /// The server asks for a longer delay than the client waits.
     pub(super) const fn asks_for_too_long(mut self) -> Self {
-        self.pushback = Some(ServerPushback::TooLong(ms(5)));
+        self.pushback = Some(ServerPushback::TooLong { millis: 5 });
         self
     }
 

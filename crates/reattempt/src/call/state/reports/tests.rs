@@ -27,8 +27,7 @@ fn report() -> impl Strategy<Value = Report> {
     prop_oneof![
         (0..=most)
             .prop_map(|us| Report::Pushback(ServerPushback::After(Duration::from_micros(us)))),
-        (1..=most)
-            .prop_map(|us| Report::Pushback(ServerPushback::TooLong(Duration::from_micros(us)))),
+        (1..=most / 1000).prop_map(|millis| Report::Pushback(ServerPushback::TooLong { millis })),
         prop::sample::select(vec![
             Report::Pushback(ServerPushback::After(Duration::from_micros(most))),
             Report::Pushback(ServerPushback::Stop),
