@@ -81,6 +81,15 @@ fn with_the_least_multiplier_an_outage_is_forgotten() {
     assert!((30..150).contains(&last), "{last} s");
 }
 
+/// As the guide on overload says.
+#[test]
+fn after_an_outage_all_is_admitted_in_fifteen_seconds() {
+    for (rate, most) in [(10, 10), (30, 10), (50, 15), (100, 15), (1000, 15)] {
+        let last = (0..4).map(|seed| last_refusal(2000, rate, seed)).max();
+        assert!(last <= Some(most), "{rate} calls a second: {last:?} s");
+    }
+}
+
 /// (requests - 2 × accepts) / (requests + 1), at most 0.98
 #[test]
 fn the_chance_of_a_refusal_is_the_formulas() {
