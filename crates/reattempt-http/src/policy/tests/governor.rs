@@ -57,7 +57,7 @@ fn faults_of_a_governor_and_of_admission_have_their_paths() {
     let text = r#"{"throttles": {
         "a": {"governor": {"burst": 501, "ratio": 2}}, "b": {"governor": false},
         "c": {"governor": true, "maxTokens": 3}, "d": {"preset": "aws-standard-2.1", "governor": true}
-    }, "admission": {"multiplier": 0.5, "window": "0.1s", "k": 2}}"#;
+    }, "admission": {"multiplier": 1, "window": "0.1s", "k": 2}}"#;
     let faults = faults_of(text);
     for path in [
         "$.throttles.a.governor.burst: must be an integer from 1 to 500",
@@ -65,7 +65,7 @@ fn faults_of_a_governor_and_of_admission_have_their_paths() {
         "$.throttles.b.governor: must be true, or an object, got false",
         "$.throttles.c.maxTokens: cannot be set together with governor",
         "$.throttles.d.governor: cannot be set together with preset",
-        "$.admission.multiplier: must be a number from 1 to 100, got 0.5",
+        "$.admission.multiplier: must be a number from 1.1 to 100, got 1",
         "$.admission.window: the window of admission must be from 1s to 600s",
     ] {
         assert!(

@@ -32,8 +32,8 @@ use window::Window;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidAdmission {
-    /// The multiplier is outside of 1000..=100,000 thousandths.
-    #[error("the multiplier of admission must be from 1000 to 100000 thousandths, got {0}")]
+    /// The multiplier is outside of 1100..=100,000 thousandths.
+    #[error("the multiplier of admission must be from 1100 to 100000 thousandths, got {0}")]
     Multiplier(u32),
     /// The window is outside of one second to ten minutes.
     #[error("the window of admission must be from 1s to 600s, got {0:?}")]
@@ -100,6 +100,10 @@ const SPARED: u64 = 3;
 /// fifty.
 const MOST_REFUSED: f64 = 0.98;
 
+/// What is sent beyond what the server accepted is what shows that it accepts more again: with 1 an
+/// outage would be remembered for minutes, because refused calls are requests too.
+const LEAST_MULTIPLIER: u32 = 1100;
+
 /// While calls are refused, one is admitted after this many milliseconds without any: less than a
 /// second, so that every call of a caller with one a second is sent, also one that is a little
 /// early.
@@ -125,7 +129,7 @@ impl Admission {
     /// Admission with this `K`, in thousandths (2000 is 2), over this window.
     ///
     /// # Errors
-    /// If `multiplier` is not from 1000 to 100,000, or `window` not from one second to ten minutes.
+    /// If `multiplier` is not from 1100 to 100,000, or `window` not from one second to ten minutes.
     pub fn new(multiplier: u32, window: Duration) -> Result<Self, InvalidAdmission> {
         check(multiplier, window)?;
         Ok(Self::of(multiplier, window))
@@ -300,7 +304,7 @@ impl Admission {
 }
 
 fn check(multiplier: u32, window: Duration) -> Result<(), InvalidAdmission> {
-    if !(1000..=100_000).contains(&multiplier) {
+    if !(LEAST_MULTIPLIER..=100_000).contains(&multiplier) {
         return Err(InvalidAdmission::Multiplier(multiplier));
     }
     if !(Duration::from_secs(1)..=Duration::from_secs(600)).contains(&window) {

@@ -31,7 +31,7 @@ impl AdmissionSettings {
             let milli = config::thousandths(place, json)?;
             match check(milli, read.window) {
                 Ok(()) => Some(milli),
-                Err(_) => config::wrong(place, "a number from 1 to 100", json),
+                Err(_) => config::wrong(place, "a number from 1.1 to 100", json),
             }
         });
         let window = members.optional(place, "window", |place, json| {

@@ -7,6 +7,8 @@ use crate::{Failure, Stage, StopReason};
 
 const CRITICAL: Criticality = Criticality::CRITICAL;
 
+const TEN: Duration = Duration::from_secs(10);
+
 /// A clock that the test moves, in milliseconds.
 #[derive(Clone, Default)]
 struct Hands(Arc<StdAtomicU64>);
@@ -17,10 +19,13 @@ impl Hands {
     }
 
     fn admission(&self, multiplier: u32, roll: f64) -> Admission {
-        let (hands, start) = (self.0.clone(), crate::policy::ticks::now());
-        Admission::new(multiplier, Duration::from_secs(10))
-            .unwrap()
+        self.turn(Admission::new(multiplier, TEN).unwrap())
             .randomness(Randomness::Fixed(roll))
+    }
+
+    fn turn(&self, admission: Admission) -> Admission {
+        let (hands, start) = (self.0.clone(), crate::policy::ticks::now());
+        admission
             .with_clock(move || start + Duration::from_millis(hands.load(StdOrdering::Relaxed)))
     }
 }
@@ -40,13 +45,48 @@ fn probe(admission: &Admission) {
 #[test]
 fn settings_out_of_range_are_refused() {
     let window = Admission::DEFAULT_WINDOW;
-    for wrong in [0, 999, 100_001, u32::MAX] {
+    for wrong in [0, 1000, 1099, 100_001, u32::MAX] {
         let refused = Admission::new(wrong, window).map(|_| ());
         assert_eq!(refused, Err(InvalidAdmission::Multiplier(wrong)));
     }
     for wrong in [Duration::ZERO, Duration::from_millis(999), Duration::MAX] {
         let refused = Admission::new(2000, wrong).map(|_| ());
         assert_eq!(refused, Err(InvalidAdmission::Window(wrong)));
+    }
+}
+
+/// In which second after an outage of ten the last call is refused, at this many calls a second.
+fn last_refusal(multiplier: u32, rate: u64, seed: u64) -> u64 {
+    let hands = Hands::default();
+    let admission = Admission::new(multiplier, Admission::DEFAULT_WINDOW).unwrap();
+    let admission = hands.turn(admission).randomness(Randomness::seeded(seed));
+    let (mut last, mut passed) = (0, 0);
+    for call in 0..rate * 320 {
+        let at = call * 1000 / rate;
+        hands.forward(at - std::mem::replace(&mut passed, at));
+        let is_down = (10_000..20_000).contains(&at);
+        match admission.admit(CRITICAL) {
+            Ok(()) => admission.ended(CRITICAL, !is_down),
+            Err(_) => last = at,
+        }
+    }
+    last.saturating_sub(20_000).div_ceil(1000)
+}
+
+/// Below the least multiplier what is refused hardly lets the share of accepted calls rise: with 1
+/// it would be minutes later.
+#[test]
+fn with_the_least_multiplier_an_outage_is_forgotten() {
+    let last = last_refusal(1100, 1000, 7);
+    assert!((30..150).contains(&last), "{last} s");
+}
+
+/// As the guide on overload says.
+#[test]
+fn after_an_outage_all_is_admitted_in_fifteen_seconds() {
+    for (rate, most) in [(10, 10), (30, 10), (50, 15), (100, 15), (1000, 15)] {
+        let last = (0..4).map(|seed| last_refusal(2000, rate, seed)).max();
+        assert!(last <= Some(most), "{rate} calls a second: {last:?} s");
     }
 }
 
@@ -157,8 +197,6 @@ fn one_call_a_second_is_admitted_in_any_case() {
     }
     assert_eq!(admitted, 10, "after 900 ms each");
 }
-
-const TEN: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_thread_that_is_late_does_not_erase_newer_counts() {
@@ -344,9 +382,9 @@ fn another_one_has_the_settings_and_its_own_counts() {
     probe(&second);
     end(&second, CRITICAL, 4, 4);
     assert!(second.admit(CRITICAL).is_ok(), "half is accepted");
-    first.reconfigure(1000, Duration::from_secs(10)).unwrap();
+    first.reconfigure(1100, Duration::from_secs(10)).unwrap();
     second.follow(&first);
-    assert!(second.admit(CRITICAL).is_err(), "less than all is");
+    assert!(second.admit(CRITICAL).is_err(), "less than 1 of 1.1 is");
     first.switch_off();
     second.follow(&first);
     assert!(second.is_off());

@@ -155,7 +155,8 @@ impl Pool {
         if may_lose && !self.common.by_trial && !tried.iter().any(in_trouble) {
             let probe = |at: &usize| {
                 let member = &self.members[*at];
-                is_new(*at) && member.is_ejected() && self.common.take_probe(member, now)
+                let may = is_new(*at) && member.is_ejected() && member.held_for(now) == 0;
+                may && self.common.take_probe(member, now)
             };
             if let Some(at) = (0..self.members.len()).find(probe) {
                 let untried = other(at, &|at| is_up(at) && is_new(at));

@@ -389,6 +389,22 @@ fn only_an_attempt_that_may_lose_is_a_probe_and_one_at_a_time() {
 }
 
 #[test]
+fn one_that_has_pushed_back_gets_no_probe_meanwhile() {
+    let mut lab = Lab::new(HealthPolicy::standard(), 3);
+    lab.shares(100);
+    let hold = Some(3 * SECOND);
+    for _ in 0..5 {
+        let sent = lab.send_to(1);
+        lab.pool.ended(sent, lab.now + MS, Outcome::Failure, hold);
+    }
+    assert_eq!(lab.ejected(), [1]);
+    lab.pass(2 * SECOND);
+    assert!(!lab.try_send(&[0], true).unwrap().is_probe());
+    lab.pass(SECOND + 2 * MS);
+    assert!(lab.try_send(&[0], true).unwrap().is_probe());
+}
+
+#[test]
 fn the_rescue_of_a_call_is_no_probe() {
     let mut lab = after_failures(4, 1);
     lab.pass(SECOND + MS);
