@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::transparent::TransparentRetries;
 use crate::policy::HedgePolicy;
 use crate::{AttemptKind, CallDeadline, Failure, Idempotency, StopReason};
-use plan::{Next, Replacement};
+use plan::{Next, Owed};
 
 /// An attempt to be sent once a service is ready for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub enum HedgeAction {
 #[derive(Debug)]
 pub struct HedgeMachine {
     max: u32,
-    /// Planned attempts, the first one included: sent, being made ready, or refused.
+    /// Planned attempts, the first one included: sent, being made ready, owed, or refused.
     used: u32,
     sent: u32,
     in_flight: u32,
@@ -106,8 +106,8 @@ pub struct HedgeMachine {
     next: Option<Next>,
     /// When the first attempt was first pending, or failed, if that was at its first poll.
     began: Option<Instant>,
-    /// One for each failure that does not count, so that two at one instant are two attempts.
-    replacements: Vec<Replacement>,
+    /// Beside the next hedge, one for each failure, so that two at one instant are two attempts.
+    owed: Vec<Owed>,
     frozen: Option<StopReason>,
     /// No attempt is sent beside another: the call is not idempotent, and its policy is for calls
     /// that are.
@@ -136,7 +136,7 @@ impl HedgeMachine {
             last_failed: 0,
             next: None,
             began: None,
-            replacements: Vec::new(),
+            owed: Vec::new(),
             frozen: None,
             throttled: false,
             held_back: false,
@@ -218,8 +218,8 @@ impl HedgeMachine {
         self.throttled |= stopped == StopReason::Throttled;
         match stopped {
             // A throttled call does not wait until the throttle has recovered: with nothing in
-            // flight that could succeed, the failure is returned now (A6). The throttle does not
-            // refuse replacements.
+            // flight that could succeed, the failure is returned now (A6). What is owed stays: the
+            // throttle does not refuse retries, and hedges ask it at once.
             StopReason::Throttled if self.in_flight == 0 => self.next = None,
             // One clone of the service that failed says nothing about the next.
             StopReason::Throttled | StopReason::Fatal => {}
@@ -242,7 +242,7 @@ impl HedgeMachine {
     pub fn freeze(&mut self, stopped: StopReason) {
         self.frozen.get_or_insert(stopped);
         self.next = None;
-        self.replacements.clear();
+        self.owed.clear();
     }
 
     /// Whether no further attempt is sent: a service that is getting ready need not be waited for.

@@ -76,10 +76,7 @@ impl HedgeMachine {
                 Some(delay) => (delay, Planner::Pushback(failed.failure)),
                 None => (Duration::ZERO, Planner::Failure(failed.failure)),
             };
-            self.next = None;
-            if self.has_another() {
-                self.plan(facts.now, delay, by);
-            }
+            self.plan_after(failed, delay, by);
         }
         // The last gate before the deadline, as of a retry.
         if !failed.facts.replayable && (self.readying > 0 || self.wake().is_some()) {
