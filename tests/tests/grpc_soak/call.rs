@@ -173,6 +173,8 @@ impl Call {
             self.happens(Step::Outgrown);
             self.fits = false;
             self.freeze();
+            // No copy is left for a transparent retry either.
+            self.transparent_due = 0;
         }
         outgrown.then(|| self.in_flight - 1)
     }
@@ -181,7 +183,6 @@ impl Call {
         self.planned = None;
         self.at_once = 0;
         self.owed = 0;
-        self.transparent_due = 0;
         self.due = None;
         self.over.get_or_insert(Over::Frozen);
     }
@@ -228,7 +229,10 @@ impl Call {
     /// An attempt is sent: checks that this is allowed.
     pub(super) fn sends(&mut self, kind: AttemptKind, previous: Option<u32>, now: Instant) {
         self.happens(Step::Sent(kind));
-        assert_eq!(self.over, None, "sent after the end: {self:#?}");
+        // R45 R60 R61: the end of the hedging leaves transparent retries.
+        let transparent = kind == AttemptKind::Transparent;
+        let may = self.over.is_none() || transparent && self.over == Some(Over::Frozen);
+        assert!(may, "sent after the end: {self:#?}");
         assert!(
             self.limit.is_none_or(|limit| now < limit),
             "R14 R48: sent at the deadline or after it"
@@ -311,7 +315,7 @@ impl Call {
                     self.never_sent <= most
                 }
             };
-        if retries && self.over.is_none() {
+        if retries && self.over != Some(Over::Decided) {
             self.transparent_due += 1;
             match self.method.recovery {
                 // Uses the next planned hedge, unless that is due earlier, a server set its time,

@@ -108,7 +108,10 @@ pub struct HedgeMachine {
     began: Option<Instant>,
     /// Beside the next hedge, one for each failure, so that two at one instant are two attempts.
     owed: Vec<Owed>,
+    /// Why no further hedge is sent.
     frozen: Option<StopReason>,
+    /// Not even a transparent retry is sent: there is no copy left, or no time.
+    sealed: bool,
     /// No attempt is sent beside another: the call is not idempotent, and its policy is for calls
     /// that are.
     alone: bool,
@@ -138,6 +141,7 @@ impl HedgeMachine {
             began: None,
             owed: Vec::new(),
             frozen: None,
+            sealed: false,
             throttled: false,
             held_back: false,
             forced: 0,
@@ -151,14 +155,17 @@ impl HedgeMachine {
     /// # Errors
     ///
     /// Why not. [`HedgeMachine::withdrawn`] follows.
-    pub fn permit(&self, now: Instant, deadline: Option<CallDeadline>) -> Result<(), StopReason> {
+    pub fn permit(
+        &self,
+        now: Instant,
+        planned: &Planned,
+        deadline: Option<CallDeadline>,
+    ) -> Result<(), StopReason> {
         match self.frozen {
             // Decided while the service became ready: no new hedge after a "do not retry".
-            Some(stopped) => Err(stopped),
-            None if deadline.is_some_and(|deadline| deadline.passed(now)) => {
-                Err(StopReason::Deadline)
-            }
-            None => Ok(()),
+            Some(stopped) if self.forbids(planned) => Err(stopped),
+            _ if deadline.is_some_and(|deadline| deadline.passed(now)) => Err(StopReason::Deadline),
+            _ => Ok(()),
         }
     }
 
@@ -238,17 +245,27 @@ impl HedgeMachine {
     }
 
     /// No further attempt from here on; those in flight may still succeed (a request that no longer
-    /// fits its buffer).
+    /// fits its buffer). One of them that the server's application never saw is still sent again,
+    /// while there are a copy and time for it: no policy decides on that (A6, Transparent Retries).
     pub fn freeze(&mut self, stopped: StopReason) {
         self.frozen.get_or_insert(stopped);
+        self.sealed |= matches!(stopped, StopReason::NotReplayable | StopReason::Deadline);
         self.next = None;
-        self.owed.clear();
+        let sealed = self.sealed;
+        let stays = |owed: &Owed| !sealed && matches!(owed.planned, Planned::Transparent(_));
+        self.owed.retain(stays);
     }
 
-    /// Whether no further attempt is sent: a service that is getting ready need not be waited for.
+    /// Whether no further attempt is sent, but for transparent retries.
     #[must_use]
     pub const fn is_frozen(&self) -> bool {
         self.frozen.is_some()
+    }
+
+    /// Whether this attempt is no longer sent: its service need not be waited for.
+    #[must_use]
+    pub const fn forbids(&self, planned: &Planned) -> bool {
+        self.frozen.is_some() && (self.sealed || !matches!(planned, Planned::Transparent(_)))
     }
 
     fn is_over(&self) -> bool {

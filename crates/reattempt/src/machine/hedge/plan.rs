@@ -14,7 +14,7 @@ use crate::{AttemptKind, Failure};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owed {
     at: Instant,
-    planned: Planned,
+    pub(super) planned: Planned,
     /// The attempt that failed, if a newer configuration may bring this forward.
     nudge: Option<u32>,
 }
@@ -118,7 +118,7 @@ impl HedgeMachine {
     /// it. A transparent retry of a transparent retry leaves the plan alone: a backend that is
     /// never reached delays no hedge.
     pub(super) fn replace(&mut self, delay: Duration, planned: Planned, failed: &FailedAttempt) {
-        if self.frozen.is_none() {
+        if !self.forbids(&planned) {
             let at = later(failed.facts.now, delay);
             let again = matches!(planned, Planned::Transparent(_))
                 && failed.facts.kind == AttemptKind::Transparent;
