@@ -277,8 +277,8 @@ impl Call {
             Recovery::Retry { most, .. } | Recovery::Hedge { most, .. } => most,
         };
         assert!(self.counted <= most, "R13 R33 R40");
-        // R63 R70: transparent attempts are not counted, and send the count of the attempt they
-        // replace.
+        // R63 R70: transparent attempts are not counted. Each sends the number of attempts before
+        // it without the one that it replaces, and with hedges that were sent since.
         assert_eq!(previous, Some(self.counted - 1).filter(|n| *n > 0));
     }
 
