@@ -4,7 +4,8 @@
 //! Place it directly below the recovery layer and
 //! [`WaitForReadyLayer`](crate::WaitForReadyLayer). On each attempt it sets
 //! `grpc-previous-rpc-attempts` to the number of earlier attempts, not counting transparent ones,
-//! and omits it on the first. A value set by the user is removed. If the call has a timeout,
+//! and omits it on the first. A transparent one leaves out the attempt that it replaces, and counts
+//! hedges that were sent since. A value set by the user is removed. If the call has a timeout,
 //! `grpc-timeout` becomes the time left, unless the caller's own is shorter. The response head gets
 //! the count too.
 //!

@@ -24,6 +24,15 @@ enum Due {
     Between(Instant, Instant),
 }
 
+/// What set the time of the next hedge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planner {
+    Delay,
+    Failure,
+    /// A server's pushback.
+    Server,
+}
+
 /// Why no further attempt may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
@@ -67,11 +76,12 @@ pub(crate) struct Call {
     /// With retries: when the next one is due.
     due: Option<Due>,
     since_pushback: u32,
-    /// With hedging: when the next hedge is planned, and how many were.
+    /// With hedging: when the next hedge is planned, by what, and how many were.
     planned: Option<Instant>,
-    /// The time was set by a server's pushback.
-    planned_by_server: bool,
+    planned_by: Planner,
     planned_so_far: u32,
+    /// Hedges of failures at this instant, beside the one that is planned.
+    owed: u32,
     /// Attempts sent together with another one, because there is no delay.
     at_once: u32,
     granted: u32,
@@ -115,8 +125,9 @@ impl Call {
             due: None,
             since_pushback: 0,
             planned: None,
-            planned_by_server: false,
+            planned_by: Planner::Delay,
             planned_so_far: 1,
+            owed: 0,
             at_once: 0,
             granted: 0,
             echoed: None,
@@ -162,6 +173,8 @@ impl Call {
             self.happens(Step::Outgrown);
             self.fits = false;
             self.freeze();
+            // No copy is left for a transparent retry either.
+            self.transparent_due = 0;
         }
         outgrown.then(|| self.in_flight - 1)
     }
@@ -169,7 +182,7 @@ impl Call {
     fn freeze(&mut self) {
         self.planned = None;
         self.at_once = 0;
-        self.transparent_due = 0;
+        self.owed = 0;
         self.due = None;
         self.over.get_or_insert(Over::Frozen);
     }
@@ -181,7 +194,7 @@ impl Call {
     fn plan(&mut self, now: Instant, delay_ms: u64, most: u32) {
         let follows = self.over.is_none() && self.fits && self.planned_so_far < most;
         self.planned = follows.then(|| now + Duration::from_millis(delay_ms));
-        self.planned_by_server = false;
+        self.planned_by = Planner::Delay;
     }
 
     /// The throttle is asked for a hedge, which must be due now. `permits` is A6's answer (R46).
@@ -190,7 +203,9 @@ impl Call {
         let Recovery::Hedge { most, delay_ms } = self.method.recovery else {
             return;
         };
-        if self.at_once > 0 {
+        if self.owed > 0 {
+            self.owed -= 1;
+        } else if self.at_once > 0 {
             self.at_once -= 1;
         } else {
             // R40 R43 R44: exactly at its time.
@@ -206,15 +221,18 @@ impl Call {
         if permits {
             self.granted += 1;
         } else if self.in_flight == 0 {
-            // R26: a refused hedge is not postponed.
-            self.planned = None;
+            // R26: a refused hedge is not postponed. One that is due now asks too.
+            self.planned = self.planned.filter(|at| *at <= now);
         }
     }
 
     /// An attempt is sent: checks that this is allowed.
     pub(super) fn sends(&mut self, kind: AttemptKind, previous: Option<u32>, now: Instant) {
         self.happens(Step::Sent(kind));
-        assert_eq!(self.over, None, "sent after the end: {self:#?}");
+        // R45 R60 R61: the end of the hedging leaves transparent retries.
+        let transparent = kind == AttemptKind::Transparent;
+        let may = self.over.is_none() || transparent && self.over == Some(Over::Frozen);
+        assert!(may, "sent after the end: {self:#?}");
         assert!(
             self.limit.is_none_or(|limit| now < limit),
             "R14 R48: sent at the deadline or after it"
@@ -259,8 +277,8 @@ impl Call {
             Recovery::Retry { most, .. } | Recovery::Hedge { most, .. } => most,
         };
         assert!(self.counted <= most, "R13 R33 R40");
-        // R63 R70: transparent attempts are not counted, and send the count of the attempt they
-        // replace.
+        // R63 R70: transparent attempts are not counted. Each sends the number of attempts before
+        // it without the one that it replaces, and with hedges that were sent since.
         assert_eq!(previous, Some(self.counted - 1).filter(|n| *n > 0));
     }
 
@@ -297,7 +315,7 @@ impl Call {
                     self.never_sent <= most
                 }
             };
-        if retries && self.over.is_none() {
+        if retries && self.over != Some(Over::Decided) {
             self.transparent_due += 1;
             match self.method.recovery {
                 // Uses the next planned hedge, unless that is due earlier, a server set its time,
@@ -305,7 +323,7 @@ impl Call {
                 Recovery::Hedge { .. } => {
                     let at = now + self.transparent_delay(unseen);
                     let again = self.kinds[attempt as usize - 1] == AttemptKind::Transparent;
-                    let stays = again || self.planned_by_server;
+                    let stays = again || self.planned_by == Planner::Server;
                     self.planned = self.planned.filter(|planned| stays || *planned <= at);
                 }
                 Recovery::None | Recovery::Retry { .. } => self.due = Some(Due::Transparent),
@@ -339,8 +357,16 @@ impl Call {
         match self.method.recovery {
             Recovery::None => self.decide(),
             Recovery::Hedge { most, .. } => {
+                // R43: each failure sends one.
+                if self.planned.is_some() && self.planned_by == Planner::Failure {
+                    self.owed += 1;
+                    self.planned_so_far += 1;
+                }
                 self.plan(now, asked.unwrap_or(0), most);
-                self.planned_by_server = asked.is_some();
+                self.planned_by = match asked {
+                    Some(_) => Planner::Server,
+                    None => Planner::Failure,
+                };
             }
             Recovery::Retry { most, .. } if self.counted >= most || !self.fits => self.decide(),
             Recovery::Retry { .. } if !permits => {
@@ -375,6 +401,7 @@ impl Call {
         assert_eq!(self.last, Some(attempt), "not the last answer: {self:#?}");
         let nothing_left = self.in_flight == 0
             && self.planned.is_none()
+            && self.owed == 0
             && self.due.is_none()
             && self.transparent_due == 0;
         assert!(

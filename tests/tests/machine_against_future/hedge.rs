@@ -124,7 +124,7 @@ impl<'a> Hedging<'a> {
                         continue;
                     }
                     // A service that will not be called need not become ready.
-                    Other::GettingReady { planned, .. } if self.machine.is_frozen() => {
+                    Other::GettingReady { planned, .. } if self.machine.forbids(planned) => {
                         let planned = *planned;
                         self.others.swap_remove(at);
                         match self.ready(planned, false) {
@@ -157,8 +157,11 @@ impl<'a> Hedging<'a> {
                 return Turn::Wait;
             }
             progress |= self.plan();
-            let readying = |other: &Other<'_>| matches!(other, Other::GettingReady { .. });
-            progress |= self.machine.is_frozen() && self.others.iter().any(readying);
+            let in_vain = |other: &Other<'_>| match other {
+                Other::GettingReady { planned, .. } => self.machine.forbids(planned),
+                Other::Flight(_) => false,
+            };
+            progress |= self.others.iter().any(in_vain);
             if !progress {
                 return Turn::Wait;
             }
@@ -233,7 +236,7 @@ impl<'a> Hedging<'a> {
         let permitted = if breaks {
             Err(StopReason::Fatal)
         } else {
-            self.machine.permit(now, deadline)
+            self.machine.permit(now, &planned, deadline)
         };
         let asks = planned.kind() == AttemptKind::Hedge;
         let stopped = match permitted {

@@ -60,7 +60,7 @@ impl HedgeDriver {
     ) -> Result<u32, Refused> {
         let after = planned.after();
         let asked = throttle.filter(|_| planned.kind() == AttemptKind::Hedge);
-        let mut permitted = self.machine.permit(now, deadline);
+        let mut permitted = self.machine.permit(now, &planned, deadline);
         if permitted.is_ok()
             && asked.is_some_and(|asked| !(asked.allows(after) && asked.spend(after)))
         {

@@ -91,7 +91,7 @@ where
         let mut at = 0;
         while let Some(call) = self.as_mut().call() {
             // No attempt waits for a service that will not be called.
-            let frozen = call.hedging.driver.machine.is_frozen();
+            let machine = &call.hedging.driver.machine;
             let ready = match call.hedging.others.get_mut(at) {
                 None => break,
                 Some(Other::Flight {
@@ -109,7 +109,7 @@ where
                     }
                     continue;
                 }
-                Some(Other::Readying { .. }) if frozen => Ok(()),
+                Some(Other::Readying { planned, .. }) if machine.forbids(planned) => Ok(()),
                 Some(Other::Readying { service, .. }) => {
                     let Poll::Ready(ready) = service.poll_ready(cx) else {
                         at += 1;

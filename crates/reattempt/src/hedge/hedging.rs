@@ -164,10 +164,14 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
         found
     }
 
-    /// True if a service is still being made ready although nothing more is sent.
+    /// True if a service is still being made ready for an attempt that is no longer sent.
     pub(super) fn waits_in_vain(&self) -> bool {
-        let readying = |other: &Other<S, Req>| matches!(other, Other::Readying { .. });
-        self.driver.machine.is_frozen() && self.others.iter().any(readying)
+        let machine = &self.driver.machine;
+        let in_vain = |other: &Other<S, Req>| match other {
+            Other::Readying { planned, .. } => machine.forbids(planned),
+            Other::Flight { .. } => false,
+        };
+        machine.is_frozen() && self.others.iter().any(in_vain)
     }
 
     /// True when the instant has come.

@@ -117,10 +117,10 @@ where
             kind,
             after: planned.after(),
         };
-        let is_frozen = hedging.driver.machine.is_frozen();
+        let is_forbidden = hedging.driver.machine.forbids(&planned);
         let copy = match (&ready, &*source) {
             (Ok(()), Source::Template { request, .. })
-                if !is_frozen && request.can_replay(&next) =>
+                if !is_forbidden && request.can_replay(&next) =>
             {
                 request.replay(&next)
             }
@@ -160,7 +160,7 @@ where
                 }
             }
             (Ok(()), None) => {
-                let stopped = driver.machine.permit(now, deadline).err();
+                let stopped = driver.machine.permit(now, &planned, deadline).err();
                 let stopped = stopped.unwrap_or(StopReason::NotReplayable);
                 (driver.withdrawn(stopped, deadline), None)
             }

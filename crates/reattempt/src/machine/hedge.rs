@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::transparent::TransparentRetries;
 use crate::policy::HedgePolicy;
 use crate::{AttemptKind, CallDeadline, Failure, Idempotency, StopReason};
-use plan::{Next, Replacement};
+use plan::{Next, Owed};
 
 /// An attempt to be sent once a service is ready for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub enum HedgeAction {
 #[derive(Debug)]
 pub struct HedgeMachine {
     max: u32,
-    /// Planned attempts, the first one included: sent, being made ready, or refused.
+    /// Planned attempts, the first one included: sent, being made ready, owed, or refused.
     used: u32,
     sent: u32,
     in_flight: u32,
@@ -106,9 +106,12 @@ pub struct HedgeMachine {
     next: Option<Next>,
     /// When the first attempt was first pending, or failed, if that was at its first poll.
     began: Option<Instant>,
-    /// One for each failure that does not count, so that two at one instant are two attempts.
-    replacements: Vec<Replacement>,
+    /// Beside the next hedge, one for each failure, so that two at one instant are two attempts.
+    owed: Vec<Owed>,
+    /// Why no further hedge is sent.
     frozen: Option<StopReason>,
+    /// Not even a transparent retry is sent: there is no copy left, or no time.
+    sealed: bool,
     /// No attempt is sent beside another: the call is not idempotent, and its policy is for calls
     /// that are.
     alone: bool,
@@ -136,8 +139,9 @@ impl HedgeMachine {
             last_failed: 0,
             next: None,
             began: None,
-            replacements: Vec::new(),
+            owed: Vec::new(),
             frozen: None,
+            sealed: false,
             throttled: false,
             held_back: false,
             forced: 0,
@@ -151,14 +155,17 @@ impl HedgeMachine {
     /// # Errors
     ///
     /// Why not. [`HedgeMachine::withdrawn`] follows.
-    pub fn permit(&self, now: Instant, deadline: Option<CallDeadline>) -> Result<(), StopReason> {
+    pub fn permit(
+        &self,
+        now: Instant,
+        planned: &Planned,
+        deadline: Option<CallDeadline>,
+    ) -> Result<(), StopReason> {
         match self.frozen {
             // Decided while the service became ready: no new hedge after a "do not retry".
-            Some(stopped) => Err(stopped),
-            None if deadline.is_some_and(|deadline| deadline.passed(now)) => {
-                Err(StopReason::Deadline)
-            }
-            None => Ok(()),
+            Some(stopped) if self.forbids(planned) => Err(stopped),
+            _ if deadline.is_some_and(|deadline| deadline.passed(now)) => Err(StopReason::Deadline),
+            _ => Ok(()),
         }
     }
 
@@ -218,8 +225,8 @@ impl HedgeMachine {
         self.throttled |= stopped == StopReason::Throttled;
         match stopped {
             // A throttled call does not wait until the throttle has recovered: with nothing in
-            // flight that could succeed, the failure is returned now (A6). The throttle does not
-            // refuse replacements.
+            // flight that could succeed, the failure is returned now (A6). What is owed stays: the
+            // throttle does not refuse retries, and hedges ask it at once.
             StopReason::Throttled if self.in_flight == 0 => self.next = None,
             // One clone of the service that failed says nothing about the next.
             StopReason::Throttled | StopReason::Fatal => {}
@@ -238,17 +245,27 @@ impl HedgeMachine {
     }
 
     /// No further attempt from here on; those in flight may still succeed (a request that no longer
-    /// fits its buffer).
+    /// fits its buffer). One of them that the server's application never saw is still sent again,
+    /// while there are a copy and time for it: no policy decides on that (A6, Transparent Retries).
     pub fn freeze(&mut self, stopped: StopReason) {
         self.frozen.get_or_insert(stopped);
+        self.sealed |= matches!(stopped, StopReason::NotReplayable | StopReason::Deadline);
         self.next = None;
-        self.replacements.clear();
+        let sealed = self.sealed;
+        let stays = |owed: &Owed| !sealed && matches!(owed.planned, Planned::Transparent(_));
+        self.owed.retain(stays);
     }
 
-    /// Whether no further attempt is sent: a service that is getting ready need not be waited for.
+    /// Whether no further attempt is sent, but for transparent retries.
     #[must_use]
     pub const fn is_frozen(&self) -> bool {
         self.frozen.is_some()
+    }
+
+    /// Whether this attempt is no longer sent: its service need not be waited for.
+    #[must_use]
+    pub const fn forbids(&self, planned: &Planned) -> bool {
+        self.frozen.is_some() && (self.sealed || !matches!(planned, Planned::Transparent(_)))
     }
 
     fn is_over(&self) -> bool {

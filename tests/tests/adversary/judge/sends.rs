@@ -67,9 +67,12 @@ fn forbids_more(story: &Story<'_>, earlier: &Attempt<'_>, later: &Attempt<'_>) -
     let unseen = failed.failure.transparent != Transparent::No;
     let one_by_one = matches!(story.seen.facts.acts, Acts::Retry(_));
     let next = one_by_one && later.number == earlier.number + 1;
+    // Of several, one that was never seen is sent again whatever ended the hedging.
+    let another = !one_by_one && later.kind == AttemptKind::Transparent;
     // A losing attempt cut off by its own body tells nothing about the server.
     !earlier.broke_off
         && match verdict {
+            _ if another => false,
             _ if failed.stop => true,
             Verdict::Fatal(_) if next => !unseen || later.kind != AttemptKind::Transparent,
             Verdict::Fatal(_) => !unseen,

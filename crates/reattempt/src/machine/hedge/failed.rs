@@ -22,7 +22,11 @@ impl HedgeMachine {
         self.began.get_or_insert(failed.facts.now);
         if !failed.facts.cut_off {
             self.last_failed = failed.facts.attempt;
-            failed.use_transparent(&mut self.transparent);
+            // With no copy left the failure counts. It does not where only the deadline ends the
+            // retry, as in a retried call.
+            if self.frozen != Some(StopReason::NotReplayable) {
+                failed.use_transparent(&mut self.transparent);
+            }
         }
     }
 
@@ -76,10 +80,7 @@ impl HedgeMachine {
                 Some(delay) => (delay, Planner::Pushback(failed.failure)),
                 None => (Duration::ZERO, Planner::Failure(failed.failure)),
             };
-            self.next = None;
-            if self.has_another() {
-                self.plan(facts.now, delay, by);
-            }
+            self.plan_after(failed, delay, by);
         }
         // The last gate before the deadline, as of a retry.
         if !failed.facts.replayable && (self.readying > 0 || self.wake().is_some()) {
@@ -90,11 +91,13 @@ impl HedgeMachine {
 
     fn after_failure(&mut self, failed: &mut FailedAttempt, policy: &HedgePolicy) -> HedgeAction {
         let (now, deadline) = (failed.facts.now, failed.facts.deadline);
+        // Nothing else than a transparent retry follows the end of the hedging.
+        let frozen = self.frozen.filter(|_| failed.transparent_delay.is_none());
         if self.in_flight > 0 || self.readying > 0 {
             let in_time = |at: &Instant| deadline.is_none_or(|deadline| *at < deadline.at);
             let delay = self.wake().filter(in_time);
             let delay = delay.map(|at| at.saturating_duration_since(now));
-            failed.decided(delay, self.frozen);
+            failed.decided(delay, frozen);
             return HedgeAction::Go;
         }
         let Some(at) = self.wake() else {
@@ -120,7 +123,7 @@ impl HedgeMachine {
                 }
             }
             _ => {
-                failed.decided(Some(delay), None);
+                failed.decided(Some(delay), frozen);
                 HedgeAction::Go
             }
         }

@@ -9,15 +9,14 @@ use crate::call_deadline::later;
 use crate::policy::{HedgeAdmission, HedgePolicy, HedgeView};
 use crate::{AttemptKind, Failure};
 
-/// A retry of an attempt whose failure does not count (transparent or always-retry).
+/// What a failed attempt is owed, whatever fails after it: a retry, if its failure does not count
+/// (transparent or always-retry), or a hedge at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Replacement {
+pub(super) struct Owed {
     at: Instant,
-    planned: Planned,
-    /// The attempt that failed.
-    of: u32,
-    /// A newer configuration may bring it forward.
-    nudge: bool,
+    pub(super) planned: Planned,
+    /// The attempt that failed, if a newer configuration may bring this forward.
+    nudge: Option<u32>,
 }
 
 /// The next hedge, and what planned it.
@@ -31,7 +30,7 @@ pub(super) struct Next {
 pub(super) enum Planner {
     /// The hedge delay, which is asked again when it is due.
     Delay,
-    /// This failure.
+    /// This failure, at once.
     Failure(Failure),
     /// A server, by this failure (A6, Pushback): another counted failure replaces it, with its own
     /// pushback or, without one, by the next attempt at once.
@@ -96,21 +95,36 @@ impl HedgeMachine {
         self.next = Some(Next { at, by });
     }
 
+    /// Plans the hedge that this failure asks for, in place of the next one. One that an earlier
+    /// failure asked for at once is kept beside it: each failure sends one (A6).
+    pub(super) fn plan_after(&mut self, failed: &FailedAttempt, delay: Duration, by: Planner) {
+        if let Some(Next {
+            at,
+            by: Planner::Failure(failure),
+        }) = self.next.take()
+        {
+            self.used += 1;
+            let planned = Planned::HedgeAfter(failure);
+            let nudge = None;
+            self.owed.push(Owed { at, planned, nudge });
+        }
+        if self.has_another() {
+            self.plan(failed.facts.now, delay, by);
+        }
+    }
+
     /// Plans the retry of a failed attempt. It takes the place of the next planned hedge, unless
     /// that is due no later (another failure may have asked for it just now) or a server asked for
     /// it. A transparent retry of a transparent retry leaves the plan alone: a backend that is
     /// never reached delays no hedge.
     pub(super) fn replace(&mut self, delay: Duration, planned: Planned, failed: &FailedAttempt) {
-        if self.frozen.is_none() {
+        if !self.forbids(&planned) {
             let at = later(failed.facts.now, delay);
             let again = matches!(planned, Planned::Transparent(_))
                 && failed.facts.kind == AttemptKind::Transparent;
-            self.replacements.push(Replacement {
-                at,
-                planned,
-                of: failed.facts.attempt,
-                nudge: failed.may_nudge(delay) && self.forced < MOST_NUDGED,
-            });
+            let nudges = failed.may_nudge(delay) && self.forced < MOST_NUDGED;
+            let nudge = nudges.then_some(failed.facts.attempt);
+            self.owed.push(Owed { at, planned, nudge });
             let asked = |next: &Next| matches!(next.by, Planner::Pushback(_));
             self.next = self
                 .next
@@ -121,28 +135,27 @@ impl HedgeMachine {
     /// When to ask [`HedgeMachine::due`] next.
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
-        let replacements = self.replacements.iter().map(|replacement| replacement.at);
+        let owed = self.owed.iter().map(|owed| owed.at);
         let next = self.next.map(|next| next.at);
-        replacements.chain(next).min()
+        owed.chain(next).min()
     }
 
     /// Whether a newer configuration may bring forward the retry of this failed attempt: race the
     /// waiter that the attempt left, as long as this is true.
     #[must_use]
     pub fn may_nudge(&self, attempt: u32) -> bool {
-        let mut replacements = self.replacements.iter();
-        replacements.any(|replacement| replacement.of == attempt && replacement.nudge)
+        self.owed.iter().any(|owed| owed.nudge == Some(attempt))
     }
 
     /// A newer configuration moved what the call is about: the retry of this failed attempt is due
     /// now. True if there is one.
     pub fn nudged(&mut self, now: Instant, attempt: u32) -> bool {
-        let nudge = |replacement: &&mut Replacement| replacement.of == attempt && replacement.nudge;
-        let Some(replacement) = self.replacements.iter_mut().find(nudge) else {
+        let mut owed = self.owed.iter_mut();
+        let Some(owed) = owed.find(|owed| owed.nudge == Some(attempt)) else {
             return false;
         };
-        replacement.at = replacement.at.min(now);
-        replacement.nudge = false;
+        owed.at = owed.at.min(now);
+        owed.nudge = None;
         true
     }
 
@@ -151,9 +164,9 @@ impl HedgeMachine {
     pub fn due<'a>(&mut self, on: impl Into<HedgeView<'a>>, policy: &HedgePolicy) -> Due {
         let on = on.into();
         let now = on.now;
-        let due = |replacement: &Replacement| replacement.at <= now;
-        if let Some(at) = self.replacements.iter().position(due) {
-            let planned = self.replacements.remove(at).planned;
+        let due = |owed: &Owed| owed.at <= now;
+        if let Some(at) = self.owed.iter().position(due) {
+            let planned = self.owed.remove(at).planned;
             self.readying += 1;
             // A hedge that another failure asked for meanwhile keeps its time.
             if self.next.is_none() {
@@ -164,7 +177,7 @@ impl HedgeMachine {
         if let Some(next) = self.next.filter(|next| next.at <= now) {
             // Beside nothing, not even a planned retry, it is no hedge: there is a failure to go on
             // from.
-            let beside = self.in_flight + self.readying > 0 || !self.replacements.is_empty();
+            let beside = self.in_flight + self.readying > 0 || !self.owed.is_empty();
             if beside && next.by == Planner::Delay {
                 let view = self.view(on);
                 match policy.delay().admit(&view) {

@@ -168,6 +168,64 @@ fn a_failure_without_pushback_ends_the_wait_of_another() {
     assert_eq!(story.sent_ms(), [0, 200, 220, 420]);
 }
 
+/// R43
+#[test]
+fn two_failures_at_one_instant_send_two_hedges() {
+    let script = [
+        every_attempt_from(3).never_answers(),
+        attempt(1).fails(UNKNOWN).after(250),
+        attempt(2).fails(UNKNOWN).after(150),
+    ];
+    let story = |max| call().within(1000).hedged(&hedges(max, 100), &script);
+    assert_eq!(story(6).sent_ms(), [0, 100, 200, 250, 250, 350]);
+    assert_eq!(story(5).sent_ms(), [0, 100, 200, 250, 250]);
+    assert_eq!(story(4).sent_ms(), [0, 100, 200, 250], "one was left");
+}
+
+/// R43, R44
+#[test]
+fn a_pushback_keeps_the_hedge_of_a_failure_at_its_instant() {
+    let fails = |number| attempt(number).fails(UNKNOWN);
+    let plain_first = [
+        every_attempt_from(3).never_answers(),
+        fails(1).after(210),
+        fails(2).after(10).come_back_in(60_000),
+    ];
+    let story = call().within(100_000).hedged(&four(), &plain_first);
+    assert_eq!(story.sent_ms(), [0, 200, 210, 60_210]);
+    let plain_last = [
+        every_attempt_from(3).never_answers(),
+        fails(1).after(210).come_back_in(60_000),
+        fails(2).after(10),
+    ];
+    let story = call().within(100_000).hedged(&four(), &plain_last);
+    assert_eq!(story.sent_ms(), [0, 200, 210, 410], "the last one counts");
+}
+
+/// R26 R43 R46
+#[test]
+fn each_hedge_that_a_failure_is_owed_asks_the_throttle() {
+    let script = [
+        attempt(1).fails(UNKNOWN).after(210),
+        attempt(2).fails(UNKNOWN).after(10).come_back_in(60_000),
+    ];
+    let tokens = bucket(4, 0);
+    let story = call().throttled_by(&tokens).hedged(&four(), &script);
+    assert_eq!((story.end, story.at), (End::Failed(2), ms(210)));
+    assert_eq!(story.info.stopped(), Some(StopReason::Throttled));
+    // The answers are taken from the end of the list.
+    let throttle = Arc::new(Listed::new(vec![true, false, true]));
+    let script = [
+        every_attempt_from(3).never_answers(),
+        attempt(1).fails(UNKNOWN).after(210),
+        attempt(2).fails(UNKNOWN).after(10),
+    ];
+    let story = call().within(300).throttled_by(&throttle);
+    let story = story.hedged(&four(), &script);
+    assert_eq!(story.sent_ms(), [0, 200, 210]);
+    assert_eq!(story.info.refused(StopReason::Throttled), 1);
+}
+
 /// R45
 #[test]
 fn a_stop_sends_no_more_and_keeps_attempts_in_flight() {

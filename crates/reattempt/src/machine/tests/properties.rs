@@ -89,10 +89,15 @@ proptest! {
     fn nothing_is_sent_after_a_stop(
         script in any_script(), deadline in any_limit(), max in 1_u32..7, delay in 0_u64..20,
     ) {
-        for story in both(&limited(deadline), &script, max, delay) {
-            if let Some(stopped) = stopped_at(&story, &script) {
-                prop_assert!(story.sent.iter().all(|(at, _)| *at <= stopped), "{story:?}");
-            }
+        let [retried, hedged] = both(&limited(deadline), &script, max, delay);
+        if let Some(stopped) = stopped_at(&retried, &script) {
+            prop_assert!(retried.sent.iter().all(|(at, _)| *at <= stopped), "{retried:?}");
+        }
+        if let Some(stopped) = stopped_at(&hedged, &script) {
+            // Of another attempt, whose request no server's application saw.
+            let may = |kind: AttemptKind| kind == AttemptKind::Transparent;
+            let mut sent = hedged.sent.iter();
+            prop_assert!(sent.all(|(at, kind)| *at <= stopped || may(*kind)), "{hedged:?}");
         }
     }
 

@@ -162,6 +162,62 @@ fn a_hedged_call_retries_a_refused_stream_once() {
     );
 }
 
+/// R45 R60 R61: the policy hedges no more, and a server's "do not retry" is about another attempt.
+#[test]
+fn the_end_of_hedging_leaves_transparent_retries() {
+    let fails = |number| attempt(number).fails(UNKNOWN);
+    let unsent = attempt(2).fails_fatally(UNKNOWN).in_stage(Stage::Dispatch);
+    let refused = |after| fails(1).unseen(Unseen::Once).after(after);
+    let policy = hedges(4, 200);
+    let stop = fails(2).do_not_come_back();
+    for second in [stop.clone(), fails(2).forbids_another(), unsent] {
+        let script = [refused(300), second.after(10), attempt(3).after(50)];
+        let story = call().hedged(&policy, &script);
+        assert_eq!(story.kinds(), [Initial, Hedge, Transparent]);
+        assert_eq!(story.sent_ms(), [0, 200, 300]);
+        assert_eq!((story.end, story.at), (End::Worked(3), ms(350)));
+    }
+    let readies = attempt(3).after(50).ready_after(20);
+    let story = call().hedged(&policy, &[refused(205), stop.after(10), readies]);
+    assert_eq!(story.sent_ms(), [0, 200, 225]);
+    assert_eq!((story.end, story.at), (End::Worked(3), ms(275)));
+}
+
+/// R21 R45 R61
+#[test]
+fn after_the_end_of_hedging_a_second_refusal_counts() {
+    let tokens = Arc::new(TokenBucket::new(4, 100).unwrap());
+    let refused = |number| attempt(number).fails(UNKNOWN).unseen(Unseen::Once);
+    let script = [
+        refused(1).after(300),
+        attempt(2).fails(UNKNOWN).do_not_come_back().after(10),
+        refused(3).after(50),
+    ];
+    let call = call().throttled_by(&tokens);
+    let story = call.hedged(&hedges(4, 200), &script);
+    assert_eq!((story.end, story.at), (End::Failed(3), ms(350)));
+    assert_eq!(story.info.stopped(), Some(StopReason::Pushback));
+    assert_eq!(tokens.milli_tokens(), Some(2000));
+    let stopped = story.info.records().map(|record| record.stopped);
+    let stop = Some(StopReason::Pushback);
+    assert!(stopped.eq([stop, None, stop]));
+}
+
+/// R21 R51: no copy is left for a transparent retry.
+#[test]
+fn a_refusal_that_no_retry_can_follow_counts() {
+    let tokens = Arc::new(TokenBucket::new(4, 100).unwrap());
+    let script = [
+        attempt(1).fails(UNKNOWN).unseen(Unseen::Once).after(300),
+        attempt(2).fails(UNKNOWN).after(10).breaks_off(),
+    ];
+    let call = call().throttled_by(&tokens);
+    let story = call.hedged(&hedges(4, 200), &script);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(300)));
+    assert_eq!(story.info.stopped(), Some(StopReason::NotReplayable));
+    assert_eq!(tokens.milli_tokens(), Some(3000));
+}
+
 /// R62
 #[test]
 fn a_hedge_policy_of_one_attempt_still_retries_transparently() {

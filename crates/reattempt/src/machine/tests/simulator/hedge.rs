@@ -159,7 +159,7 @@ impl<'a> HedgedCall<'a> {
         while let Some(at) = self
             .readying
             .iter()
-            .position(|(at, _)| *at <= now || self.driver.machine.is_frozen())
+            .position(|(at, planned)| *at <= now || self.driver.machine.forbids(planned))
         {
             let (_, planned) = self.readying.remove(at);
             let effects = self.call.effects(&self.context);
