@@ -52,6 +52,13 @@ pub(crate) struct Attempt {
     pub(crate) delay_ms: Option<InMillis>,
 }
 
+impl Attempt {
+    /// False for one that an open circuit refused: no server got it.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.reason != Some(CIRCUIT_BREAKER_OPEN.name())
+    }
+}
+
 /// How a call ended for its caller, where the response head does not decide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {

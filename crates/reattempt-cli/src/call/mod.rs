@@ -15,6 +15,7 @@ mod mongodb;
 mod named_values;
 pub(crate) mod report;
 mod schedule;
+mod seed;
 mod story;
 mod transport;
 mod user_info;

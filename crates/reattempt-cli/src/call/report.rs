@@ -109,7 +109,8 @@ pub(crate) struct People {
 impl People {
     /// Counts a call; true if it is shown by itself.
     fn count(&mut self, answer: &Answer) -> bool {
-        self.attempts += answer.attempts.len() as u64;
+        let sent = answer.attempts.iter().filter(|attempt| attempt.was_sent());
+        self.attempts += sent.count() as u64;
         let well = answer.ended_well();
         if well {
             let nanos = answer.elapsed_ms.0.as_nanos();
@@ -167,6 +168,7 @@ fn listed(counts: &BTreeMap<&'static str, u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::attempts::Attempt;
 
     fn answer(elapsed: u64, stopped: &'static str) -> Answer {
         let mut answer = Answer::unsent("1".to_owned());
@@ -203,6 +205,39 @@ mod tests {
                 "  stopped            success 100, attempts 4",
             ]
         );
+    }
+
+    #[test]
+    fn attempts_that_an_open_circuit_refused_are_no_load() {
+        let attempt = |reason| Attempt {
+            n: 1,
+            kind: "initial",
+            start_ms: InMillis::default(),
+            end_ms: InMillis::default(),
+            backend: None,
+            verdict: "fatal",
+            reason: Some(reason),
+            stage: "dispatch",
+            pushback_ms: None,
+            pushback_unreadable: false,
+            delay_ms: None,
+        };
+        let mut people = People {
+            is_many: true,
+            ..People::default()
+        };
+        for reason in [
+            "HTTP_503",
+            "CIRCUIT_BREAKER_OPEN",
+            "CIRCUIT_BREAKER_OPEN",
+            "HTTP_503",
+        ] {
+            let mut answer = answer(1, "fatal");
+            answer.attempts.push(attempt(reason));
+            people.count(&answer);
+        }
+        let summary = people.summary(Duration::from_secs(1));
+        assert!(summary.contains("attempts per call  0.500\n"), "{summary}");
     }
 
     #[test]

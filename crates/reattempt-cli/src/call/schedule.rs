@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reattempt::backoff::Randomness;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -12,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::answer::Answer;
 use super::document::{Concurrency, Document, Fields, Head};
 use super::load::{Late, Load};
+use super::seed::{Seed, drawing};
 
 /// Makes calls of one protocol through one stack of layers.
 pub(crate) trait Caller: Send + Sync + 'static {
@@ -30,6 +32,8 @@ pub(crate) struct Plan<C: Caller> {
     pub(crate) calls: Vec<(Head, C::Call)>,
     pub(crate) concurrency: Concurrency,
     pub(crate) linger: Duration,
+    /// What the calls draw from.
+    pub(crate) seed: Seed,
 }
 
 impl<C: Caller> Plan<C> {
@@ -55,15 +59,17 @@ impl<C: Caller> Plan<C> {
             calls,
             concurrency: document.concurrency,
             linger: document.linger,
+            seed: document.seed,
         })
     }
 }
 
-async fn one<C: Caller>(caller: &C, head: Head, call: C::Call) -> Answer {
+/// Makes a call that draws from these numbers.
+async fn one<C: Caller>(caller: &C, head: Head, call: C::Call, numbers: Randomness) -> Answer {
     if !head.start_delay.is_zero() {
         tokio::time::sleep(head.start_delay).await;
     }
-    caller.call(head, call).await
+    drawing(numbers, caller.call(head, call)).await
 }
 
 pub(crate) async fn one_after_another<C: Caller>(
@@ -71,7 +77,7 @@ pub(crate) async fn one_after_another<C: Caller>(
     mut write: impl FnMut(&Answer) -> io::Result<()>,
 ) -> io::Result<Arc<C>> {
     for (head, call) in plan.calls {
-        write(&one(&plan.caller, head, call).await)?;
+        write(&one(&plan.caller, head, call, plan.seed.of_next_call()).await)?;
     }
     Ok(Arc::new(plan.caller))
 }
@@ -83,8 +89,8 @@ pub(crate) async fn at_once<C: Caller>(
     let caller = Arc::new(plan.caller);
     let mut calls = JoinSet::new();
     for (head, call) in plan.calls {
-        let caller = Arc::clone(&caller);
-        calls.spawn(async move { one(&*caller, head, call).await });
+        let (caller, numbers) = (Arc::clone(&caller), plan.seed.of_next_call());
+        calls.spawn(async move { one(&*caller, head, call, numbers).await });
     }
     while let Some(answer) = calls.join_next().await {
         write(&ended(answer)?)?;
@@ -115,13 +121,14 @@ impl InFlight {
         caller: Arc<C>,
         mut head: Head,
         call: C::Call,
+        numbers: Randomness,
         due: Option<Instant>,
     ) {
         head.interrupt = Some(self.interrupt.subscribe());
         self.calls.spawn(async move {
             // Not before: a task waits for a thread where the machine is too slow.
             let late = due.map_or(Duration::ZERO, |due| due.elapsed());
-            (one(&*caller, head, call).await, late)
+            (one(&*caller, head, call, numbers).await, late)
         });
     }
 
@@ -194,7 +201,8 @@ pub(crate) async fn under_load<C: Caller>(
             call: (number + 1).to_string(),
             ..head.clone()
         };
-        in_flight.begin(caller, head, call, load.rate.map(|_| begins));
+        let due = load.rate.map(|_| begins);
+        in_flight.begin(caller, head, call, plan.seed.of_next_call(), due);
     }
     while let Some(answer) = in_flight.next().await {
         write(&answer?)?;
@@ -289,6 +297,7 @@ mod tests {
             calls: vec![(head, ())],
             concurrency: Concurrency::Sequential,
             linger: Duration::ZERO,
+            seed: Seed::default(),
         };
         let load = Load {
             calls: Some(5),

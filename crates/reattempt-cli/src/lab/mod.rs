@@ -14,7 +14,7 @@ use reattempt_lab::{Limits, Report, Scenario, chart, gallery};
 
 use crate::printable::{Lines, OneLine, complain, say};
 
-/// The longest document, in bytes; one byte more is read, so that the reader can refuse it.
+/// The longest document, in bytes.
 const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Runs retry policies against simulated servers: the same code that makes calls, in virtual time
@@ -169,12 +169,7 @@ fn list() -> Result<(), Problem> {
 
 fn json(arguments: &Arguments) -> Result<(), Problem> {
     let unusable = |error: io::Error| vec![Fault::new("$", error)];
-    let mut document = Vec::new();
-    let input = io::stdin()
-        .lock()
-        .take(LONGEST + 1)
-        .read_to_end(&mut document);
-    input.map_err(unusable)?;
+    let document = document(io::stdin().lock()).map_err(unusable)?;
     let scenario = arguments.scenario(&document)?;
     warn(None, scenario.warnings());
     if !arguments.tune.is_empty() {
@@ -239,15 +234,24 @@ fn pictures(arguments: &Arguments, reports: &[(String, Report)]) -> io::Result<(
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
-    read_most(file, LONGEST)
+    document(fs::File::open(file)?)
+}
+
+/// A document that is longer than it may be is refused here: of it only the beginning was read, so
+/// that the parser would name another length.
+fn document(from: impl Read) -> io::Result<Vec<u8>> {
+    let text = at_most(from, LONGEST)?;
+    if text.len() as u64 > LONGEST {
+        let what = format!("must be at most {LONGEST} bytes long");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(text)
 }
 
 /// One byte more than may be, so that more can be refused.
-fn read_most(file: &Path, most: u64) -> io::Result<Vec<u8>> {
+fn at_most(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    fs::File::open(file)?
-        .take(most + 1)
-        .read_to_end(&mut text)?;
+    from.take(most + 1).read_to_end(&mut text)?;
     Ok(text)
 }
 

@@ -1,5 +1,6 @@
 //! `reattempt lab --replay`: what recorded calls would have come to under another policy.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use reattempt::config::Fault;
@@ -8,7 +9,7 @@ use reattempt_lab::replay::{Decisions, Replay};
 use reattempt_lab::{PolicyText, Report, chart};
 use serde_json::json;
 
-use super::{Arguments, Problem, faults, in_file, pictures, read, read_most, warn};
+use super::{Arguments, Problem, at_most, faults, in_file, pictures, read, warn};
 use crate::printable::{Lines, OneLine, complain, say};
 
 /// The most bytes of all files of a recording.
@@ -33,7 +34,8 @@ fn recording(file: &Path) -> Result<Replay, Vec<Fault>> {
     let mut texts: Vec<Vec<u8>> = Vec::new();
     let mut left = MOST_BYTES;
     for file in &files {
-        let text = read_most(file, left).map_err(|error| vec![in_file(file, error)])?;
+        let text = fs::File::open(file).and_then(|file| at_most(file, left));
+        let text = text.map_err(|error| vec![in_file(file, error)])?;
         left = left.checked_sub(text.len() as u64).ok_or_else(|| {
             let what = "a recording of more than 1 GiB cannot be replayed";
             vec![Fault::new(file.display().to_string(), what)]

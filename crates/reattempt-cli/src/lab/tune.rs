@@ -41,13 +41,14 @@ pub(super) fn table(points: &[Point]) -> String {
     );
     for (at, point) in points.iter().enumerate() {
         let settings: Vec<String> = point.settings.iter().map(setting).collect();
+        let load = point.extra_load.map(|load| load * 100.0);
+        let load = load.map_or("-".to_owned(), |load| format!("{load:.2} %"));
         let p99 = point.p99_ms.map_or("-".to_owned(), |ms| format!("{ms:.1}"));
         let _ = writeln!(
             out,
-            "{:>3} {:>7.2} % {:>9.2} % {p99:>9}  {}",
+            "{:>3} {:>7.2} % {load:>11} {p99:>9}  {}",
             at + 1,
             point.success * 100.0,
-            point.extra_load * 100.0,
             settings.join(", ")
         );
     }

@@ -27,6 +27,17 @@ async fn json_writes_one_result_and_the_same_bytes_again() {
 }
 
 #[tokio::test]
+async fn a_document_that_is_too_long_is_refused_by_its_limit() {
+    let long = " ".repeat(4 * 1024 * 1024 + 9) + SCENARIO;
+    let what = "must be at most 4194304 bytes long";
+    let said = run_with("lab --json", &long).await.complains(2);
+    assert_eq!(said, format!("$: {what}"));
+    let name = file("long.json", long);
+    let said = run(format!("lab '{name}'")).await.complains(2);
+    assert_eq!(said, format!("{name}: {what}"));
+}
+
+#[tokio::test]
 async fn warnings_of_policies_are_on_standard_error() {
     let typo = SCENARIO.replace("\"default\": {}", "\"default\": {\"retries\": {}}");
     let warning = "warning: $.policies.one.http_policy.default.retries: ";

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use reattempt_testbed::{grpc, http};
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 
-use super::{end_of, file, has, http_server, program, run};
+use super::{document, end_of, file, has, http_server, program, run, run_with, with};
 
 /// A proxy that ends TLS, for the name `localhost`.
 struct Proxy {
@@ -106,6 +107,19 @@ async fn a_servers_certificate_that_is_an_authority_is_named() {
     let url = format!("https://localhost:{}/", proxy.port);
     has(&call(&url, &proxy).await.says(1), ["use --insecure"]);
     run(format!("call {url} --insecure")).await.says(0);
+}
+
+#[tokio::test]
+async fn an_authority_and_no_check_at_all_are_a_fault() {
+    let server = http_server(http::Step::status(200)).await;
+    let proxy = Proxy::start("unused-ca.pem", server.addr(), &[]).await;
+    let ca = std::fs::read_to_string(&proxy.ca).unwrap();
+    let url = format!("https://localhost:{}/", proxy.port);
+    let both = json!({"ca": ca, "insecure": true});
+    let both = with(document("http", &url, json!([{}])), "tls", both);
+    let said = run_with("call --json", &both.to_string()).await;
+    has(&said.complains(2), ["$.tls: has `ca` and `insecure`"]);
+    assert_eq!(server.seen_count(), 0);
 }
 
 /// The variable is OpenSSL's; other systems' programs read it too.

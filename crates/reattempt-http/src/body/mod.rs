@@ -5,6 +5,7 @@ mod buffer;
 mod cursors;
 mod deadline;
 mod drain;
+mod elapsed;
 mod frames;
 mod kept;
 mod outcome;

@@ -24,6 +24,8 @@ mod routes;
 mod rules;
 mod throttles;
 
+use std::collections::HashSet;
+
 use crate::policy::{PolicyText, Stack};
 pub use crate::report::Finding;
 use crate::report::Report;
@@ -76,22 +78,30 @@ fn lint_in(stack: &Stack, scenario: &Scenario) -> Vec<Finding> {
 
 fn find(policy: &PolicyText, scenario: Option<&Scenario>) -> Vec<Finding> {
     let mut found = Vec::new();
+    let mut known = HashSet::new();
     // The clients' calls go to the first tier.
     let calls = scenario.filter(|scenario| scenario.tested_tier() == Some(0));
     let calls = calls.map_or(&[][..], |scenario| &scenario.calls);
     for probe in Probe::all(policy, calls).into_iter().take(MOST_ROUTES) {
         for rule in rules::RULES {
             if let Some((place, text)) = (rule.check)(&probe, scenario) {
+                let path = if place.starts_with('$') {
+                    place
+                } else {
+                    format!("{}{place}", probe.path)
+                };
+                // The others are the first one's consequences for another route.
+                if !known.insert((rule.name, path.clone())) {
+                    continue;
+                }
                 found.push(Finding {
                     rule: rule.name,
-                    path: format!("{}{place}", probe.path),
+                    path,
                     text,
                     evidence: examples::evidence(rule.name),
                 });
             }
         }
     }
-    // The others are the first one's consequences for another route.
-    found.dedup_by(|later, first| later.rule == first.rule && later.path == first.path);
     found
 }

@@ -29,6 +29,8 @@ pub(super) struct Probe<'a> {
     at: usize,
     /// Of the route.
     pub(super) path: String,
+    /// Of its throttle, if that is not a part of the route.
+    throttle_path: Option<String>,
     pub(super) protocol: Protocol,
     /// With each roll.
     policies: Vec<Arc<RoutePolicy>>,
@@ -57,6 +59,7 @@ impl<'a> Probe<'a> {
         let probe = |at: usize| Self {
             at,
             path: first[at].path.clone(),
+            throttle_path: first[at].throttle.clone(),
             protocol,
             policies: routes
                 .iter()
@@ -174,6 +177,13 @@ impl<'a> Probe<'a> {
             pushback_ms: Some(ms),
         };
         [0, ROLLS.len() - 1].map(|at| self.protocol.pushback(answer, &self.context(at)))
+    }
+
+    /// The place of its throttle: from the root if routes share it, else the member that has one of
+    /// its own.
+    pub(super) fn throttle_place(&self) -> &str {
+        let shared = self.throttle_path.as_deref();
+        shared.unwrap_or_else(|| self.member())
     }
 
     /// The member of the route that recovers.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use reattempt::RoutePolicy;
+use reattempt::config::Form;
 use serde_json::Value;
 
 use crate::policy::{Parsed, PolicyText, Simulated, as_value};
@@ -19,6 +20,8 @@ pub(super) const KV: &str = "kv";
 /// A route of a policy.
 pub(super) struct Route {
     pub(super) path: String,
+    /// Where its throttle stands, which other routes may have too.
+    pub(super) throttle: Option<String>,
     /// Of the policies of its calls: an entry of a service config has one for each of its names.
     pub(super) names: Vec<String>,
     /// The first of them.
@@ -28,6 +31,7 @@ pub(super) struct Route {
 pub(super) fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Route> {
     let found = |path: String, policy: &Arc<RoutePolicy>| Route {
         path,
+        throttle: None,
         names: vec![policy.name().to_owned()],
         policy: Arc::clone(policy),
     };
@@ -39,10 +43,16 @@ pub(super) fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Route> {
                 at if at < count => format!("$.routes[{at}]"),
                 _ => "$.default".to_owned(),
             };
+            let throttle = |at: usize| {
+                let route = json["routes"].get(at).unwrap_or(&json["default"]);
+                route["throttle"].as_str().and_then(place_of_throttle)
+            };
             let policies = policies.iter().enumerate();
-            policies
-                .map(|(at, policy)| found(path(at), policy))
-                .collect()
+            let route = |(at, policy)| Route {
+                throttle: throttle(at),
+                ..found(path(at), policy)
+            };
+            policies.map(route).collect()
         }
         (Parsed::Grpc(config), PolicyText::ServiceConfig(text)) => {
             let json = as_value(text);
@@ -56,6 +66,7 @@ pub(super) fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Route> {
                 let names = entry["name"].as_array().map_or(&[][..], Vec::as_slice);
                 let names = names.iter().map(|name| policy(name).name().to_owned());
                 Route {
+                    throttle: Some("$.retryThrottling".to_owned()),
                     names: names.collect(),
                     ..found(format!("$.methodConfig[{at}]"), &policy(&entry["name"][0]))
                 }
@@ -68,4 +79,12 @@ pub(super) fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Route> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Where the throttle with this name stands in an HTTP policy.
+fn place_of_throttle(name: &str) -> Option<String> {
+    let path = Form::new("the policy").read("null", |place, _| {
+        Some(place.field("throttles").field(name).path())
+    });
+    path.ok().map(|(path, _)| path)
 }

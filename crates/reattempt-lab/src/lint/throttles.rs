@@ -3,7 +3,6 @@
 use super::asked::{MANY, TEN_MINUTES};
 use super::found::{Found, found};
 use super::probe::Probe;
-use crate::policy::Protocol;
 use crate::scenario::Scenario;
 
 pub(super) fn request_fed_budget(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
@@ -27,13 +26,8 @@ pub(super) fn tiny_throttle(probe: &Probe<'_>, _: Option<&Scenario>) -> Found {
     if !throttle.closes_at_once {
         return None;
     }
-    let place = if probe.protocol == Protocol::Http {
-        ".throttle"
-    } else {
-        ""
-    };
     found(
-        place,
+        probe.throttle_place(),
         "one failure closes the throttle, so that nothing is ever retried after it: use more tokens",
     )
 }
@@ -56,10 +50,10 @@ pub(super) fn unearned_budget(probe: &Probe<'_>, scenario: Option<&Scenario>) ->
     if throttle.earns_after.is_some_and(|after| after <= most) {
         return None;
     }
-    let place = match (probe.protocol, probe.budget.is_some()) {
-        (Protocol::Http, false) => ".throttle",
-        (Protocol::Http, true) => ".hedge",
-        _ => "",
+    // What is earned may be held back by both, and the budget is that of the hedges.
+    let place = match probe.budget {
+        Some(_) => probe.member(),
+        None => probe.throttle_place(),
     };
     found(
         place,

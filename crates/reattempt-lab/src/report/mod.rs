@@ -105,6 +105,9 @@ pub struct TierOutcome {
     pub attempts: u64,
     /// By counted call.
     pub amplification: f64,
+    /// First attempts at this tier: the calls that it was sent. Not in the document.
+    #[serde(skip)]
+    pub initial: u64,
 }
 
 /// What is counted during a run.
@@ -113,6 +116,8 @@ pub(crate) struct Counts {
     calls: u64,
     /// By tier.
     attempts: Vec<u64>,
+    /// The first ones of calls, by tier.
+    initial: Vec<u64>,
     kinds: Kinds,
     latencies: Quantiles,
     /// By stop reason, in the order of [`REASONS`], then those that never ended.
@@ -144,6 +149,7 @@ impl Counts {
         Self {
             calls: 0,
             attempts: vec![0; scenario.tiers.len()],
+            initial: vec![0; scenario.tiers.len()],
             kinds: Kinds::default(),
             latencies: Quantiles::default(),
             ended: [0; REASONS.len() + 1],
@@ -162,6 +168,7 @@ impl Counts {
 
     pub(crate) fn attempt(&mut self, tier: u8, kind: AttemptKind, at: u64) {
         self.attempts[usize::from(tier)] += 1;
+        self.initial[usize::from(tier)] += u64::from(kind == AttemptKind::Initial);
         if tier > 0 {
             return;
         }
@@ -219,11 +226,13 @@ impl Counts {
         let held = [("throttled", self.throttled), ("budget", self.budget)];
         let by_second = self.seconds.rows();
         let recovered = recovered::recovered(scenario, &by_second);
-        let tier = |attempts: &u64| TierOutcome {
+        let tier = |(attempts, initial): (&u64, &u64)| TierOutcome {
             attempts: *attempts,
             amplification: ratio(*attempts),
+            initial: *initial,
         };
-        let of_tiers = self.attempts.iter().filter(|_| scenario.tiered);
+        let of_tiers = self.attempts.iter().zip(&self.initial);
+        let of_tiers = of_tiers.filter(|_| scenario.tiered);
         Outcome {
             calls: self.calls,
             attempts: self.attempts[0],

@@ -30,9 +30,9 @@ pub struct Point {
     pub settings: Vec<(Knob, f64)>,
     /// The share of calls that ended well, the mean of the seeds.
     pub success: f64,
-    /// Attempts beyond one for each call at the first tier that is called under the policy, the
-    /// mean of the seeds.
-    pub extra_load: f64,
+    /// Attempts beyond one for each call that was sent, at the first tier that is called under the
+    /// policy, the mean of the seeds; `None` if none was.
+    pub extra_load: Option<f64>,
     /// The 99th percentile in milliseconds, the mean of the seeds; `None` if no call ended well.
     pub p99_ms: Option<f64>,
     /// The policy, as it stands in a scenario.
@@ -131,7 +131,8 @@ fn point(
     settings: Vec<(Knob, f64)>,
     policy: Value,
 ) -> Result<Point, Stopped> {
-    let (mut success, mut load, mut tail, mut tails) = (0.0, 0.0, 0.0, 0.0);
+    let mut success = 0.0;
+    let (mut load, mut tail) = (Mean::default(), Mean::default());
     let mut seeded = scenario.clone();
     for nth in 0..seeds {
         seeded.seed = scenario.seed.wrapping_add(nth.into());
@@ -140,34 +141,56 @@ fn point(
         let tier = scenario
             .tested_tier()
             .and_then(|tier| outcome.tiers.get(tier));
-        load += tier.map_or(outcome.amplification, |tier| tier.amplification);
-        if let Some(p99) = outcome.latency_ms.p99 {
-            tail += p99;
-            tails += 1.0;
-        }
+        let (attempts, calls) = match tier {
+            Some(tier) => (tier.attempts, tier.initial),
+            None => (outcome.attempts, outcome.kinds.initial),
+        };
+        load.add((calls > 0).then(|| attempts as f64 / calls as f64 - 1.0));
+        tail.add(outcome.latency_ms.p99);
     }
-    let seeds = f64::from(seeds);
     Ok(Point {
         settings,
-        success: success / seeds,
-        extra_load: load / seeds - 1.0,
-        p99_ms: (tails > 0.0).then(|| tail / tails),
+        success: success / f64::from(seeds),
+        extra_load: load.of(),
+        p99_ms: tail.of(),
         policy,
     })
+}
+
+/// The mean of the seeds that have a value.
+#[derive(Default)]
+struct Mean {
+    sum: f64,
+    count: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.sum += value;
+            self.count += 1.0;
+        }
+    }
+
+    fn of(&self) -> Option<f64> {
+        (self.count > 0.0).then(|| self.sum / self.count)
+    }
 }
 
 /// Those that no other one beats, and of equal ones the first.
 fn frontier(mut points: Vec<Point>) -> Vec<Point> {
     let tail = |point: &Point| point.p99_ms.unwrap_or(f64::INFINITY);
+    // Where no call was sent, no attempt was either.
+    let load = |point: &Point| point.extra_load.unwrap_or(0.0);
     points.sort_by(|a, b| {
         let by_success = b.success.total_cmp(&a.success);
-        let by_load = by_success.then(a.extra_load.total_cmp(&b.extra_load));
+        let by_load = by_success.then(load(a).total_cmp(&load(b)));
         by_load.then(tail(a).total_cmp(&tail(b)))
     });
     let mut kept: Vec<Point> = Vec::new();
     for point in points {
         // Only an earlier one can beat it.
-        let beats = |by: &Point| by.extra_load <= point.extra_load && tail(by) <= tail(&point);
+        let beats = |by: &Point| load(by) <= load(&point) && tail(by) <= tail(&point);
         if !kept.iter().any(beats) {
             kept.push(point);
         }

@@ -193,7 +193,7 @@ fn successes_are_those_of_each_process_of_the_policy() {
         scenario["clients"] = json!(clients);
         let backend = scenario["tiers"][0]["backends"][0].clone();
         scenario["tiers"][0]["backends"] = json!(vec![backend; servers]);
-        rules_in(&scenario).contains(&"unearned-budget $.default.throttle".to_owned())
+        rules_in(&scenario).contains(&"unearned-budget $.throttles.t".to_owned())
     };
     // 600 calls in ten minutes, and 51 successes earn an attempt.
     let (tested, own) = (json!({}), json!({"policy": http(json!({}))}));

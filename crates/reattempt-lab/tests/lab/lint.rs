@@ -21,7 +21,8 @@ fn is_twice_as_bad(rule: &str) {
     let findings = |name| report.policy(name).unwrap().findings.iter();
     let found: Vec<_> = findings("linted").filter(|one| one.rule == rule).collect();
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].path.starts_with("$.default"), "{found:?}");
+    let mut places = ["$.default", "$.throttles.t"].iter();
+    assert!(places.any(|place| found[0].path.starts_with(place)));
     let evidence = &found[0].evidence;
     assert!(
         evidence.starts_with("in the lab's counter-example"),
@@ -111,14 +112,27 @@ fn routes_that_share_a_throttle_are_asked_of_a_full_one() {
     for policy in [http(100), grpc(100)] {
         assert_eq!(rules(&policy.checked().unwrap()), [""; 0]);
     }
-    let tiny = |paths: [&str; 2]| paths.map(|path| format!("tiny-throttle {path}"));
+    // Routes share it: one finding, at its own place.
+    assert_eq!(rules(&http(2)), ["tiny-throttle $.throttles.t"]);
+    assert_eq!(rules(&grpc(2)), ["tiny-throttle $.retryThrottling"]);
+}
+
+#[test]
+fn a_throttle_is_named_once_by_its_place() {
+    let retry = || json!({"retry": {"maxAttempts": 3}, "throttle": "of a shop"});
+    let other = json!({"match": {"path": "/u"}, "retry": {"maxAttempts": 3}, "throttle": "u"});
+    let mut first = retry();
+    first["match"] = json!({"path": "/t"});
+    let tiny = json!({"maxTokens": 2, "tokenRatio": 0.1});
+    // The two routes with one throttle do not follow each other.
+    let found = rules_of(json!({
+        "routes": [first, other], "default": retry(),
+        "throttles": {"of a shop": tiny, "u": tiny},
+    }));
+    let throttles = [r#"["of a shop"]"#, ".u"];
     assert_eq!(
-        rules(&http(2)),
-        tiny(["$.routes[0].throttle", "$.routes[1].throttle"])
-    );
-    assert_eq!(
-        rules(&grpc(2)),
-        tiny(["$.methodConfig[0]", "$.methodConfig[1]"])
+        found,
+        throttles.map(|place| format!("tiny-throttle $.throttles{place}"))
     );
 }
 
@@ -212,7 +226,7 @@ fn a_time_window_gives_back_what_it_counted() {
     }
     // A window of more than ten minutes does not.
     let hour = json!({"retryRatio": 0.1, "minPerSecond": 1, "window": "3600s"});
-    let unearned = ["routes[0]", "default"].map(|at| format!("unearned-budget $.{at}.throttle"));
+    let unearned = ["u", "t"].map(|name| format!("unearned-budget $.throttles.{name}"));
     assert_eq!(found(&hour, &retry), unearned);
 }
 
@@ -289,7 +303,7 @@ fn a_number_beyond_f64_hides_no_findings() {
         );
         rules(&PolicyText::ServiceConfig(policy).checked().unwrap())
     };
-    let tiny = "tiny-throttle $.methodConfig[0]".to_owned();
+    let tiny = "tiny-throttle $.retryThrottling".to_owned();
     assert!(grpc("1e300").contains(&tiny), "{:?}", grpc("1e300"));
     assert_eq!(grpc("1e400"), grpc("1e300"));
 

@@ -55,7 +55,7 @@ fn more_attempts_buy_success_with_load() {
     let last = points.last().unwrap();
     assert_eq!(
         (last.settings[0], last.extra_load),
-        ((Knob::Attempts, 1.0), 0.0)
+        ((Knob::Attempts, 1.0), Some(0.0))
     );
     // The text of a point is a policy with its settings.
     let first = &points[0];
@@ -142,9 +142,52 @@ fn extra_load_is_measured_where_the_policy_sends() {
     });
     let scenario = Scenario::parse(&scenario.to_string()).unwrap();
     let points = frontier(&scenario, &["attempts=1..2"], 1).unwrap();
-    let loads: Vec<f64> = points.iter().map(|point| point.extra_load).collect();
+    let loads: Vec<f64> = points.iter().filter_map(|point| point.extra_load).collect();
     assert_eq!((loads.len(), loads[1]), (2, 0.0), "{loads:?}");
     near(loads[0], 0.3, 0.1, "a retry of each failure");
+}
+
+/// The loads of one and of two attempts, by the first tier's policy and the backends' faults.
+fn loads(tiers: Value, policy: Value, knob: &str) -> Vec<Option<f64>> {
+    let scenario = json!({
+        "duration_s": 20, "arrivals": [{"per_s": 100}], "tiers": tiers, "policies": {"p": policy},
+    });
+    let scenario = Scenario::parse(&scenario.to_string()).unwrap();
+    let points = frontier(&scenario, &[knob], 2).unwrap();
+    points.iter().map(|point| point.extra_load).collect()
+}
+
+#[test]
+fn extra_load_is_beyond_the_calls_that_reach_the_tier() {
+    let backends =
+        |faults: Value| json!([{"servers": 100, "latency": {"fixed_ms": 1}, "faults": faults}]);
+    let failing = |share: f64| backends(json!([{"kind": "error", "share": share}]));
+    // Half of the calls fail at the outer tier, before it calls the one behind.
+    let outer = json!({"policy": http(json!({})), "backends": failing(0.5)});
+    let tiers = json!([outer, {"backends": failing(0.3)}]);
+    let retrying = http(json!({"retry": {"maxAttempts": 2}}));
+    let found = loads(tiers, retrying, "attempts=1..2");
+    assert_eq!((found.len(), found[1]), (2, Some(0.0)), "{found:?}");
+    near(found[0].unwrap(), 0.3, 0.1, "a retry of each failure");
+
+    // An admission refuses most calls of a server that fails: they are no calls to it.
+    let mut admitted = http(json!({"retry": {"maxAttempts": 1}}));
+    admitted["with"] = json!({"admission": true});
+    let found = loads(
+        json!([{"backends": failing(1.0)}]),
+        admitted,
+        "attempts=1..1",
+    );
+    assert_eq!(found, [Some(0.0)]);
+}
+
+#[test]
+fn there_is_no_extra_load_without_a_call() {
+    let down = json!([{"servers": 1, "latency": {"fixed_ms": 1}, "faults": [{"kind": "error"}]}]);
+    let outer = json!({"policy": http(json!({})), "backends": down});
+    let tiers = json!([outer, {"backends": down}]);
+    let retrying = http(json!({"retry": {"maxAttempts": 2}}));
+    assert_eq!(loads(tiers, retrying, "attempts=1..2"), [None]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) use fields::Fields;
 pub(crate) use found::Found;
 pub(crate) use values::{Base64, Millis, OneOrMany, Whole, to_base64};
 
+use super::seed::Seed;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Protocol {
@@ -100,6 +102,8 @@ pub(crate) struct Document {
     pub(crate) concurrency: Concurrency,
     pub(crate) linger: Duration,
     pub(crate) setup: Setup,
+    /// What the calls draw from through [`Setup::randomness`].
+    pub(crate) seed: Seed,
     pub(crate) calls: Vec<(Head, Fields)>,
     /// The fields of the protocol.
     pub(crate) rest: Fields,
@@ -126,10 +130,7 @@ impl Document {
         let calls = fields.list("calls").into_iter().enumerate();
         let calls = calls.map(|(place, call)| head(call, place)).collect();
         let on_deadline = fields.optional::<DeadlineChoice>("on_deadline");
-        let randomness = match fields.optional::<Number>("seed") {
-            Some(number) => Randomness::seeded(seed(&number)),
-            None => Randomness::Thread,
-        };
+        let seed = Seed::of(fields.optional("seed").as_ref().map(number_of_seed));
         let protocol = fields.or("protocol", Protocol::default());
         Self {
             protocol: (!fields.is_faulty("protocol")).then_some(protocol),
@@ -138,8 +139,9 @@ impl Document {
             setup: Setup {
                 target: fields.required("target"),
                 on_deadline: on_deadline.map(OnDeadline::from),
-                randomness,
+                randomness: seed.randomness(),
             },
+            seed,
             calls,
             rest: fields,
         }
@@ -174,7 +176,7 @@ fn linger(fields: &mut Fields) -> Duration {
 }
 
 /// Converts any number to a seed; equal numbers give equal seeds.
-fn seed(number: &Number) -> u64 {
+fn number_of_seed(number: &Number) -> u64 {
     if let Some(Whole(seed)) = Whole::of(number) {
         return seed;
     }

@@ -16,8 +16,9 @@ pub(super) struct Base {
     path: String,
     /// With its question mark; may be empty.
     query: String,
-    /// Basic authentication with the target's user and password.
-    authorization: Option<HeaderValue>,
+    /// Basic authentication with the target's user and password, for every request: all go to the
+    /// target, whatever host they name.
+    pub(super) authorization: Option<HeaderValue>,
 }
 
 /// RFC 7617.
@@ -77,16 +78,6 @@ impl Base {
         Ok(base)
     }
 
-    /// The authorization for a request to this URL; none for another origin than the target.
-    pub(super) fn authorization(&self, uri: &Uri) -> Option<HeaderValue> {
-        let own = self.authority.parse::<Authority>().ok()?;
-        let named = uri.authority()?;
-        let port =
-            |authority: &Authority| authority.port_u16().unwrap_or(default_port(self.is_tls));
-        let is_own = own.host().eq_ignore_ascii_case(named.host()) && port(&own) == port(named);
-        self.authorization.clone().filter(|_| is_own)
-    }
-
     /// The URL of a path below the target's own, or the target's own.
     pub(super) fn uri(&self, path: Option<&str>) -> Result<Uri, String> {
         let path = match path {
@@ -142,18 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn user_and_password_are_basic_for_the_target_alone() {
+    fn user_and_password_are_basic_authentication() {
         let base = Base::of("http://us%65r:p%40ss@h.example/x").unwrap();
         assert_eq!(base.authority, "h.example:80");
-        assert!(!format!("{base:?}").contains(&to_base64(b"user:p@ss")));
-        let at = |uri: &str| base.authorization(&uri.parse().unwrap());
-        let expected = HeaderValue::try_from(format!("Basic {}", to_base64(b"user:p@ss")));
-        for own in ["http://h.example:80/", "http://H.example/x"] {
-            assert_eq!(at(own).as_ref(), Some(expected.as_ref().unwrap()));
-        }
-        for other in ["http://h.example:81/", "http://other:80/", "/x"] {
-            assert_eq!(at(other), None, "{other}");
-        }
+        let pair = to_base64(b"user:p@ss");
+        assert!(!format!("{base:?}").contains(&pair));
+        assert_eq!(base.authorization.unwrap(), format!("Basic {pair}"));
         for wrong in [
             "http://a%3Ab:hunter2@h",
             "ftp://u:hunter2@h",

@@ -121,11 +121,12 @@ fn read(fields: &mut Fields, base: &Base, version: Version, to_service: bool) ->
     let mut headers = fields.accept("headers", headers).unwrap_or_default();
     let body = fields.or("body", Base64::default()).0;
     let read_only = to_service && fields.or("readonly", false);
-    let uri = base::at_host(uri?, &headers);
-    if let Some(authorization) = base.authorization(&uri) {
+    if let Some(authorization) = &base.authorization {
         // A header of the call takes precedence.
-        headers.entry(AUTHORIZATION).or_insert(authorization);
+        let entry = headers.entry(AUTHORIZATION);
+        entry.or_insert_with(|| authorization.clone());
     }
+    let uri = base::at_host(uri?, &headers);
     Some(HttpCall {
         method: method?,
         uri,

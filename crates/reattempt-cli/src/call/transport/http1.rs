@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HOST, HeaderValue};
-use http::{Request, Response, Uri, Version};
+use http::header::{CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING};
+use http::{Method, Request, Response, Uri, Version};
 use http_body::Body;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use reattempt::{AttemptReporter, Stage};
@@ -126,6 +126,10 @@ where
             let host = HeaderValue::from_str(named.unwrap_or(&address.authority))?;
             request.headers_mut().insert(HOST, host);
         }
+        if needs_length(&request) {
+            let none = HeaderValue::from_static("0");
+            request.headers_mut().insert(CONTENT_LENGTH, none);
+        }
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
         *request.version_mut() = Version::HTTP_11;
@@ -151,4 +155,17 @@ where
             }
         }
     }
+}
+
+/// Whether a request without a body has to say so (RFC 9110, section 8.6): its method has a meaning
+/// for a body, and some servers answer 411 without a length. hyper sends none. HTTP/2 does not need
+/// it, where the request's stream ends.
+fn needs_length<B: Body>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    matches!(
+        *request.method(),
+        Method::POST | Method::PUT | Method::PATCH
+    ) && request.body().is_end_stream()
+        && !headers.contains_key(CONTENT_LENGTH)
+        && !headers.contains_key(TRANSFER_ENCODING)
 }

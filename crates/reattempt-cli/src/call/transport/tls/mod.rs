@@ -36,6 +36,7 @@ impl Tls {
     ) -> Option<Self> {
         let is_said = fields.first_byte("tls").is_some();
         let mut nested = fields.nested("tls");
+        let has_ca = nested.first_byte("ca").is_some();
         let pem = nested.optional("ca").filter(|_| is_tls);
         let options = Options {
             roots: pem.and_then(|pem: String| nested.accept("ca", Roots::of_pem(&pem))),
@@ -47,6 +48,11 @@ impl Tls {
             fields.wrong("tls", "the target has no TLS");
         }
         if !is_tls || is_faulty {
+            return None;
+        }
+        if has_ca && options.insecure {
+            let what = "has `ca` and `insecure`, which accepts any certificate: leave out one";
+            fields.wrong("tls", what);
             return None;
         }
         let host = authority
