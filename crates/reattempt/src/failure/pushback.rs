@@ -30,6 +30,8 @@ impl ServerPushback {
 
     /// A delay that is longer than this client waits, in milliseconds, rounded up.
     #[must_use]
+    #[cold]
+    #[inline(never)]
     pub fn too_long(delay: Duration) -> Self {
         let millis = delay.as_nanos().div_ceil(1_000_000);
         Self::TooLong {
