@@ -282,3 +282,25 @@ async fn a_request_waits_no_longer_for_a_node_that_left() {
         drop(again);
     }
 }
+
+/// Its dial goes on: who needs the seed later waits for the same one.
+#[tokio::test]
+async fn a_request_waits_no_longer_for_a_seed_that_left() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let seed = silent.local_addr().unwrap().to_string();
+    let node = Node::start().await.expect("a node");
+    let options = couchbase().connect_timeout(Duration::from_secs(600));
+    let (mut client, move_to) = client_that_moves(&seed, options, &seed);
+    let set = || KvRequest::set("k", "v", 0, 0);
+    let waits = start(&mut client, set()).await;
+    let (dialled, _) = within(silent.accept()).await.expect("it dials");
+    move_to(&node.addr().to_string());
+    answered(&mut client, set()).await;
+    let error = within(waits).await.unwrap_err();
+    assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+    let again = client.node(&seed).connect();
+    drop(dialled);
+    let error = within(again).await.unwrap_err();
+    let closed = matches!(error, ClientError::BootstrapClosed { .. });
+    assert!(closed, "{error}");
+}
