@@ -30,8 +30,9 @@ fn named(address: Arc<str>) -> Arc<str> {
 ///
 /// Without a map, a Couchbase client connects to its seeds in turn, and to the next one also when a
 /// seed is slow, until a configuration arrives (through [`ClientOptions::on_config`]) and the
-/// source has a map. When no seed has one, the request goes to a seed that accepted the connection.
-/// A memcached client distributes the keys over the seeds.
+/// source has a map. When no seed has one, the request goes to a seed that accepted the connection,
+/// or fails with the error of one, while others may still be silent. A memcached client distributes
+/// the keys over the seeds.
 ///
 /// A vbucket is routed by the current map. After its node has refused it (0x07), it is routed by
 /// the fast-forward map, if there is one, until there is a new revision.
