@@ -11,6 +11,7 @@ use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node, Step};
 use tokio::net::TcpListener;
+use tower::Service as _;
 
 use super::{answered, couchbase, start, within};
 
@@ -244,4 +245,29 @@ async fn a_request_waits_no_longer_for_a_seed_that_left() {
     let error = within(again).await.unwrap_err();
     let closed = matches!(error, ClientError::BootstrapClosed { .. });
     assert!(closed, "{error}");
+}
+
+/// No other request has to look at the newer map.
+#[tokio::test]
+async fn a_request_alone_notices_that_its_node_left() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let silent = silent.local_addr().unwrap().to_string();
+    let node = Node::start().await.expect("a node");
+    node.script().push(Step::hang().only(Opcode::GET));
+    let busy = node.addr().to_string();
+    let get = || KvRequest::get("k");
+    for (address, for_permit) in [(&silent, false), (&busy, true)] {
+        let options = couchbase()
+            .connect_timeout(Duration::from_secs(600))
+            .max_in_flight(1);
+        let (mut client, move_to) = client_that_moves("127.0.0.1:1", options, address);
+        let has_permit = for_permit.then(|| client.call(get()));
+        let mut waits = client.call(get());
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut waits).await;
+        assert!(early.is_err() && waits.is_dialling());
+        move_to("127.0.0.1:2");
+        let error = within(waits).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+        drop(has_permit);
+    }
 }

@@ -65,6 +65,10 @@ impl Seeding {
         seeding
     }
 
+    pub(super) const fn routes(&self) -> &Arc<Routes> {
+        &self.routes
+    }
+
     /// Dials the next seed, if there is one.
     fn dial(&mut self) -> bool {
         if self.left == 0 {
