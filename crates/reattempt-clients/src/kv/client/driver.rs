@@ -66,6 +66,10 @@ async fn drive(
 ) -> CloseReason {
     // The bootstrap's may be the end of one that grew for a configuration.
     input = first_size(&input);
+    // What arrived together with its last answer: no read may follow for a long time.
+    if let Err(reason) = frames(shared, &mut input, max_body) {
+        return reason;
+    }
     let (mut read, mut write) = stream.into_split();
     // Armed by a write. A read does not move it, because reads are frequent: it sets `heard`.
     let mut silence = pin!(sleep(Duration::ZERO));
