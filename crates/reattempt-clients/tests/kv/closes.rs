@@ -1,11 +1,12 @@
 use reattempt_clients::kv::{
-    ClientError, ClientOptions, CloseReason, Connection, FrameError, KvRequest, SendStage,
+    Bootstrap, ClientError, ClientOptions, CloseReason, Connection, FrameError, KvRequest,
+    SendStage,
 };
 use reattempt_couchbase::kv::{Opcode, Status};
 use reattempt_testbed::kv::{Node, Step};
 use tower::Service as _;
 
-use super::{answered, bare, send, start, until, within};
+use super::{answered, bare, connect, couchbase, send, start, until, within};
 
 /// A node that applies `step` to the first request, and the failure of that request.
 async fn failure(step: Step) -> (Node, Connection, ClientError) {
@@ -146,6 +147,23 @@ async fn an_answer_that_costs_the_connection_closes_it() {
     let error = within(other).await.expect_err("closed");
     assert!(matches!(reason(error), CloseReason::Local));
     assert_eq!(node.seen().len(), 2);
+}
+
+/// C39: one that never had a bucket is of use without one.
+#[tokio::test]
+async fn the_loss_of_its_bucket_closes_a_connection() {
+    for name in [Some("default"), None] {
+        let lost = Step::status(Status::NO_BUCKET).only(Opcode::GET);
+        let node = Node::scripted([lost]).await.expect("node");
+        let mut options = couchbase();
+        if let Bootstrap::Couchbase { bucket, .. } = &mut options.bootstrap {
+            *bucket = name.map(Into::into);
+        }
+        let mut c = connect(&node, &options).await.expect("connect");
+        let answer = answered(&mut c, KvRequest::get("k")).await;
+        assert_eq!(answer.status, Status::NO_BUCKET);
+        assert_eq!(c.is_closed(), name.is_some());
+    }
 }
 
 /// C13: requests queued behind a full socket were never sent; one that is partly written may be.

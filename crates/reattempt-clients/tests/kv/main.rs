@@ -19,6 +19,7 @@ mod frame;
 mod limits;
 mod operations;
 mod routed;
+mod seeding;
 mod strays;
 
 /// Fails instead of waiting forever.

@@ -10,12 +10,13 @@ use reattempt_couchbase::kv::Opcode;
 use reattempt_couchbase::kv::Status;
 use reattempt_couchbase::{ConfigStore, FetchConfig as _};
 use reattempt_testbed::kv::{Cluster, Node, Step};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
+use tower::Service as _;
 
-use super::{answered, couchbase, send, start, within};
+use super::{answered, couchbase, start, within};
 
 /// A client that applies every newer configuration that it receives.
-fn client(seeds: &[String]) -> RoutedClient {
+pub(super) fn client(seeds: &[String]) -> RoutedClient {
     client_with(seeds, couchbase())
 }
 
@@ -69,65 +70,6 @@ fn a_seed_is_named_as_its_node_is_in_a_configuration() {
     let seeds = ["[2001:db8:0:0::1]:11210", "h1:11210"].map(str::to_owned);
     let named = ["[2001:db8::1]:11210", "h1:11210"];
     assert_eq!(client(&seeds).addresses(), named);
-}
-
-#[tokio::test]
-async fn all_seeds_dead_is_a_connect_error_and_none_is_no_node() {
-    let cluster = Cluster::start(2).await.expect("cluster");
-    cluster.kill(0).await;
-    cluster.kill(1).await;
-    let mut routed = client(&addresses(&cluster));
-    let sent = send(&mut routed, KvRequest::get("k")).await;
-    let error = sent.expect_err("dead");
-    assert!(matches!(error, ClientError::Connect { .. }), "{error}");
-    let mut routed = client(&[]);
-    let sent = send(&mut routed, KvRequest::get("k")).await;
-    let error = sent.expect_err("no seeds");
-    assert!(
-        matches!(error, ClientError::NoNode { vbucket: None, .. }),
-        "{error}"
-    );
-}
-
-/// Else an attempt that its deadline ends names no node.
-#[tokio::test]
-async fn a_request_without_a_map_names_the_seed_it_dials() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent = listener.local_addr().unwrap().to_string();
-    let refuses = TcpSocket::new_v4().unwrap(); // Bound, but it does not listen.
-    refuses.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let refuses = refuses.local_addr().unwrap().to_string();
-    for seeds in [[&silent, &refuses], [&refuses, &silent]] {
-        let seeds = seeds.map(String::clone);
-        let mut sent = start(&mut client(&seeds), KvRequest::get("k")).await;
-        // The second one is dialled as well, or in place of the first.
-        let on = async {
-            while sent.address().is_none_or(|node| **node != *silent) {
-                let some_time = tokio::time::timeout(Duration::from_millis(10), &mut sent);
-                some_time.await.expect_err("one is silent");
-            }
-        };
-        within(on).await;
-        assert!(sent.is_dialling());
-    }
-}
-
-/// Other calls, or a poller, may bring it.
-#[tokio::test]
-async fn a_call_that_waits_for_a_map_takes_the_one_that_came() {
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = silent.local_addr().unwrap().to_string();
-    let cluster = Cluster::start(1).await.expect("cluster");
-    let store = ConfigStore::new();
-    let options = couchbase().on_config(offer_to(store.clone()));
-    let mut routed = RoutedClient::new([address], options, map_of(store.clone()));
-    let waits = tokio::spawn(async move { send(&mut routed, KvRequest::get("k")).await });
-    let node = cluster.node(0).addr().to_string();
-    let fetch = fetch_with(couchbase());
-    let config = fetch.fetch(node.parse().unwrap(), None).await.unwrap();
-    store.compare_and_swap(config.expect("a configuration"));
-    let answer = waits.await.unwrap().expect("it waits for the silent seed");
-    assert_eq!(*answer.node, *node);
 }
 
 /// C48, C49: one that has not agreed to it refuses a request with the known revision.
@@ -280,5 +222,52 @@ async fn a_request_waits_no_longer_for_a_node_that_left() {
         drop(dialled);
         within(silent.accept()).await.expect("it dials");
         drop(again);
+    }
+}
+
+/// Its dial goes on: who needs the seed later waits for the same one.
+#[tokio::test]
+async fn a_request_waits_no_longer_for_a_seed_that_left() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let seed = silent.local_addr().unwrap().to_string();
+    let node = Node::start().await.expect("a node");
+    let options = couchbase().connect_timeout(Duration::from_secs(600));
+    let (mut client, move_to) = client_that_moves(&seed, options, &seed);
+    let set = || KvRequest::set("k", "v", 0, 0);
+    let waits = start(&mut client, set()).await;
+    let (dialled, _) = within(silent.accept()).await.expect("it dials");
+    move_to(&node.addr().to_string());
+    answered(&mut client, set()).await;
+    let error = within(waits).await.unwrap_err();
+    assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+    let again = client.node(&seed).connect();
+    drop(dialled);
+    let error = within(again).await.unwrap_err();
+    let closed = matches!(error, ClientError::BootstrapClosed { .. });
+    assert!(closed, "{error}");
+}
+
+/// No other request has to look at the newer map.
+#[tokio::test]
+async fn a_request_alone_notices_that_its_node_left() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let silent = silent.local_addr().unwrap().to_string();
+    let node = Node::start().await.expect("a node");
+    node.script().push(Step::hang().only(Opcode::GET));
+    let busy = node.addr().to_string();
+    let get = || KvRequest::get("k");
+    for (address, for_permit) in [(&silent, false), (&busy, true)] {
+        let options = couchbase()
+            .connect_timeout(Duration::from_secs(600))
+            .max_in_flight(1);
+        let (mut client, move_to) = client_that_moves("127.0.0.1:1", options, address);
+        let has_permit = for_permit.then(|| client.call(get()));
+        let mut waits = client.call(get());
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut waits).await;
+        assert!(early.is_err() && waits.is_dialling());
+        move_to("127.0.0.1:2");
+        let error = within(waits).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
+        drop(has_permit);
     }
 }

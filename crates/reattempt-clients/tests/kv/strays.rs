@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use reattempt_clients::kv::client::CloseReason;
+use reattempt_clients::kv::frame::CLUSTERMAP_CHANGED;
 use reattempt_clients::kv::{ClientError, Frame, KvRequest, Magic, SendStage};
 use reattempt_couchbase::kv::{Opcode, Status};
-use reattempt_testbed::kv::{Node, Step};
+use reattempt_testbed::kv::{Node, SeenRequest, Step};
 
-use super::{connect, couchbase, send, set_up};
+use super::{connect, couchbase, send, set_up, until};
 
 /// Encoded responses: operation and opaque of each.
 fn answers(to: impl IntoIterator<Item = (Opcode, u32)>) -> Bytes {
@@ -94,4 +95,46 @@ async fn an_answer_of_another_operation_ends_the_set_up() {
         matches!(reason, CloseReason::WrongOpcode { asked: a, answered: b } if (a, b) == (asked, answered)),
         "{reason}"
     );
+}
+
+/// A node whose last answer of the bootstrap is in one segment with `rest`.
+async fn node_with_rest(rest: Bytes) -> Node {
+    let answers = move |seen: &SeenRequest| {
+        let asked = seen.opcode == Opcode::GET_CLUSTER_CONFIG;
+        asked.then(|| {
+            let mut wire = BytesMut::new();
+            let answer = Frame::new(Magic::Response, seen.opcode, seen.opaque);
+            answer.encode(&mut wire).expect("a frame");
+            wire.extend_from_slice(&rest);
+            Step::raw(wire.freeze())
+        })
+    };
+    let node = Node::builder().bootstrap_handler(answers).start().await;
+    node.expect("node")
+}
+
+/// Nothing more may arrive for a long time.
+#[tokio::test]
+async fn what_follows_the_bootstrap_at_once_is_read() {
+    let pushed = Frame {
+        value: "{}".into(),
+        ..Frame::new(Magic::ServerRequest, CLUSTERMAP_CHANGED, 0)
+    };
+    let mut wire = BytesMut::new();
+    pushed.encode(&mut wire).expect("a frame");
+    let node = node_with_rest(wire.freeze()).await;
+    let connection = set_up(&node).await;
+    until(|| {
+        connection
+            .cluster_config_json()
+            .is_some_and(|it| it == "{}")
+    })
+    .await;
+    let node = node_with_rest("no frame, and as long as one".into()).await;
+    let mut connection = set_up(&node).await;
+    until(|| connection.is_closed()).await;
+    let sent = send(&mut connection, KvRequest::set("k", "v", 0, 0)).await;
+    let error = sent.expect_err("closed");
+    assert_eq!(error.stage(), SendStage::NeverSent, "{error}");
+    assert!(node.store().is_empty());
 }

@@ -9,6 +9,8 @@ mod vbucket;
 
 // The configuration of a running client.
 #[cfg(feature = "tokio")]
+mod last_body;
+#[cfg(feature = "tokio")]
 mod poller;
 #[cfg(feature = "tokio")]
 mod stale;

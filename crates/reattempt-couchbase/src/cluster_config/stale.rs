@@ -96,7 +96,8 @@ impl StaleKvConfig {
         if body.is_empty() {
             return false;
         }
-        match ClusterConfig::parse(body, node.as_ref().map_or("", Address::host)) {
+        let host = node.as_ref().map_or("", Address::host);
+        match self.poller.refused().parse(body, host) {
             Ok(config) => self.store().compare_and_swap(config) != Swapped::OtherBucket,
             Err(error) => {
                 let node = node.map(tracing::field::display);

@@ -50,6 +50,8 @@ pub(super) struct Agreed {
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
     pub(super) config: Option<Bytes>,
+    /// Whether a bucket was selected.
+    pub(super) bucket: bool,
     /// The first opaque not used during bootstrap, so that a duplicate bootstrap response never
     /// matches a later request.
     pub(super) next_opaque: u32,
@@ -179,6 +181,7 @@ impl<'a> Setup<'a> {
             if answer.status() != Status::SUCCESS {
                 return Err(self.refused(&answer));
             }
+            agreed.bucket = true;
         }
         let answer = self.read(config, Opcode::GET_CLUSTER_CONFIG).await?;
         if answer.status() == Status::SUCCESS && !answer.value.is_empty() {

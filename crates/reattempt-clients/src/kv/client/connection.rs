@@ -28,8 +28,8 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 /// One socket with any number of requests; responses are matched by opaque.
 ///
 /// Clones share the socket. It is closed when the last clone and the last unanswered request are
-/// dropped, and by a response that makes it unusable ([`Status::closes_connection`]): the other
-/// requests in flight then fail.
+/// dropped, and by a response that makes it unusable ([`Status::closes_connection`]; "no bucket"
+/// only if it had selected one): the other requests in flight then fail.
 ///
 /// [`Status::closes_connection`]: reattempt_couchbase::kv::Status::closes_connection
 #[derive(Clone, Debug)]

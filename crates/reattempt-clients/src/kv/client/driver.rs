@@ -32,7 +32,7 @@ const WRITE_AHEAD: usize = 64 * 1024;
 const READS_AT_CLOSE: u32 = 64;
 
 /// A read buffer with more room than this grew for a long response; shorter ones are copied out of
-/// it, in bytes.
+/// it, in bytes. A write buffer that had a longer request is not kept.
 const SMALL: usize = 64 * 1024;
 
 /// Runs a connection until its end, then fails waiting requests. Also when the task is dropped,
@@ -66,11 +66,15 @@ async fn drive(
 ) -> CloseReason {
     // The bootstrap's may be the end of one that grew for a configuration.
     input = first_size(&input);
+    // What arrived together with its last answer: no read may follow for a long time.
+    if let Err(reason) = frames(shared, &mut input, max_body) {
+        return reason;
+    }
     let (mut read, mut write) = stream.into_split();
     // Armed by a write. A read does not move it, because reads are frequent: it sets `heard`.
     let mut silence = pin!(sleep(Duration::ZERO));
     let (mut armed, mut heard, mut full) = (false, false, false);
-    let mut output = BytesMut::new();
+    let mut output = Output::default();
     // Requests in `output`, each with the offset of its first byte in the whole output.
     let mut starts: VecDeque<(u32, u64)> = VecDeque::new();
     let (mut taken, mut written) = (0u64, 0u64);
@@ -78,12 +82,12 @@ async fn drive(
         if shared.is_closing() {
             return CloseReason::Local;
         }
-        let idle = output.is_empty();
-        shared.drain(&mut output, WRITE_AHEAD, |opaque, length| {
+        let idle = output.bytes.is_empty();
+        output.fill(shared, |opaque, length| {
             starts.push_back((opaque, taken));
             taken += length as u64;
         });
-        if idle && !output.is_empty() {
+        if idle && !output.bytes.is_empty() {
             // A request that was not sent is safe to send again, so a close is detected before the
             // first byte is written. The runtime learns of the close when this task yields.
             tokio::task::yield_now().await;
@@ -92,6 +96,7 @@ async fn drive(
                 Err(reason) => return reason,
             }
         }
+        let unsent = !output.bytes.is_empty();
         tokio::select! {
             result = read.read_buf(&mut input) => {
                 if let Err(reason) = received(shared, result, &mut input, max_body) {
@@ -99,14 +104,15 @@ async fn drive(
                 }
                 heard = true;
             }
-            result = write.write_buf(&mut output), if !output.is_empty() => match result {
+            result = write.write_buf(&mut output.bytes), if unsent => match result {
                 Ok(count) => {
+                    output.written();
                     written += count as u64;
                     let left = starts.partition_point(|(_, start)| *start < written);
                     shared.mark_sent(starts.drain(..left).map(|(opaque, _)| opaque));
                     // A full socket has room again only if the peer has received something.
                     heard |= full;
-                    full = !output.is_empty();
+                    full = !output.bytes.is_empty();
                     if !armed {
                         (armed, heard) = (true, false);
                         silence.as_mut().reset(after(Instant::now(), read_timeout));
@@ -130,11 +136,38 @@ async fn drive(
                     Err(reason) => return reason,
                 }
                 // A caller may have dropped what is half written.
-                (armed, heard) = (shared.outstanding() > 0 || !output.is_empty(), false);
+                (armed, heard) = (shared.outstanding() > 0 || unsent, false);
                 if armed {
                     silence.as_mut().reset(after(Instant::now(), read_timeout));
                 }
             }
+        }
+    }
+}
+
+/// Requests that wait to be written.
+#[derive(Default)]
+struct Output {
+    bytes: BytesMut,
+    /// Whether the buffer had a request longer than [`SMALL`]. What was written does not count in
+    /// its capacity.
+    long: bool,
+}
+
+impl Output {
+    /// Takes requests from the queue; calls `note` with each length.
+    fn fill(&mut self, shared: &Shared, mut note: impl FnMut(u32, usize)) {
+        let Self { bytes, long } = self;
+        shared.drain(bytes, WRITE_AHEAD, |opaque, length| {
+            *long |= length > SMALL;
+            note(opaque, length);
+        });
+    }
+
+    /// Gives back the memory of a long request. An idle connection would keep it.
+    fn written(&mut self) {
+        if self.long && self.bytes.is_empty() {
+            *self = Self::default();
         }
     }
 }

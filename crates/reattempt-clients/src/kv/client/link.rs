@@ -138,6 +138,11 @@ impl Link {
     /// As [`leave`](Self::leave), of a seed, which may be needed again: its dial goes on.
     pub(super) fn leave_for_now(&self) {
         self.left.send_replace(false);
+        if let State::Dialling { waiters, .. } = &*self.state() {
+            if let Some(waiters) = waiters.upgrade() {
+                lock(&waiters).clear();
+            }
+        }
     }
 
     /// Resolves when the node leaves its cluster, or if it left before and is no seed.
@@ -244,8 +249,8 @@ impl Future for ConnectFuture {
             Waiting::Dialling { result, link } => {
                 let result = ready!(Pin::new(result).poll(cx));
                 Poll::Ready(result.unwrap_or_else(|_| {
-                    // The dial task ended without a result: the node left its cluster, a hook
-                    // panicked or the runtime is shutting down.
+                    // There is no result: the node left its cluster, a hook panicked or the runtime
+                    // is shutting down.
                     Err(link.not_sent())
                 }))
             }

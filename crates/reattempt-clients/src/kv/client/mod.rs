@@ -20,6 +20,7 @@ mod routed;
 mod routes;
 mod seeding;
 mod state;
+mod watching;
 
 pub use connection::{Connection, ResponseFuture};
 pub use error::{ClientError, CloseReason, SendStage};

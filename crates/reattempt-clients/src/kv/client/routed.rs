@@ -19,6 +19,7 @@ use super::response::KvResponse;
 use super::routes::{Route, Routes, Sending, no_node};
 use super::seeding::Seeding;
 use super::state::Outcome;
+use super::watching::Watching;
 
 /// The text by which a map names this node: an IPv6 address may be written in many ways.
 fn named(address: Arc<str>) -> Arc<str> {
@@ -30,8 +31,9 @@ fn named(address: Arc<str>) -> Arc<str> {
 ///
 /// Without a map, a Couchbase client connects to its seeds in turn, and to the next one also when a
 /// seed is slow, until a configuration arrives (through [`ClientOptions::on_config`]) and the
-/// source has a map. When no seed has one, the request goes to a seed that accepted the connection.
-/// A memcached client distributes the keys over the seeds.
+/// source has a map. When no seed has one, the request goes to a seed that accepted the connection,
+/// or fails with the error of one, while others may still be silent. A memcached client distributes
+/// the keys over the seeds.
 ///
 /// A vbucket is routed by the current map. After its node has refused it (0x07), it is routed by
 /// the fast-forward map, if there is one, until there is a new revision.
@@ -101,7 +103,7 @@ impl Service<KvRequest> for RoutedClient {
     fn call(&mut self, mut request: KvRequest) -> RoutedFuture {
         let routes = &self.routes;
         let state = if let Some(route) = routes.route(&mut request) {
-            route.into()
+            State::of(routes, route)
         } else if routes.options.bootstrap == Bootstrap::Memcached {
             let by_key = vbucket_of(&request.key, routes.seeds.len());
             match routes.seed(usize::from(by_key)) {
@@ -127,13 +129,17 @@ pub struct RoutedFuture {
 enum State {
     // Boxed, as a request that waits for its connection.
     Seeding(Box<Seeding>),
+    Watching(Box<Watching>),
     Sending(Sending),
     Failed(Option<ClientError>),
 }
 
-impl From<Route> for State {
-    fn from(route: Route) -> Self {
+impl State {
+    fn of(routes: &Arc<Routes>, route: Route) -> Self {
         match route {
+            Ok(sending) if sending.response.is_dialling() => {
+                Self::Watching(Box::new(Watching::begin(routes, sending)))
+            }
             Ok(sending) => Self::Sending(sending),
             Err(error) => Self::Failed(Some(error)),
         }
@@ -146,6 +152,7 @@ impl RoutedFuture {
     pub fn address(&self) -> Option<&Arc<str>> {
         match &self.state {
             State::Sending(sending) => Some(sending.response.address()),
+            State::Watching(watching) => Some(watching.sending().response.address()),
             State::Seeding(seeding) => seeding.address(),
             State::Failed(_) => None,
         }
@@ -156,6 +163,7 @@ impl RoutedFuture {
     pub fn is_dialling(&self) -> bool {
         match &self.state {
             State::Seeding(_) | State::Failed(_) => true,
+            State::Watching(watching) => watching.sending().response.is_dialling(),
             State::Sending(sending) => sending.response.is_dialling(),
         }
     }
@@ -167,14 +175,12 @@ impl Future for RoutedFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             let next = match &mut self.state {
-                State::Seeding(seeding) => ready!(seeding.poll(cx)).into(),
-                State::Sending(Sending { response, asked }) => {
-                    let outcome = ready!(Pin::new(response).poll(cx));
-                    if let (Ok(answer), Some(asked)) = (&outcome, asked) {
-                        asked.answered(answer);
-                    }
-                    return Poll::Ready(outcome);
+                State::Seeding(seeding) => {
+                    let route = ready!(seeding.poll(cx));
+                    State::of(seeding.routes(), route)
                 }
+                State::Watching(watching) => return watching.poll(cx),
+                State::Sending(sending) => return sending.poll(cx),
                 State::Failed(error) => {
                     return Poll::Ready(Err(error.take().expect("polled after completion")));
                 }

@@ -2,8 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::future::Future as _;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
 
 use reattempt_couchbase::kv::Opcode;
 
@@ -12,6 +15,7 @@ use super::forwarding::{Asked, Forwarding};
 use super::node::{NodeClient, NodeFuture};
 use super::options::ClientOptions;
 use super::request::KvRequest;
+use super::state::Outcome;
 use crate::kv::VbucketMap;
 use crate::lock::lock;
 
@@ -35,6 +39,16 @@ impl From<NodeFuture> for Sending {
             response,
             asked: None,
         }
+    }
+}
+
+impl Sending {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let outcome = ready!(Pin::new(&mut self.response).poll(cx));
+        if let (Ok(answer), Some(asked)) = (&outcome, &self.asked) {
+            asked.answered(answer);
+        }
+        Poll::Ready(outcome)
     }
 }
 
@@ -130,6 +144,13 @@ impl Routes {
         }
         nodes.clients.insert(address, node.clone());
         node
+    }
+
+    /// Removes the clients of nodes that left by the current map.
+    pub(super) fn compare(&self) {
+        if let Some(map) = (self.map)() {
+            self.nodes().keep_those_of(&map, &self.seeds);
+        }
     }
 
     pub(super) fn seed(&self, index: usize) -> Option<NodeClient> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use reattempt_couchbase::KvTransportError as _;
 use tokio::time::{Sleep, sleep};
 
 use crate::kv::vbucket_of;
@@ -20,21 +21,29 @@ use super::routes::{Route, Routes, no_node};
 /// does not delay the request.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// How many times as long the last seeds may be silent when all others have failed. A seed that is
+/// far away needs several round trips, and the client may have no retries.
+const LAST_PATIENCE: u32 = 4;
+
 /// The default number of vbuckets of a bucket.
 const VBUCKETS: usize = 1024;
 
 /// A request that waits until a seed has provided a configuration with a vbucket map. When no seed
 /// has one, the request goes to a seed that accepted the connection, and that node's response is
-/// the result: once all others have failed, or have been silent for a while.
+/// the result: once all others have failed, or have been silent for a while. When none accepted
+/// one, it fails then with the error of a seed, so that it can be retried.
 #[derive(Debug)]
 pub(super) struct Seeding {
     routes: Arc<Routes>,
     request: KvRequest,
     dials: Vec<(NodeClient, ConnectFuture)>,
     patience: Pin<Box<Sleep>>,
+    /// How often it has run out since the last seed was dialled.
+    silences: u32,
     next: usize,
     left: usize,
     connected: Option<NodeClient>,
+    /// A fatal error if there was one, otherwise the last one.
     failed: Option<ClientError>,
 }
 
@@ -46,6 +55,7 @@ impl Seeding {
             request,
             dials: Vec::with_capacity(1),
             patience: Box::pin(sleep(PATIENCE)),
+            silences: 0,
             next: first,
             left: routes.seeds.len(),
             connected: None,
@@ -53,6 +63,10 @@ impl Seeding {
         };
         seeding.dial();
         seeding
+    }
+
+    pub(super) const fn routes(&self) -> &Arc<Routes> {
+        &self.routes
     }
 
     /// Dials the next seed, if there is one.
@@ -86,12 +100,14 @@ impl Seeding {
                     Poll::Ready(dialled) => {
                         match dialled {
                             Ok(_) => *connected = Some(node.clone()),
+                            Err(_) if failed.as_ref().is_some_and(ClientError::is_fatal) => {}
                             Err(error) => *failed = Some(error),
                         }
                         false
                     }
                 });
             let impatient = self.patience.as_mut().poll(cx).is_ready();
+            self.silences += u32::from(impatient);
             // Another connection, or a poll, may have brought the map.
             if impatient || self.dials.len() < before {
                 if let Some(routed) = self.routes.route(&mut self.request) {
@@ -100,7 +116,8 @@ impl Seeding {
             }
             if (self.dials.is_empty() || impatient) && self.dial() {
                 self.patience = Box::pin(sleep(PATIENCE));
-            } else if self.dials.is_empty() || (impatient && self.connected.is_some()) {
+                self.silences = 0;
+            } else if self.dials.is_empty() || (impatient && self.has_result()) {
                 return Poll::Ready(self.without_map());
             } else if impatient {
                 self.patience = Box::pin(sleep(PATIENCE));
@@ -108,6 +125,12 @@ impl Seeding {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Whether there is a result while other seeds are silent.
+    fn has_result(&self) -> bool {
+        let failed = |error: &ClientError| error.is_fatal() || self.silences >= LAST_PATIENCE;
+        self.connected.is_some() || self.failed.as_ref().is_some_and(failed)
     }
 
     fn without_map(&mut self) -> Route {

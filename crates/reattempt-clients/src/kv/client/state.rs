@@ -33,6 +33,7 @@ pub(super) struct Shared {
     pub(super) id: u64,
     pub(super) collections: bool,
     framing_extras: bool,
+    bucket: bool,
     pub(super) features: Vec<u16>,
     pub(super) error_map: Option<Bytes>,
     /// The parsed error map.
@@ -74,6 +75,7 @@ impl Shared {
             id,
             collections,
             framing_extras,
+            bucket: agreed.bucket,
             features: agreed.features,
             error_map: agreed.error_map,
             read_error_map,
@@ -188,9 +190,9 @@ impl Shared {
 
     /// Delivers a response to its request. An error ends the connection.
     pub(super) fn answer(&self, frame: Frame) -> Result<(), CloseReason> {
-        // A connection without a bucket has no configuration of one, and is of use all the same.
+        // A connection that never had a bucket is of use without one.
         let status = frame.status();
-        let no_bucket = frame.opcode == Opcode::GET_CLUSTER_CONFIG && status == Status::NO_BUCKET;
+        let no_bucket = !self.bucket && status == Status::NO_BUCKET;
         if !no_bucket && status.closes_connection(self.read_error_map.as_deref()) {
             // Also if no caller waits. Before the delivery: a retry gets another connection.
             self.begin_close();

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 pub use fetch::{FetchConfig, FetchError};
 pub use options::{ConfigPollerOptions, DEFAULT_FLOOR, DEFAULT_INTERVAL, WHILE_CHANGING};
 
+use super::last_body::LastBody;
 use super::{Address, ClusterConfig, ConfigStore, Network, NetworkChoice};
 
 /// Requests newer configurations from the nodes: every interval, and on errors that suggest a
@@ -39,6 +40,7 @@ pub struct ConfigPoller(Arc<Handle>);
 struct Handle {
     control: Arc<Control>,
     store: ConfigStore,
+    refused: LastBody,
     task: JoinHandle<()>,
 }
 
@@ -73,6 +75,7 @@ impl ConfigPoller {
         Self(Arc::new(Handle {
             control,
             store,
+            refused: LastBody::default(),
             task: tokio::spawn(rounds.run()),
         }))
     }
@@ -81,6 +84,11 @@ impl ConfigPoller {
     #[must_use]
     pub fn store(&self) -> &ConfigStore {
         &self.0.store
+    }
+
+    /// The last configuration in a response to a refused request, for the same store.
+    pub(super) fn refused(&self) -> &LastBody {
+        &self.0.refused
     }
 
     /// The network whose addresses are polled, with the nodes of this configuration.

@@ -1,3 +1,4 @@
+use bytes::Buf as _;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -89,6 +90,30 @@ fn a_small_value_keeps_no_large_buffer_in_memory() {
         "nothing is copied in the usual case"
     );
     assert_eq!(values.iter().map(bytes::Bytes::len).sum::<usize>(), 200);
+}
+
+/// A connection would keep the memory of its longest request to its end.
+#[test]
+fn a_long_request_leaves_no_large_write_buffer() {
+    let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
+    let mut output = Output::default();
+    for (length, kept) in [(100, true), (4 << 20, false), (100, true)] {
+        let request = KvRequest::set("k", vec![0; length], 0, 0);
+        let _asked = shared.enqueue(&request).unwrap();
+        output.fill(&shared, |_, _| {});
+        let filled = output.bytes.len();
+        assert!(filled > length);
+        output.bytes.advance(filled - 1);
+        output.written();
+        assert_eq!(output.bytes.len(), 1, "this one is still to be written");
+        output.bytes.advance(1);
+        output.written();
+        // What was written is room again only now.
+        output.bytes.reserve(1);
+        let room = output.bytes.capacity();
+        assert_eq!(room >= 100, kept, "{room} bytes after {length}");
+        assert!(room < 2 * SMALL, "{room} bytes after {length}");
+    }
 }
 
 /// A runtime may end before it first polls the task.

@@ -70,6 +70,7 @@ fn a_status_closes_the_connection_even_without_a_caller() {
         for waits in [true, false] {
             let agreed = Agreed {
                 error_map: Some(map.into()),
+                bucket: true,
                 ..Agreed::default()
             };
             let shared = Shared::new("h:1".into(), 1, agreed, None);
@@ -90,16 +91,24 @@ fn a_status_closes_the_connection_even_without_a_caller() {
     }
 }
 
-/// C39: a connection without a bucket is polled for a configuration, and is of use without one.
+/// C39: one that never had a bucket is polled for a configuration, and is of use without one.
 #[test]
-fn no_configuration_without_a_bucket_costs_nothing() {
-    let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
-    let answer = Frame {
-        specific: Status::NO_BUCKET.0,
-        ..Frame::new(Magic::Response, Opcode::GET_CLUSTER_CONFIG, 1)
-    };
-    shared.answer(answer).unwrap();
-    assert!(!shared.is_closed());
+fn only_a_connection_that_lost_its_bucket_is_closed() {
+    for bucket in [true, false] {
+        for opcode in [Opcode::GET_CLUSTER_CONFIG, Opcode::GET] {
+            let agreed = Agreed {
+                bucket,
+                ..Agreed::default()
+            };
+            let shared = Shared::new("h:1".into(), 1, agreed, None);
+            let answer = Frame {
+                specific: Status::NO_BUCKET.0,
+                ..Frame::new(Magic::Response, opcode, 1)
+            };
+            shared.answer(answer).unwrap();
+            assert_eq!(shared.is_closed(), bucket, "{opcode:?}");
+        }
+    }
 }
 
 #[test]
