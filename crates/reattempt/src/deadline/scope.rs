@@ -10,39 +10,32 @@ impl<S, M> Deadline<S, M> {
     // 2 % of the row `kv-preset`.
     #[inline(always)]
     pub(super) fn bounds(&mut self, context: &CallContext) -> (DeadlineScope, Option<Duration>) {
-        let scope = if context.is_claimed() {
-            self.inside_recovery.switch_off();
-            DeadlineScope::Attempt
-        } else if self.of_attempts {
-            self.of_unclaimed(context)
-        } else {
-            DeadlineScope::Call
-        };
-        let policy = context.policy().map(|policy| &**policy);
-        let of_policy = policy.and_then(|policy| match scope {
-            DeadlineScope::Call => policy.timeout(),
-            DeadlineScope::Attempt => policy.attempt_timeout(),
-        });
-        if of_policy.is_some() && scope == DeadlineScope::Attempt {
+        if !context.is_claimed() && !(self.of_attempts && self.is_of_passed(context)) {
+            let of_policy = context.policy().and_then(|policy| policy.timeout());
+            return (DeadlineScope::Call, self.with_policy(of_policy));
+        }
+        self.inside_recovery.switch_off();
+        let of_policy = context.policy().and_then(|policy| policy.attempt_timeout());
+        if of_policy.is_some() {
             context.note_attempt_timeout();
         }
-        (scope, self.with_policy(of_policy))
+        (DeadlineScope::Attempt, self.with_policy(of_policy))
     }
 
-    /// What an [`AttemptDeadlineLayer`](super::AttemptDeadlineLayer) bounds of a call on which no
-    /// recovery layer above acts: its one attempt, if one passed it through.
+    /// Whether an [`AttemptDeadlineLayer`](super::AttemptDeadlineLayer) bounds the one attempt of a
+    /// call that a recovery layer above passed through. Otherwise it is in a wrong place.
     #[cold]
     #[inline(never)]
-    fn of_unclaimed(&self, context: &CallContext) -> DeadlineScope {
-        if context.attempt() > 0 {
-            return DeadlineScope::Attempt;
+    fn is_of_passed(&self, context: &CallContext) -> bool {
+        let passed = context.attempt() > 0;
+        if !passed {
+            self.inside_recovery.warn(
+                "AttemptDeadlineLayer",
+                "is outside of any recovery layer, so it bounds the whole call: \
+                 put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
+            );
         }
-        self.inside_recovery.warn(
-            "AttemptDeadlineLayer",
-            "is outside of any recovery layer, so it bounds the whole call: \
-             put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
-        );
-        DeadlineScope::Call
+        passed
     }
 
     #[inline]

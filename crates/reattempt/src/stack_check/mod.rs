@@ -76,10 +76,10 @@ impl StackCheck {
     /// clones log nothing.
     #[inline]
     pub fn inside_recovery(&mut self, layer: &'static str, context: Option<&CallContext>) {
-        if context.is_some_and(CallContext::is_claimed) {
+        // Also of a call that a recovery layer passed through.
+        if context.is_some_and(|context| context.attempt() > 0) {
             self.switch_off();
-        } else if context.is_none_or(|context| context.attempt() == 0) {
-            // Otherwise a recovery layer passed the call through.
+        } else {
             self.warn(
                 layer,
                 "is outside of any recovery layer, so its reports have no effect: \
