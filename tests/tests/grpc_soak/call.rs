@@ -81,7 +81,7 @@ pub(crate) struct Call {
     planned_by: Planner,
     planned_so_far: u32,
     /// Hedges of failures at this instant, beside the one that is planned.
-    owed: u32,
+    queued: u32,
     /// Attempts sent together with another one, because there is no delay.
     at_once: u32,
     granted: u32,
@@ -127,7 +127,7 @@ impl Call {
             planned: None,
             planned_by: Planner::Delay,
             planned_so_far: 1,
-            owed: 0,
+            queued: 0,
             at_once: 0,
             granted: 0,
             echoed: None,
@@ -182,7 +182,7 @@ impl Call {
     fn freeze(&mut self) {
         self.planned = None;
         self.at_once = 0;
-        self.owed = 0;
+        self.queued = 0;
         self.due = None;
         self.over.get_or_insert(Over::Frozen);
     }
@@ -203,8 +203,8 @@ impl Call {
         let Recovery::Hedge { most, delay_ms } = self.method.recovery else {
             return;
         };
-        if self.owed > 0 {
-            self.owed -= 1;
+        if self.queued > 0 {
+            self.queued -= 1;
         } else if self.at_once > 0 {
             self.at_once -= 1;
         } else {
@@ -359,7 +359,7 @@ impl Call {
             Recovery::Hedge { most, .. } => {
                 // R43: each failure sends one.
                 if self.planned.is_some() && self.planned_by == Planner::Failure {
-                    self.owed += 1;
+                    self.queued += 1;
                     self.planned_so_far += 1;
                 }
                 self.plan(now, asked.unwrap_or(0), most);
@@ -401,7 +401,7 @@ impl Call {
         assert_eq!(self.last, Some(attempt), "not the last answer: {self:#?}");
         let nothing_left = self.in_flight == 0
             && self.planned.is_none()
-            && self.owed == 0
+            && self.queued == 0
             && self.due.is_none()
             && self.transparent_due == 0;
         assert!(

@@ -10,7 +10,7 @@ impl<S, M> Deadline<S, M> {
     // 2 % of the row `kv-preset`.
     #[inline(always)]
     pub(super) fn bounds(&mut self, context: &CallContext) -> (DeadlineScope, Option<Duration>) {
-        if !context.is_claimed() && !(self.of_attempts && self.is_of_passed(context)) {
+        if !(context.is_claimed() || self.of_attempts && self.is_of_passed(context)) {
             let of_policy = context.policy().and_then(|policy| policy.timeout());
             return (DeadlineScope::Call, self.with_policy(of_policy));
         }

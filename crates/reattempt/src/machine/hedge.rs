@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::transparent::TransparentRetries;
 use crate::policy::HedgePolicy;
 use crate::{AttemptKind, CallDeadline, Failure, Idempotency, StopReason};
-use plan::{Next, Owed};
+use plan::{Next, Queued};
 
 /// An attempt to be sent once a service is ready for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub enum HedgeAction {
 #[derive(Debug)]
 pub struct HedgeMachine {
     max: u32,
-    /// Planned attempts, the first one included: sent, being made ready, owed, or refused.
+    /// Planned attempts, the first one included: sent, being made ready, queued, or refused.
     used: u32,
     sent: u32,
     in_flight: u32,
@@ -107,7 +107,7 @@ pub struct HedgeMachine {
     /// When the first attempt was first pending, or failed, if that was at its first poll.
     began: Option<Instant>,
     /// Beside the next hedge, one for each failure, so that two at one instant are two attempts.
-    owed: Vec<Owed>,
+    queued: Vec<Queued>,
     /// Why no further hedge is sent.
     frozen: Option<StopReason>,
     /// Not even a transparent retry is sent: there is no copy left, or no time.
@@ -139,7 +139,7 @@ impl HedgeMachine {
             last_failed: 0,
             next: None,
             began: None,
-            owed: Vec::new(),
+            queued: Vec::new(),
             frozen: None,
             sealed: false,
             throttled: false,
@@ -225,8 +225,8 @@ impl HedgeMachine {
         self.throttled |= stopped == StopReason::Throttled;
         match stopped {
             // A throttled call does not wait until the throttle has recovered: with nothing in
-            // flight that could succeed, the failure is returned now (A6). What is owed stays: the
-            // throttle does not refuse retries, and hedges ask it at once.
+            // flight that could succeed, the failure is returned now (A6). What is queued stays:
+            // the throttle does not refuse retries, and hedges ask it at once.
             StopReason::Throttled if self.in_flight == 0 => self.next = None,
             // One clone of the service that failed says nothing about the next.
             StopReason::Throttled | StopReason::Fatal => {}
@@ -252,8 +252,8 @@ impl HedgeMachine {
         self.sealed |= matches!(stopped, StopReason::NotReplayable | StopReason::Deadline);
         self.next = None;
         let sealed = self.sealed;
-        let stays = |owed: &Owed| !sealed && matches!(owed.planned, Planned::Transparent(_));
-        self.owed.retain(stays);
+        let stays = |queued: &Queued| !sealed && matches!(queued.planned, Planned::Transparent(_));
+        self.queued.retain(stays);
     }
 
     /// Whether no further attempt is sent, but for transparent retries.

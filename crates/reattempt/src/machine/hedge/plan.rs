@@ -9,10 +9,10 @@ use crate::call_deadline::later;
 use crate::policy::{HedgeAdmission, HedgePolicy, HedgeView};
 use crate::{AttemptKind, Failure};
 
-/// What a failed attempt is owed, whatever fails after it: a retry, if its failure does not count
+/// What follows a failed attempt, whatever fails after it: a retry, if its failure does not count
 /// (transparent or always-retry), or a hedge at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owed {
+pub(super) struct Queued {
     at: Instant,
     pub(super) planned: Planned,
     /// The attempt that failed, if a newer configuration may bring this forward.
@@ -106,7 +106,7 @@ impl HedgeMachine {
             self.used += 1;
             let planned = Planned::HedgeAfter(failure);
             let nudge = None;
-            self.owed.push(Owed { at, planned, nudge });
+            self.queued.push(Queued { at, planned, nudge });
         }
         if self.has_another() {
             self.plan(failed.facts.now, delay, by);
@@ -124,7 +124,7 @@ impl HedgeMachine {
                 && failed.facts.kind == AttemptKind::Transparent;
             let nudges = failed.may_nudge(delay) && self.forced < MOST_NUDGED;
             let nudge = nudges.then_some(failed.facts.attempt);
-            self.owed.push(Owed { at, planned, nudge });
+            self.queued.push(Queued { at, planned, nudge });
             let asked = |next: &Next| matches!(next.by, Planner::Pushback(_));
             self.next = self
                 .next
@@ -135,27 +135,29 @@ impl HedgeMachine {
     /// When to ask [`HedgeMachine::due`] next.
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
-        let owed = self.owed.iter().map(|owed| owed.at);
+        let queued = self.queued.iter().map(|queued| queued.at);
         let next = self.next.map(|next| next.at);
-        owed.chain(next).min()
+        queued.chain(next).min()
     }
 
     /// Whether a newer configuration may bring forward the retry of this failed attempt: race the
     /// waiter that the attempt left, as long as this is true.
     #[must_use]
     pub fn may_nudge(&self, attempt: u32) -> bool {
-        self.owed.iter().any(|owed| owed.nudge == Some(attempt))
+        self.queued
+            .iter()
+            .any(|queued| queued.nudge == Some(attempt))
     }
 
     /// A newer configuration moved what the call is about: the retry of this failed attempt is due
     /// now. True if there is one.
     pub fn nudged(&mut self, now: Instant, attempt: u32) -> bool {
-        let mut owed = self.owed.iter_mut();
-        let Some(owed) = owed.find(|owed| owed.nudge == Some(attempt)) else {
+        let mut queued = self.queued.iter_mut();
+        let Some(queued) = queued.find(|queued| queued.nudge == Some(attempt)) else {
             return false;
         };
-        owed.at = owed.at.min(now);
-        owed.nudge = None;
+        queued.at = queued.at.min(now);
+        queued.nudge = None;
         true
     }
 
@@ -164,9 +166,9 @@ impl HedgeMachine {
     pub fn due<'a>(&mut self, on: impl Into<HedgeView<'a>>, policy: &HedgePolicy) -> Due {
         let on = on.into();
         let now = on.now;
-        let due = |owed: &Owed| owed.at <= now;
-        if let Some(at) = self.owed.iter().position(due) {
-            let planned = self.owed.remove(at).planned;
+        let due = |queued: &Queued| queued.at <= now;
+        if let Some(at) = self.queued.iter().position(due) {
+            let planned = self.queued.remove(at).planned;
             self.readying += 1;
             // A hedge that another failure asked for meanwhile keeps its time.
             if self.next.is_none() {
@@ -177,7 +179,7 @@ impl HedgeMachine {
         if let Some(next) = self.next.filter(|next| next.at <= now) {
             // Beside nothing, not even a planned retry, it is no hedge: there is a failure to go on
             // from.
-            let beside = self.in_flight + self.readying > 0 || !self.owed.is_empty();
+            let beside = self.in_flight + self.readying > 0 || !self.queued.is_empty();
             if beside && next.by == Planner::Delay {
                 let view = self.view(on);
                 match policy.delay().admit(&view) {

@@ -204,7 +204,7 @@ fn a_pushback_keeps_the_hedge_of_a_failure_at_its_instant() {
 
 /// R26 R43 R46
 #[test]
-fn each_hedge_that_a_failure_is_owed_asks_the_throttle() {
+fn each_hedge_that_follows_a_failure_asks_the_throttle() {
     let script = [
         attempt(1).fails(UNKNOWN).after(210),
         attempt(2).fails(UNKNOWN).after(10).come_back_in(60_000),
