@@ -9,14 +9,8 @@ use super::{document, end_of, has, http_server, program, with};
 
 /// What is on standard error beside the answer of a document with an unknown member.
 async fn said(log: &str) -> String {
-    said_of(log, http::Step::status(503)).await
-}
-
-/// The same of a server that answers so.
-async fn said_of(log: &str, step: http::Step) -> String {
-    let server = http_server(step).await;
-    let calls = json!([{"path": "/", "timeout_ms": 500}]);
-    let document = document("http", &server.uri(), calls);
+    let server = http_server(http::Step::status(503)).await;
+    let document = document("http", &server.uri(), json!([{"path": "/"}]));
     let document = with(document, "unknown", json!(1)).to_string();
     let mut program = program("call --json");
     program.env("RUST_LOG", log).stdin(Stdio::piped());
@@ -39,13 +33,6 @@ async fn no_filter_of_the_log_hides_a_document_s_warnings() {
 async fn a_log_of_attempts_that_fail_can_be_had() {
     let said = said("reattempt=debug").await;
     has(&said, [WARNING, "HTTP_SERVICE_UNAVAILABLE"]);
-}
-
-#[tokio::test]
-async fn a_body_that_its_deadline_ends_is_a_failed_call() {
-    let hangs = http::Step::hang_during_body(5);
-    let said = said_of("reattempt=debug", hangs).await;
-    has(&said, ["after its response had begun", "deadline"]);
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ mod buffer;
 mod cursors;
 mod deadline;
 mod drain;
-mod elapsed;
 mod frames;
 mod kept;
 mod outcome;

@@ -4,10 +4,9 @@
 //! Put it below the recovery layer, whose classifier leaves successful heads undecided
 //! ([`HttpClassifier::judge_bodies`](crate::HttpClassifier::judge_bodies)). At the body's end the
 //! result is reported to the throttle: a success at a clean end, a failure ([`HTTP_BODY_FAILED`])
-//! on an error. A caller that drops the body early counts as neither, and so do a request that
-//! failed by itself, because the source of its own body did, and a body that a
-//! [`DeadlineBodyLayer`](crate::body::DeadlineBodyLayer) below ended at the call's deadline. It
-//! changes the response type: `Response<B>` becomes `Response<OutcomeBody<B>>`.
+//! on an error. A caller that drops the body early counts as neither, and so does a request that
+//! failed by itself, because the source of its own body did. It changes the response type:
+//! `Response<B>` becomes `Response<OutcomeBody<B>>`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -48,13 +47,10 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use reattempt::reason::ReasonClass;
-use reattempt::{
-    AttemptReporter, CallContext, CallDeadline, Failure, HasCallContext, StackCheck, Stage, Verdict,
-};
+use reattempt::{AttemptReporter, Failure, HasCallContext, StackCheck, Stage, Verdict};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::elapsed::is_elapsed;
 use crate::TransportFault;
 use crate::reasons::HTTP_BODY_FAILED;
 
@@ -105,13 +101,10 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         self.order
             .inside_recovery("OutcomeBodyLayer", request.context());
-        let context = request.context();
-        let open = context.map(|context| context.reporter().follow());
-        let deadline = context.and_then(CallContext::deadline);
+        let open = request.context().map(|context| context.reporter().follow());
         OutcomeBodyFuture {
             inner: self.inner.call(request),
             open,
-            deadline,
         }
     }
 }
@@ -123,7 +116,6 @@ pin_project! {
         #[pin]
         inner: F,
         open: Option<AttemptReporter>,
-        deadline: Option<CallDeadline>,
     }
 }
 
@@ -138,14 +130,12 @@ where
         let this = self.project();
         let outcome = ready!(this.inner.poll(cx));
         let open = this.open.take();
-        let deadline = *this.deadline;
         Poll::Ready(outcome.map(|response| {
             let status = response.status().as_u16();
             response.map(|inner| OutcomeBody {
                 was_empty: inner.is_end_stream(),
                 inner,
                 open,
-                deadline,
                 status,
             })
         }))
@@ -158,8 +148,6 @@ pin_project! {
         #[pin]
         inner: B,
         open: Option<AttemptReporter>,
-        // Of the call, and not of the attempt: layers below may shorten that.
-        deadline: Option<CallDeadline>,
         status: u16,
         was_empty: bool,
     }
@@ -182,7 +170,6 @@ impl<B: Default> Default for OutcomeBody<B> {
         Self {
             inner: B::default(),
             open: None,
-            deadline: None,
             status: 200,
             was_empty: false,
         }
@@ -212,8 +199,7 @@ where
         let polled = ready!(this.inner.as_mut().poll_frame(cx));
         match &polled {
             Some(Err(error)) => {
-                let by_call = is_cut_off(error, *this.deadline);
-                if let Some(open) = this.open.take().filter(|_| !by_call) {
+                if let Some(open) = this.open.take() {
                     let code = i32::from(*this.status);
                     let failure = Failure::new(HTTP_BODY_FAILED, Stage::Response).code(code);
                     open.finish(&match TransportFault::of_any(error).verdict() {
@@ -242,11 +228,4 @@ where
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
     }
-}
-
-/// Whether the call's own deadline ended a body, as it ends an attempt before its head: that is no
-/// failure of the server. The timeout of an attempt is one.
-fn is_cut_off<E: 'static>(error: &E, deadline: Option<CallDeadline>) -> bool {
-    let now = || tokio::time::Instant::now().into_std();
-    is_elapsed(error) && deadline.is_some_and(|deadline| deadline.passed(now()))
 }

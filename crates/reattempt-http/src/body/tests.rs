@@ -668,49 +668,6 @@ async fn a_success_counts_at_the_bodys_clean_end_only() {
     assert_eq!(dropped.await, 9_000, "the caller dropped it: no result");
 }
 
-/// The tokens after a call of a second whose body hangs; or has no limit, and breaks off after so
-/// many seconds. An attempt may have a timeout too.
-async fn tokens_after_hanging(attempt: Option<u64>, breaks_after: Option<u64>) -> u64 {
-    let bucket = nine_tokens();
-    let (feed, body) = fed();
-    let body = Arc::new(std::sync::Mutex::new(Some(body)));
-    let own = attempt.map_or(DeadlineLayer::no_timeout(), |millis| {
-        DeadlineLayer::new(Duration::from_millis(millis))
-    });
-    let limit = match breaks_after {
-        Some(_) => DeadlineBodyLayer::after_head(None),
-        None => DeadlineBodyLayer::new(),
-    };
-    let service = ServiceBuilder::new()
-        .layer(ThrottleLayer::new(Arc::clone(&bucket)))
-        .layer(DeadlineLayer::new(Duration::from_secs(1)))
-        .layer(retries())
-        .layer(OutcomeBodyLayer::new())
-        .layer(own)
-        .layer(limit)
-        .service_fn(move |_: Request<()>| {
-            let body = body.lock().unwrap().take().unwrap();
-            async move { Ok::<_, BoxError>(Response::new(body)) }
-        });
-    let answer = service.oneshot(Request::new(())).await.unwrap();
-    let read = tokio::spawn(answer.into_body().collect());
-    if let Some(seconds) = breaks_after {
-        tokio::time::sleep(Duration::from_secs(seconds)).await;
-        feed.send(Err("reset")).unwrap();
-    }
-    assert!(read.await.unwrap().is_err());
-    bucket.milli_tokens().unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_body_that_the_calls_deadline_ends_counts_as_neither() {
-    assert_eq!(tokens_after_hanging(None, None).await, 9_000);
-    // That is the attempt's.
-    assert_eq!(tokens_after_hanging(Some(500), None).await, 8_000);
-    // A deadline that ends at the head leaves the failure to the body.
-    assert_eq!(tokens_after_hanging(None, Some(2)).await, 8_000);
-}
-
 #[tokio::test]
 async fn an_empty_answer_counts_without_being_read() {
     let bucket = nine_tokens();

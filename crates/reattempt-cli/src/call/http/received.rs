@@ -8,7 +8,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use reattempt::{CallDeadline, Elapsed, StopReason};
 use reattempt_couchbase::service::ServiceAnswer;
-use reattempt_http::body::{DeadlineBodyError, OnBodyElapsed};
+use reattempt_http::body::DeadlineBodyError;
 use tokio::time::{Instant, timeout};
 
 use crate::call::transport::{TransportError, chain};
@@ -127,30 +127,6 @@ pub(super) fn too_slow(elapsed: &Elapsed) -> String {
 impl From<TransportError> for Broken {
     fn from(error: TransportError) -> Self {
         Self::Failed(format!("the answer's body broke off: {}", chain(&*error)))
-    }
-}
-
-/// The body of an attempt failed.
-type AttemptError = DeadlineBodyError<TransportError>;
-
-/// Ends a body at the deadline of the call. The layer for attempts has a timer for it too, which
-/// fires first, and does not end the call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AtDeadline;
-
-impl OnBodyElapsed<AttemptError> for AtDeadline {
-    type Error = Broken;
-
-    fn elapsed(&self, elapsed: Elapsed) -> Result<HeaderMap, Broken> {
-        Err(Broken::TooSlow(elapsed))
-    }
-
-    fn failed(&self, error: AttemptError) -> Broken {
-        error.into()
-    }
-
-    fn is_echo(&self, end: Result<&HeaderMap, &AttemptError>) -> bool {
-        matches!(end, Err(DeadlineBodyError::Elapsed(_)))
     }
 }
 

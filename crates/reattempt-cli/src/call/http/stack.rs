@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
-use super::received::{AtDeadline, Broken, LONGEST_BODY};
+use super::received::{Broken, LONGEST_BODY};
 use crate::call::attempts::{JournalLayer, JournalObserver};
 use crate::call::document::{Document, Fields, Found, Setup};
 use crate::call::transport::{Transport, TransportError};
@@ -103,7 +103,7 @@ pub(super) fn stack(
         // Above the deadline, which uses the idempotency to decide whether a timeout is ambiguous.
         .layer(IdempotencyKeyLayer::new().by_policy())
         .layer(DeadlineLayer::no_timeout())
-        .layer(DeadlineBodyLayer::new().on_elapsed(AtDeadline))
+        .layer(DeadlineBodyLayer::new())
         .layer(replay())
         .layer(RetryLayer::new(classifier, strategy).observer(observer.clone()))
         .layer(HedgeLayer::by_policy(classifier).observer(observer))
