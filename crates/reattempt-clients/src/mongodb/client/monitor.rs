@@ -18,12 +18,12 @@ pub(super) struct Requests {
     /// The end of a check in progress, without a result.
     cancel: Notify,
     /// The connection of earlier checks is not used again.
-    pub(super) suspect: AtomicBool,
+    suspect: AtomicBool,
 }
 
 impl Requests {
-    /// A connection of the server failed, or its state changed: the monitor's own may be as dead,
-    /// or show the server as it was before.
+    /// A connection of the server failed: the monitor's own may be as dead, or show the server as
+    /// it was before.
     pub(super) fn cancel(&self) {
         // A monitor between two checks is not notified: it sees this before its next one.
         self.suspect.store(true, Ordering::Relaxed);

@@ -218,7 +218,6 @@ impl Topology {
             MongoError::Server(error) => state_change(error),
             _ => (false, false),
         };
-        let was_known = self.inner.knows(address);
         if unknown {
             self.inner
                 .apply(ServerDescription::failed(address, error.to_string()));
@@ -226,13 +225,10 @@ impl Topology {
         if clear {
             pool.clear();
         }
-        let lost = matches!(
+        if matches!(
             error,
             MongoError::Network { .. } | MongoError::Connect { .. }
-        );
-        // Its answer would show the server as it was before. The calls that fail together with this
-        // one do not end the check that it requests.
-        if lost || unknown && was_known {
+        ) {
             requests.cancel();
         }
         if unknown {
@@ -248,13 +244,6 @@ impl Inner {
     fn apply(self: &Arc<Self>, new: ServerDescription) {
         self.description.send_modify(|known| known.apply(new));
         self.watch_servers();
-    }
-
-    /// Whether the last check or call of this server succeeded.
-    fn knows(&self, address: &str) -> bool {
-        let known = self.description.borrow();
-        let server = known.servers.get(address);
-        server.is_some_and(|server| server.kind != ServerKind::Unknown)
     }
 
     /// A check succeeded: the server is available and its pool becomes ready.

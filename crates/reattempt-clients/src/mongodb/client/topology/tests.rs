@@ -1,5 +1,3 @@
-use std::sync::atomic::Ordering;
-
 use bson::doc;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Timestamp};
@@ -69,25 +67,6 @@ async fn a_failure_does_not_reach_a_server_that_came_back() {
     topology.on_error(&now, 0, &broken());
     assert_eq!(now.generation(), 1);
     assert!(topology.description().servers[SECOND].error.is_some());
-}
-
-/// The check in progress is then the one that the first of them requested.
-#[tokio::test]
-async fn a_check_is_ended_by_the_first_of_errors_together() {
-    let topology = topology();
-    let pool = pool(&topology, SECOND);
-    let requests = Arc::clone(&lock(&topology.inner.watched)[SECOND].requests);
-    let ended = || requests.suspect.swap(false, Ordering::Relaxed);
-    let mut origin = broken().origin().unwrap().clone();
-    origin.max_wire_version = Some(21);
-    let document = doc! { "ok": 0, "code": 10107, "errmsg": "not primary" };
-    let changed = MongoError::from(super::super::ServerError::read(origin, document, 1, false));
-    topology.on_error(&pool, 0, &changed);
-    assert!(ended());
-    topology.on_error(&pool, 0, &changed);
-    assert!(!ended());
-    topology.on_error(&pool, 0, &broken());
-    assert!(ended(), "its own connection may be lost too");
 }
 
 fn cluster_time(time: u32, hash: usize, extra: &str) -> Document {
