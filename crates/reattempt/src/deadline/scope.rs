@@ -10,7 +10,7 @@ impl<S, M> Deadline<S, M> {
     // 2 % of the row `kv-preset`.
     #[inline(always)]
     pub(super) fn bounds(&mut self, context: &CallContext) -> (DeadlineScope, Option<Duration>) {
-        if !(context.is_claimed() || self.of_attempts && self.is_of_passed(context)) {
+        if !(context.is_claimed() || self.of_attempts && self.is_of_one(context)) {
             let of_policy = context.policy().and_then(|policy| policy.timeout());
             return (DeadlineScope::Call, self.with_policy(of_policy));
         }
@@ -23,19 +23,19 @@ impl<S, M> Deadline<S, M> {
     }
 
     /// Whether an [`AttemptDeadlineLayer`](super::AttemptDeadlineLayer) bounds the one attempt of a
-    /// call that a recovery layer above passed through. Otherwise it is in a wrong place.
+    /// call whose policy has no recovery. Otherwise it is in a wrong place.
     #[cold]
     #[inline(never)]
-    fn is_of_passed(&self, context: &CallContext) -> bool {
-        let passed = context.attempt() > 0;
-        if !passed {
+    fn is_of_one(&self, context: &CallContext) -> bool {
+        let of_one = context.is_sent_once();
+        if !of_one {
             self.inside_recovery.warn(
                 "AttemptDeadlineLayer",
                 "is outside of any recovery layer, so it bounds the whole call: \
                  put it below RetryLayer or HedgeLayer, or use DeadlineLayer",
             );
         }
-        passed
+        of_one
     }
 
     #[inline]

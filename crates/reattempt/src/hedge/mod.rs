@@ -156,7 +156,8 @@ where
             return self.pass(request);
         }
         let Some(policy) = self.config.policy(context) else {
-            return self.pass_first(request);
+            context.pass_first();
+            return self.pass(request);
         };
         if natural != Idempotency::Unknown && context.idempotency() == Idempotency::Unknown {
             context.set_idempotency(natural);
@@ -207,25 +208,6 @@ where
 }
 
 impl<S, C> Hedge<S, C> {
-    /// No layer acts so far: what is sent now may be the only attempt.
-    #[cold]
-    #[inline(never)]
-    fn pass_first<Req>(&mut self, mut request: Req) -> HedgeFuture<S, C, Req>
-    where
-        S: Service<Req>,
-        Req: HasCallContext,
-    {
-        let context = request.context_mut();
-        context.pass_first();
-        let context = context.share();
-        context.describe(|| {
-            request
-                .subject()
-                .of_service(self.config.settings.service.as_ref())
-        });
-        self.pass(request)
-    }
-
     /// Another layer acts, or has to.
     #[cold]
     #[inline(never)]

@@ -2,7 +2,7 @@
 
 use super::Settings;
 use crate::clock;
-use crate::{CallContext, Classify};
+use crate::{CallContext, CallSubject, Classify};
 
 impl<C> Settings<C> {
     /// A call that this layer passed through has its outcome. If no layer below claimed it, it is
@@ -16,6 +16,10 @@ impl<C> Settings<C> {
         if !context.is_taken_up() {
             self.warnings.other_layer(context);
             let verdict = self.classify(outcome, context);
+            if verdict.failure().is_some() {
+                // The request is gone.
+                context.describe(|| CallSubject::default().of_service(self.service.as_ref()));
+            }
             self.effects(context).passed(clock::now(), &verdict);
         }
     }

@@ -93,7 +93,7 @@ impl<S, C> Retry<S, C> {
             context.pass_first();
         }
         let context = context.share();
-        if !matches!(first, First::Claimed) {
+        if matches!(first, First::Sent { .. }) {
             context.describe(|| {
                 request
                     .subject()

@@ -76,10 +76,17 @@ impl StackCheck {
     /// clones log nothing.
     #[inline]
     pub fn inside_recovery(&mut self, layer: &'static str, context: Option<&CallContext>) {
-        // Also of a call that a recovery layer passed through.
-        if context.is_some_and(|context| context.attempt() > 0) {
+        if context.is_some_and(CallContext::is_claimed) {
             self.switch_off();
         } else {
+            self.unclaimed(layer, context);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unclaimed(&self, layer: &'static str, context: Option<&CallContext>) {
+        if !context.is_some_and(CallContext::is_sent_once) {
             self.warn(
                 layer,
                 "is outside of any recovery layer, so its reports have no effect: \

@@ -19,7 +19,8 @@ use super::state::Outcome;
 use crate::kv::VbucketMap;
 use crate::lock::lock;
 
-/// Returns the current map; called for every request.
+/// Returns the current map. It is called for every request, and again while one waits for its node:
+/// return a value that is kept, and wait for nothing.
 pub type MapSource = Arc<dyn Fn() -> Option<Arc<VbucketMap>> + Send + Sync>;
 
 /// A request on its way to a node, or why there is none.

@@ -22,8 +22,9 @@ use super::routes::{Route, Routes, no_node};
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How many times as long the last seeds may be silent when all others have failed. A seed that is
-/// far away needs several round trips, and the client may have no retries.
-const LAST_PATIENCE: u32 = 4;
+/// far away needs several round trips, a lost SYN is sent again after a second, and the client may
+/// have no retries.
+const LAST_PATIENCE: u32 = 8;
 
 /// The default number of vbuckets of a bucket.
 const VBUCKETS: usize = 1024;
@@ -129,8 +130,7 @@ impl Seeding {
 
     /// Whether there is a result while other seeds are silent.
     fn has_result(&self) -> bool {
-        let failed = |error: &ClientError| error.is_fatal() || self.silences >= LAST_PATIENCE;
-        self.connected.is_some() || self.failed.as_ref().is_some_and(failed)
+        self.connected.is_some() || (self.failed.is_some() && self.silences >= LAST_PATIENCE)
     }
 
     fn without_map(&mut self) -> Route {

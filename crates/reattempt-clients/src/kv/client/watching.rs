@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::routes::{Routes, Sending};
 use super::state::Outcome;
 
-/// How often the map is looked at. Its source says nothing when it changes, and no other request
-/// may look at it.
-const OFTEN: Duration = Duration::from_millis(100);
+/// The wait before the map is looked at first. Its source says nothing when it changes, and no
+/// other request may look at it.
+const FIRST: Duration = Duration::from_millis(100);
+
+/// The longest wait before the next look. Each wait is twice the one before: at a node that is
+/// overloaded thousands of requests wait.
+const LONGEST: Duration = Duration::from_millis(800);
 
 /// A request that waits for a permit or the connection of its node, until the node leaves.
 #[derive(Debug)]
@@ -21,6 +25,7 @@ pub(super) struct Watching {
     routes: Arc<Routes>,
     sending: Sending,
     pause: Pin<Box<Sleep>>,
+    waited: Duration,
 }
 
 impl Watching {
@@ -28,7 +33,8 @@ impl Watching {
         Self {
             routes: routes.clone(),
             sending,
-            pause: Box::pin(sleep(OFTEN)),
+            pause: Box::pin(sleep(FIRST)),
+            waited: FIRST,
         }
     }
 
@@ -46,7 +52,8 @@ impl Watching {
             }
             ready!(self.pause.as_mut().poll(cx));
             self.routes.compare();
-            self.pause = Box::pin(sleep(OFTEN));
+            self.waited = LONGEST.min(self.waited * 2);
+            self.pause.as_mut().reset(Instant::now() + self.waited);
         }
     }
 }

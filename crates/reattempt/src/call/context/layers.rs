@@ -22,7 +22,7 @@ use crate::call::state::{ConfigWaiter, Flag};
 #[cfg(feature = "tokio")]
 use crate::policy::health::Outcome;
 use crate::policy::throttle::count_success;
-use crate::{AttemptReport, RetryThrottle, RoutePolicy};
+use crate::{AttemptReport, Recovery, RetryThrottle, RoutePolicy};
 #[cfg(feature = "tokio")]
 use crate::{Failure, StopReason, Verdict};
 
@@ -139,6 +139,15 @@ impl CallContext {
 }
 
 impl CallContext {
+    /// For layers: true below a recovery layer that passed the call through because its policy has
+    /// no recovery, so that this is its one attempt. Where another layer has to act, the layer may
+    /// stand above that.
+    pub(crate) fn is_sent_once(&self) -> bool {
+        let policy = self.policy();
+        let has_none = |policy: &Arc<RoutePolicy>| matches!(policy.recovery(), Recovery::None);
+        self.attempt() > 0 && self.strategy().is_none() && policy.is_some_and(has_none)
+    }
+
     /// For layers: true once a recovery layer, above or below, acts on the call.
     #[must_use]
     #[inline]
