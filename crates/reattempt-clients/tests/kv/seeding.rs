@@ -94,7 +94,7 @@ async fn a_silent_seed_does_not_hide_that_another_one_failed() {
     }
 }
 
-/// The login would be refused again, so no retry is of use.
+/// The login would be refused again, so no retry is of use. A seed that is slow has its time first.
 #[tokio::test]
 async fn a_refused_login_is_the_result_whatever_other_seeds_do() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -113,4 +113,25 @@ async fn a_refused_login_is_the_result_whatever_other_seeds_do() {
             assert!(matches!(error, ClientError::Auth { .. }), "{error}");
         }
     }
+}
+
+/// The node that refuses may be one of another cluster by now.
+#[tokio::test]
+async fn a_refused_login_does_not_end_the_call_before_a_slow_seed() {
+    let other = Node::builder().credentials("Administrator", "other");
+    let refusing = other.require_auth().start().await.expect("node");
+    let cluster = Cluster::start(1).await.expect("cluster");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let slow = listener.local_addr().unwrap().to_string();
+    let behind = cluster.node(0).addr();
+    tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        let mut server = tokio::net::TcpStream::connect(behind).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+    });
+    let options = couchbase().mechanism(Mechanism::Plain);
+    let mut client = client_with(&[refusing.addr().to_string(), slow], options);
+    let sent = send(&mut client, KvRequest::get("k")).await;
+    assert!(sent.is_ok(), "{sent:?}");
 }

@@ -107,7 +107,7 @@ pub struct TierOutcome {
     pub amplification: f64,
     /// First attempts at this tier: the calls that it was sent. Not in the document.
     #[serde(skip)]
-    pub initial: u64,
+    pub(crate) initial: u64,
 }
 
 /// What is counted during a run.
