@@ -69,6 +69,14 @@ impl Follower<'_> {
         let (of, route) = self.of(call);
         let throttle = route.throttle.as_deref();
         let tested = match (&mut of.progress, &route.way) {
+            // A hedge that was becoming ready when an attempt ended the hedging: it is no longer
+            // planned, and a transparent retry that is due has an entry of its own.
+            (Progress::Hedge(driver), RouteWay::Hedge(_))
+                if stopped.is_some()
+                    && driver.machine.permit(now, &Planned::Hedge, None).err() == stopped =>
+            {
+                Ok(())
+            }
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
                 match due(driver, now, policy, own) {
                     // What is planned while an attempt at the same instant ends the plan.

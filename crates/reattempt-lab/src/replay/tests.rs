@@ -1,5 +1,6 @@
 //! Recordings of one failed attempt.
 
+mod hedged;
 mod many;
 
 use std::time::Duration;

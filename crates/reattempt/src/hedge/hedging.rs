@@ -171,7 +171,7 @@ impl<S: Service<Req>, Req> Hedging<S, Req> {
             Other::Readying { planned, .. } => machine.forbids(planned),
             Other::Flight { .. } => false,
         };
-        machine.is_frozen() && self.others.iter().any(in_vain)
+        self.others.iter().any(in_vain)
     }
 
     /// True when the instant has come.

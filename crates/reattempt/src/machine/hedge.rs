@@ -112,6 +112,8 @@ pub struct HedgeMachine {
     frozen: Option<StopReason>,
     /// Not even a transparent retry is sent: there is no copy left, or no time.
     sealed: bool,
+    /// There is no copy left, whatever ended the hedging before.
+    no_copy: bool,
     /// No attempt is sent beside another: the call is not idempotent, and its policy is for calls
     /// that are.
     alone: bool,
@@ -142,6 +144,7 @@ impl HedgeMachine {
             queued: Vec::new(),
             frozen: None,
             sealed: false,
+            no_copy: false,
             throttled: false,
             held_back: false,
             forced: 0,
@@ -249,7 +252,8 @@ impl HedgeMachine {
     /// while there are a copy and time for it: no policy decides on that (A6, Transparent Retries).
     pub fn freeze(&mut self, stopped: StopReason) {
         self.frozen.get_or_insert(stopped);
-        self.sealed |= matches!(stopped, StopReason::NotReplayable | StopReason::Deadline);
+        self.no_copy |= stopped == StopReason::NotReplayable;
+        self.sealed |= self.no_copy || stopped == StopReason::Deadline;
         self.next = None;
         let sealed = self.sealed;
         let stays = |queued: &Queued| !sealed && matches!(queued.planned, Planned::Transparent(_));

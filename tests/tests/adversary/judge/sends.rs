@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reattempt::backoff::Backoff;
-use reattempt::{AttemptKind, MOST_RECORDS, Transparent, Verdict};
+use reattempt::{AttemptKind, MOST_RECORDS, Stage, Transparent, Verdict};
 
 use super::Faults;
 use super::story::{Attempt, Failed, Story};
@@ -67,17 +67,34 @@ fn forbids_more(story: &Story<'_>, earlier: &Attempt<'_>, later: &Attempt<'_>) -
     let unseen = failed.failure.transparent != Transparent::No;
     let one_by_one = matches!(story.seen.facts.acts, Acts::Retry(_));
     let next = one_by_one && later.number == earlier.number + 1;
-    // Of several, one that was never seen is sent again whatever ended the hedging.
-    let another = !one_by_one && later.kind == AttemptKind::Transparent;
+    // Of several, one that was never seen is sent again although another ended the hedging.
+    let another = !one_by_one
+        && later.kind == AttemptKind::Transparent
+        && another_unseen(story, earlier, later);
     // A losing attempt cut off by its own body tells nothing about the server.
     !earlier.broke_off
         && match verdict {
-            _ if another => false,
+            // Any other final failure ends the call.
+            Verdict::Fatal(_) if another && failed.stage == Stage::Dispatch => false,
+            Verdict::Retry(_) if another => false,
             _ if failed.stop => true,
             Verdict::Fatal(_) if next => !unseen || later.kind != AttemptKind::Transparent,
             Verdict::Fatal(_) => !unseen,
             _ => false,
         }
+}
+
+/// Another attempt than the earlier one was never seen, which no stop forbids to send again.
+fn another_unseen(story: &Story<'_>, earlier: &Attempt<'_>, later: &Attempt<'_>) -> bool {
+    let mut others = story.attempts.iter().filter(|of| {
+        of.number != earlier.number
+            && !of.broke_off
+            && of.verdict.is_some_and(|(mark, _)| mark < later.sent)
+    });
+    others.any(|of| {
+        let failed = story.failed(of).filter(|failed| !failed.stop);
+        failed.is_some_and(|failed| failed.failure.transparent != Transparent::No)
+    })
 }
 
 /// The bound of transparent retries.

@@ -24,7 +24,7 @@ impl HedgeMachine {
             self.last_failed = failed.facts.attempt;
             // With no copy left the failure counts. It does not where only the deadline ends the
             // retry, as in a retried call.
-            if self.frozen != Some(StopReason::NotReplayable) {
+            if !self.no_copy {
                 failed.use_transparent(&mut self.transparent);
             }
         }
@@ -92,7 +92,8 @@ impl HedgeMachine {
     fn after_failure(&mut self, failed: &mut FailedAttempt, policy: &HedgePolicy) -> HedgeAction {
         let (now, deadline) = (failed.facts.now, failed.facts.deadline);
         // Nothing else than a transparent retry follows the end of the hedging.
-        let frozen = self.frozen.filter(|_| failed.transparent_delay.is_none());
+        let follows = failed.transparent_delay.is_some() && !self.sealed;
+        let frozen = self.frozen.filter(|_| !follows);
         if self.in_flight > 0 || self.readying > 0 {
             let in_time = |at: &Instant| deadline.is_none_or(|deadline| *at < deadline.at);
             let delay = self.wake().filter(in_time);

@@ -13,7 +13,7 @@ use crate::failure::reason::KV_NOT_MY_VBUCKET;
 use crate::policy::backoff::{Backoff, Randomness};
 use crate::policy::strategy::{BestEffort, MaxAttempts, NeverRetry};
 use crate::policy::throttle::TokenBucket;
-use crate::{AttemptKind, OnDeadline, RetryThrottle, Transparent, Verdict};
+use crate::{AttemptKind, Failure, OnDeadline, RetryThrottle, Stage, Transparent, Verdict};
 
 fn jittered(max: u32, seed: u64) -> MaxAttempts {
     let backoff = Backoff::exponential(ms(3), ms(40));
@@ -33,19 +33,51 @@ fn forced(story: &Story, script: &[Line]) -> u32 {
         .count() as u32
 }
 
-/// When a server's or a layer's "do not retry" arrived, if it was respected.
-fn stopped_at(story: &Story, script: &[Line]) -> Option<Duration> {
-    let lines = story
-        .sent
-        .iter()
-        .zip(1..)
-        .map(|((at, _), number)| (at, find(script, number)));
-    let stops = lines.filter(|(_, line)| {
-        let failed = matches!(line.verdict, Some(Verdict::Retry(_) | Verdict::Fatal(_)));
-        let word = matches!(line.pushback, Some(Stop | TooLong { .. }));
-        failed && (line.forbids || word)
+/// The failure of this line, and whether it is final.
+const fn failure_of(line: &Line) -> Option<(Failure, bool)> {
+    match line.verdict {
+        Some(Verdict::Retry(failure)) => Some((failure, false)),
+        Some(Verdict::Fatal(failure)) => Some((failure, true)),
+        _ => None,
+    }
+}
+
+/// A failed attempt.
+struct Ended {
+    number: u32,
+    at: Duration,
+    failure: Failure,
+    fatal: bool,
+    /// A server's or a layer's "do not retry".
+    stop: bool,
+}
+
+/// The sent attempts whose scripts fail.
+fn ended(story: &Story, script: &[Line]) -> Vec<Ended> {
+    let sent = story.sent.iter().zip(1..);
+    let ended = sent.filter_map(|((at, _), number)| {
+        let line = find(script, number);
+        let (failure, fatal) = failure_of(&line)?;
+        Some(Ended {
+            number,
+            at: *at + line.takes,
+            failure,
+            fatal,
+            stop: line.forbids || matches!(line.pushback, Some(Stop | TooLong { .. })),
+        })
     });
-    stops.map(|(at, line)| *at + line.takes).min()
+    ended.collect()
+}
+
+/// Whether a hedged call may send an attempt of this kind at this time, after this stop: only the
+/// transparent retry of another one, and a final failure ends the call unless it never left.
+fn may_follow(stop: &Ended, ended: &[Ended], at: Duration, kind: AttemptKind) -> bool {
+    let another = |of: &Ended| {
+        let unseen = of.failure.transparent != Transparent::No;
+        of.number != stop.number && unseen && !of.stop && of.at <= at
+    };
+    let goes_on = !stop.fatal || stop.failure.stage == Stage::Dispatch;
+    kind == AttemptKind::Transparent && goes_on && ended.iter().any(another)
 }
 
 fn without_unseen(mut script: Vec<Line>) -> Vec<Line> {
@@ -90,14 +122,13 @@ proptest! {
         script in any_script(), deadline in any_limit(), max in 1_u32..7, delay in 0_u64..20,
     ) {
         let [retried, hedged] = both(&limited(deadline), &script, max, delay);
-        if let Some(stopped) = stopped_at(&retried, &script) {
-            prop_assert!(retried.sent.iter().all(|(at, _)| *at <= stopped), "{retried:?}");
+        for stop in ended(&retried, &script).iter().filter(|of| of.stop) {
+            prop_assert!(retried.sent.iter().all(|(at, _)| *at <= stop.at), "{retried:?}");
         }
-        if let Some(stopped) = stopped_at(&hedged, &script) {
-            // Of another attempt, whose request no server's application saw.
-            let may = |kind: AttemptKind| kind == AttemptKind::Transparent;
-            let mut sent = hedged.sent.iter();
-            prop_assert!(sent.all(|(at, kind)| *at <= stopped || may(*kind)), "{hedged:?}");
+        let ended = ended(&hedged, &script);
+        for stop in ended.iter().filter(|of| of.stop) {
+            let may = |at, kind| at <= stop.at || may_follow(stop, &ended, at, kind);
+            prop_assert!(hedged.sent.iter().all(|(at, kind)| may(*at, *kind)), "{hedged:?}");
         }
     }
 

@@ -218,6 +218,39 @@ fn a_refusal_that_no_retry_can_follow_counts() {
     assert_eq!(tokens.milli_tokens(), Some(3000));
 }
 
+/// R21 R45 R51: a "do not retry" ended the hedging before another attempt took the copy.
+#[test]
+fn a_refusal_counts_whatever_ended_the_hedging_first() {
+    let tokens = Arc::new(TokenBucket::new(4, 100).unwrap());
+    let script = [
+        attempt(1).fails(UNKNOWN).unseen(Unseen::Once).after(400),
+        attempt(2).fails(UNKNOWN).do_not_come_back().after(150),
+        attempt(3).fails(UNKNOWN).after(100).breaks_off(),
+    ];
+    let call = call().throttled_by(&tokens);
+    let story = call.hedged(&hedges(4, 100), &script);
+    assert_eq!(story.sent_ms(), [0, 100, 200]);
+    assert_eq!((story.end, story.at), (End::Failed(1), ms(400)));
+    assert_eq!(story.info.stopped(), Some(StopReason::Pushback));
+    assert_eq!(tokens.milli_tokens(), Some(2000));
+}
+
+/// R51: the deadline refused a hedge, so that no transparent retry follows either.
+#[test]
+fn a_refusal_after_the_deadline_records_why_it_ended() {
+    let script = [
+        attempt(1).fails(UNKNOWN).unseen(Unseen::Once).after(400),
+        attempt(2).after(400),
+        attempt(3).ready_after(150),
+    ];
+    let story = call().asked_within(300).hedged(&hedges(3, 100), &script);
+    assert_eq!(story.sent_ms(), [0, 100]);
+    assert_eq!((story.end, story.at), (End::Worked(2), ms(500)));
+    let record = story.info.records().next().unwrap();
+    let decided = (record.delay, record.stopped);
+    assert_eq!(decided, (None, Some(StopReason::Deadline)));
+}
+
 /// R62
 #[test]
 fn a_hedge_policy_of_one_attempt_still_retries_transparently() {
