@@ -28,7 +28,7 @@ const PINS: [(&str, u64, u64); 14] = [
     ("pushback", 14, 74),
     ("config-poll", 41, 53),
     ("retry+throttle+deadline", 399, 501),
-    ("stack", 633, 762),
+    ("stack", 640, 762),
     ("tower", 300, 399),
 ];
 

@@ -76,17 +76,9 @@ impl StackCheck {
     /// clones log nothing.
     #[inline]
     pub fn inside_recovery(&mut self, layer: &'static str, context: Option<&CallContext>) {
-        if context.is_some_and(CallContext::is_claimed) {
+        if context.is_some_and(|it| it.attempt() > 0 && (it.is_claimed() || it.is_sent_once())) {
             self.switch_off();
         } else {
-            self.unclaimed(layer, context);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn unclaimed(&self, layer: &'static str, context: Option<&CallContext>) {
-        if !context.is_some_and(CallContext::is_sent_once) {
             self.warn(
                 layer,
                 "is outside of any recovery layer, so its reports have no effect: \

@@ -142,6 +142,8 @@ impl CallContext {
     /// For layers: true below a recovery layer that passed the call through because its policy has
     /// no recovery, so that this is its one attempt. Where another layer has to act, the layer may
     /// stand above that.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn is_sent_once(&self) -> bool {
         let policy = self.policy();
         let has_none = |policy: &Arc<RoutePolicy>| matches!(policy.recovery(), Recovery::None);
