@@ -171,6 +171,35 @@ async fn a_lost_connection_ends_the_check_in_progress() {
     send(&client, &find()).await.unwrap();
 }
 
+/// A check that began before shows the old primary, and the one retry would go there.
+#[tokio::test]
+async fn a_state_change_discards_the_check_in_progress() {
+    let node = node().await;
+    let mut options = options(&node);
+    options.heartbeat_frequency = Duration::from_millis(1);
+    options.min_heartbeat = Duration::from_millis(1);
+    options.connect_timeout = Duration::from_secs(3600);
+    options.server_selection_timeout = Duration::from_millis(500);
+    let client = Client::new(options);
+    send(&client, &find()).await.unwrap();
+    let slow = Step::pass().after(Duration::from_millis(200));
+    node.script()
+        .on("hello", slow)
+        .on("find", Step::code(10107))
+        .handler(|command| (command.name != "find").then(Step::hang));
+    soon(async {
+        while node.script().left() == 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    let error = send(&client, &find()).await.unwrap_err();
+    assert_eq!(error.code(), Some(10107));
+    let error = send(&client, &find()).await.unwrap_err();
+    assert!(matches!(error, MongoError::Selection { .. }), "{error}");
+    assert_eq!(node.seen_named("find").len(), 2);
+}
+
 #[tokio::test]
 async fn with_overload_labels_a_lost_handshake_keeps_the_pool() {
     let node = node().await;

@@ -19,6 +19,8 @@ pub(super) struct Requests {
     cancel: Notify,
     /// The connection of earlier checks is not used again.
     suspect: AtomicBool,
+    /// The state of the server changed since the check in progress began.
+    changed: AtomicBool,
 }
 
 impl Requests {
@@ -28,6 +30,12 @@ impl Requests {
         // A monitor between two checks is not notified: it sees this before its next one.
         self.suspect.store(true, Ordering::Relaxed);
         self.cancel.notify_waiters();
+    }
+
+    /// The server says that its state changed: the answer of a check in progress may show it as it
+    /// was before, and a retry would go to the old primary.
+    pub(super) fn changed(&self) {
+        self.changed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -47,6 +55,7 @@ pub(super) async fn run(
             connection = None;
         }
         if !std::mem::take(&mut pause) {
+            requests.changed.store(false, Ordering::Relaxed);
             let found = tokio::select! {
                 biased;
                 // First: an answer from before the failure says nothing of the server after it.
@@ -56,6 +65,9 @@ pub(super) async fn run(
             if !matches!(found, Some(Ok(_))) {
                 connection = None;
             }
+            // The error that changed it has requested another check.
+            let changed = || requests.changed.load(Ordering::Relaxed);
+            let found = found.filter(|found| found.is_err() || !changed());
             if found.is_some_and(|found| !conclude(found)) {
                 return;
             }

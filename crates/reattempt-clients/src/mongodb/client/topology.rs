@@ -202,6 +202,7 @@ impl Topology {
         let Some(requests) = watched.filter(|_| generation >= pool.generation()) else {
             return;
         };
+        let was_known = self.inner.knows(address);
         let (unknown, clear) = match error {
             // An overloaded server is available: its connections stay (client backpressure, 2025).
             // One that is gone fails in the same way, and only a check tells the two apart.
@@ -218,6 +219,11 @@ impl Topology {
             MongoError::Server(error) => state_change(error),
             _ => (false, false),
         };
+        // Before the server becomes unknown. Calls that fail together with this one leave the check
+        // that it requests.
+        if unknown && was_known {
+            requests.changed();
+        }
         if unknown {
             self.inner
                 .apply(ServerDescription::failed(address, error.to_string()));
@@ -244,6 +250,13 @@ impl Inner {
     fn apply(self: &Arc<Self>, new: ServerDescription) {
         self.description.send_modify(|known| known.apply(new));
         self.watch_servers();
+    }
+
+    /// Whether the last check or call of this server succeeded.
+    fn knows(&self, address: &str) -> bool {
+        let known = self.description.borrow();
+        let server = known.servers.get(address);
+        server.is_some_and(|server| server.kind != ServerKind::Unknown)
     }
 
     /// A check succeeded: the server is available and its pool becomes ready.
