@@ -57,7 +57,7 @@ const TYPICAL_PINS: [(&str, u64, u64); 11] = [
     ("get-bare, pending", 78, 80),
     ("get-six-limited, pending", 1763, 2002),
     ("get-tower-two, pending", 1616, 1760),
-    ("get-six, fails twice", 5378, 5858),
+    ("get-six, fails twice", 5400, 5858),
     ("get-tower, fails twice", 1673, 1808),
     ("get-hedge", 505, 518),
     ("get-hedge, pending", 1039, 1215),
