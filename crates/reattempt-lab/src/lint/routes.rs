@@ -81,7 +81,8 @@ pub(super) fn routes(parsed: &Parsed, text: &PolicyText) -> Vec<Route> {
     }
 }
 
-/// Where the throttle with this name stands in an HTTP policy.
+/// Where the throttle with this name stands in an HTTP policy, as the reader of documents writes
+/// it: not every name may follow a dot.
 fn place_of_throttle(name: &str) -> Option<String> {
     let path = Form::new("the policy").read("null", |place, _| {
         Some(place.field("throttles").field(name).path())

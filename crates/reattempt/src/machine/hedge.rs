@@ -108,12 +108,8 @@ pub struct HedgeMachine {
     began: Option<Instant>,
     /// Beside the next hedge, one for each failure, so that two at one instant are two attempts.
     queued: Vec<Queued>,
-    /// Why no further hedge is sent.
-    frozen: Option<StopReason>,
-    /// Not even a transparent retry is sent: there is no copy left, or no time.
-    sealed: bool,
-    /// There is no copy left, whatever ended the hedging before.
-    no_copy: bool,
+    /// No further hedge is sent.
+    frozen: Option<Frozen>,
     /// No attempt is sent beside another: the call is not idempotent, and its policy is for calls
     /// that are.
     alone: bool,
@@ -125,6 +121,34 @@ pub struct HedgeMachine {
     /// The attempts that were sent after the hedge delay, one bit each; those numbered below 32.
     after_delay: u32,
     transparent: TransparentRetries,
+}
+
+/// The end of the hedging.
+#[derive(Clone, Copy, Debug)]
+struct Frozen {
+    /// What ended it first.
+    stopped: StopReason,
+    no_more: NoMore,
+}
+
+/// What there is no more of, each without what stands before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NoMore {
+    /// Transparent retries go on: no policy decides on them (A6, Transparent Retries).
+    Hedges,
+    /// The deadline has passed.
+    Time,
+    /// The request cannot be sent again.
+    Copies,
+}
+
+impl Frozen {
+    const fn forbids(self, planned: &Planned) -> bool {
+        !matches!(
+            (self.no_more, planned),
+            (NoMore::Hedges, Planned::Transparent(_))
+        )
+    }
 }
 
 impl HedgeMachine {
@@ -143,8 +167,6 @@ impl HedgeMachine {
             began: None,
             queued: Vec::new(),
             frozen: None,
-            sealed: false,
-            no_copy: false,
             throttled: false,
             held_back: false,
             forced: 0,
@@ -166,7 +188,7 @@ impl HedgeMachine {
     ) -> Result<(), StopReason> {
         match self.frozen {
             // Decided while the service became ready: no new hedge after a "do not retry".
-            Some(stopped) if self.forbids(planned) => Err(stopped),
+            Some(frozen) if frozen.forbids(planned) => Err(frozen.stopped),
             _ if deadline.is_some_and(|deadline| deadline.passed(now)) => Err(StopReason::Deadline),
             _ => Ok(()),
         }
@@ -238,7 +260,7 @@ impl HedgeMachine {
         if !self.is_over() {
             return Withdrawn::OthersGoOn;
         }
-        let stopped = self.frozen.unwrap_or(stopped);
+        let stopped = self.frozen.map_or(stopped, |frozen| frozen.stopped);
         let enforced = deadline.is_some_and(|deadline| deadline.enforced);
         Withdrawn::Over {
             attempt: self.last_failed,
@@ -249,15 +271,19 @@ impl HedgeMachine {
 
     /// No further attempt from here on; those in flight may still succeed (a request that no longer
     /// fits its buffer). One of them that the server's application never saw is still sent again,
-    /// while there are a copy and time for it: no policy decides on that (A6, Transparent Retries).
+    /// while there are a copy and time for it.
     pub fn freeze(&mut self, stopped: StopReason) {
-        self.frozen.get_or_insert(stopped);
-        self.no_copy |= stopped == StopReason::NotReplayable;
-        self.sealed |= self.no_copy || stopped == StopReason::Deadline;
+        let no_more = match stopped {
+            StopReason::NotReplayable => NoMore::Copies,
+            StopReason::Deadline => NoMore::Time,
+            _ => NoMore::Hedges,
+        };
+        let frozen = self.frozen.get_or_insert(Frozen { stopped, no_more });
+        frozen.no_more = frozen.no_more.max(no_more);
+        let frozen = *frozen;
         self.next = None;
-        let sealed = self.sealed;
-        let stays = |queued: &Queued| !sealed && matches!(queued.planned, Planned::Transparent(_));
-        self.queued.retain(stays);
+        self.queued
+            .retain(|queued| !frozen.forbids(&queued.planned));
     }
 
     /// Whether no further attempt is sent, but for transparent retries.
@@ -269,7 +295,10 @@ impl HedgeMachine {
     /// Whether this attempt is no longer sent: its service need not be waited for.
     #[must_use]
     pub const fn forbids(&self, planned: &Planned) -> bool {
-        self.frozen.is_some() && (self.sealed || !matches!(planned, Planned::Transparent(_)))
+        match self.frozen {
+            Some(frozen) => frozen.forbids(planned),
+            None => false,
+        }
     }
 
     fn is_over(&self) -> bool {

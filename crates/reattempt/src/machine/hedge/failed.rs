@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::plan::Planner;
-use super::{HedgeAction, HedgeMachine, Planned};
+use super::{Frozen, HedgeAction, HedgeMachine, NoMore, Planned};
 use crate::attempt::{Facts, FailedAttempt};
 use crate::failure::reason::UNKNOWN;
 #[cfg(doc)]
@@ -24,7 +24,8 @@ impl HedgeMachine {
             self.last_failed = failed.facts.attempt;
             // With no copy left the failure counts. It does not where only the deadline ends the
             // retry, as in a retried call.
-            if !self.no_copy {
+            let no_copy = |frozen: Frozen| frozen.no_more == NoMore::Copies;
+            if !self.frozen.is_some_and(no_copy) {
                 failed.use_transparent(&mut self.transparent);
             }
         }
@@ -92,8 +93,11 @@ impl HedgeMachine {
     fn after_failure(&mut self, failed: &mut FailedAttempt, policy: &HedgePolicy) -> HedgeAction {
         let (now, deadline) = (failed.facts.now, failed.facts.deadline);
         // Nothing else than a transparent retry follows the end of the hedging.
-        let follows = failed.transparent_delay.is_some() && !self.sealed;
-        let frozen = self.frozen.filter(|_| !follows);
+        let follows = |frozen: &Frozen| {
+            failed.transparent_delay.is_some() && frozen.no_more == NoMore::Hedges
+        };
+        let frozen = self.frozen.filter(|frozen| !follows(frozen));
+        let frozen = frozen.map(|frozen| frozen.stopped);
         if self.in_flight > 0 || self.readying > 0 {
             let in_time = |at: &Instant| deadline.is_none_or(|deadline| *at < deadline.at);
             let delay = self.wake().filter(in_time);
@@ -107,7 +111,7 @@ impl HedgeMachine {
             } else {
                 StopReason::Attempts
             };
-            let stopped = self.frozen.unwrap_or(used_up);
+            let stopped = self.frozen.map_or(used_up, |frozen| frozen.stopped);
             failed.stop(stopped);
             return HedgeAction::Return(stopped);
         };
