@@ -13,7 +13,10 @@ use crate::backoff::Backoff;
 use crate::reason::KV_LOCKED;
 use crate::strategy::{MaxAttempts, NeverRetry};
 use crate::test_util::{Probe, attempt, ms, probe, verdict};
-use crate::{AttemptKind, HedgeLayer, RetryLayer, RetryReason, ServerPushback, Stage, StopReason};
+use crate::{
+    AttemptKind, HasCallContext, HedgeLayer, RetryLayer, RetryReason, RoutePolicy, ServerPushback,
+    Stage, StopReason,
+};
 
 struct Scratch(PathBuf);
 
@@ -181,6 +184,26 @@ async fn what_does_not_fit_into_the_queue_is_lost_and_counted() {
         let apart = call.last().unwrap().at - call[0].at;
         assert!([0, 14_000_000].contains(&apart), "{call:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+#[cfg_attr(miri, ignore = "slow")]
+async fn a_call_of_one_route_too_many_is_lost_and_counted() {
+    let scratch = Scratch::new("routes");
+    let options = Options::new().queue(1 << 16);
+    let recorder = Recorder::create(scratch.file("a"), options).unwrap();
+    let strategy = MaxAttempts::new(1, Backoff::constant(ms(10)));
+    let layer = RetryLayer::new(verdict, strategy).observer(Arc::new(recorder.clone()));
+    let routes = (1 << 14) - 1;
+    for route in 0..=routes {
+        let probe: Probe = probe([attempt(1)]);
+        let mut request = probe.request();
+        let policy = RoutePolicy::new(route.to_string());
+        request.context_mut().set_policy(Arc::new(policy));
+        layer.layer(probe.inner()).oneshot(request).await.unwrap();
+    }
+    let status = recorder.finish();
+    assert_eq!((status.written, status.lost), (routes, 1));
 }
 
 #[tokio::test(start_paused = true)]
