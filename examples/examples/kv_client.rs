@@ -49,7 +49,7 @@ async fn main() -> Result<(), BoxError> {
     let answer = kv.ready().await?.call(get).await?;
     println!(
         "get: {:?}, configuration {:?}",
-        answer.value,
+        answer.value(),
         store.revision()
     );
     for record in watch.info().records() {
@@ -61,7 +61,7 @@ async fn main() -> Result<(), BoxError> {
             record.failure.map_or("", |failure| failure.reason.name()),
         );
     }
-    assert_eq!(answer.value, "seven");
+    assert_eq!(answer.value(), b"seven");
     assert!(watch.info().attempts() > 1);
     Ok(())
 }

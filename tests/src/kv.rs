@@ -65,7 +65,7 @@ impl Ended {
     /// The value of the response as text.
     pub fn value(&self) -> String {
         match &self.outcome {
-            Ok(answer) => String::from_utf8_lossy(&answer.value).into_owned(),
+            Ok(answer) => String::from_utf8_lossy(answer.value()).into_owned(),
             Err(error) => panic!("{error}"),
         }
     }

@@ -197,8 +197,8 @@ async fn each_node_may_be_a_service_of_its_own() {
         let answer = stack.clone().oneshot(call);
         async move {
             let answer = within(answer).await.expect("an answer");
-            assert_eq!(answer.value, "v");
-            (answer.node, watch.info())
+            assert_eq!(answer.value(), b"v");
+            (answer.node().to_owned(), watch.info())
         }
     };
     let address = |node: usize| cluster.node(node).addr().to_string();
@@ -214,7 +214,7 @@ async fn each_node_may_be_a_service_of_its_own() {
     cluster.fail_over(1).await;
     let (node, info) = get().await;
     let owner = cluster.owner_of(key.as_bytes()).expect("an owner");
-    assert_eq!(*node, *address(owner));
+    assert_eq!(node, address(owner));
     assert!(info.attempts() >= 2);
     assert_eq!(rev(&client), Some((1, 3)));
     assert!(fetches.count() >= 1);

@@ -79,7 +79,7 @@ async fn in_a_rebalance_a_rejected_vbucket_goes_to_its_new_node() {
     let back = set("after").await;
     assert_eq!(back.status(), Status::SUCCESS);
     let owner = cluster.node(0).addr().to_string();
-    assert_eq!(&*back.outcome.expect("an answer").node, owner);
+    assert_eq!(back.outcome.expect("an answer").node(), owner);
 }
 
 /// C34: the id is looked up once, and precedes the key on the wire.

@@ -171,7 +171,7 @@ async fn a_command_that_is_never_answered_ends_at_the_deadline() {
         succeeds(&read);
         assert_eq!(read.value(), name);
         let answer = read.outcome.expect("an answer");
-        assert_ne!(answer.connection, connection.id());
+        assert_ne!(answer.connection(), connection.id());
     }
 }
 
@@ -191,7 +191,7 @@ async fn what_is_sent_together_finds_its_answers() {
             succeeds(&client.call(set).await);
             let read = client.call(KvRequest::get(key)).await;
             assert_eq!(read.value(), value);
-            read.outcome.expect("an answer").connection
+            read.outcome.expect("an answer").connection()
         });
     }
     let mut connections = std::collections::HashSet::new();

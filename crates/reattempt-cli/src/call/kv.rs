@@ -331,7 +331,8 @@ impl Caller for KvCaller {
         if let Some(status) = status {
             answer.for_people.push(Shown::Text(status_line(status)));
         }
-        let value = answered.as_ref().map(|answer| answer.value.clone());
+        let cas = answered.as_ref().map(|answer| answer.cas);
+        let value = answered.map(KvResponse::into_value);
         if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
             answer.for_people.push(Shown::Bytes(value.clone()));
         }
@@ -340,15 +341,12 @@ impl Caller for KvCaller {
             Some(value) => answer.with_bytes("value", value),
             None => answer.with("value", Value::Null),
         };
-        answer
-            .with("status", status)
-            .with("cas", answered.as_ref().map(|answer| answer.cas))
-            .with(
-                "config_revision",
-                revision.map_or(Value::Null, |revision| {
-                    json!([revision.epoch, revision.rev])
-                }),
-            )
+        answer.with("status", status).with("cas", cas).with(
+            "config_revision",
+            revision.map_or(Value::Null, |revision| {
+                json!([revision.epoch, revision.rev])
+            }),
+        )
     }
 }
 

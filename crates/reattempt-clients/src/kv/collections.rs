@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::client::{ClientError, KvRequest, KvResponse};
+use super::client::{ClientError, Collection, KvRequest, KvResponse};
 use super::collection_ids::{CollectionIds, Found, LONGEST_WAIT, Need};
 use super::staging::Dialling;
 
@@ -52,8 +52,10 @@ where
 
     fn call(&mut self, request: KvRequest) -> CollectionFuture<S> {
         let ids = self.ids.clone();
-        let path = request.collection_path.clone();
-        let path = path.filter(|_| request.is_keyed());
+        let path = match &request.collection {
+            Collection::Named(path) if request.is_keyed() => Some(Arc::clone(path)),
+            Collection::Named(_) | Collection::Id(_) => None,
+        };
         let state = match &path {
             None => State::Sending {
                 sending: self.inner.call(request),
@@ -111,11 +113,7 @@ where
     fn ready(inner: &mut S, request: KvRequest, path: &Arc<str>, ids: &CollectionIds) -> Self {
         match ids.need(path) {
             Need::Nothing(id) => Self::Sending {
-                sending: inner.call(KvRequest {
-                    collection: id,
-                    collection_path: None,
-                    ..request
-                }),
+                sending: inner.call(request.in_collection(id)),
                 id: Some(id),
             },
             Need::Wait(mut found) => Self::Joined {
@@ -218,7 +216,7 @@ fn id_of(
         return Err(Box::new(Ok(answer)));
     }
     answer.collection_id().ok_or_else(|| {
-        let address = answer.node;
+        let address = answer.named().clone();
         Box::new(Err(ClientError::NoCollectionId { address }))
     })
 }

@@ -4,15 +4,17 @@
 //! connection, because the start of the next frame is unknown.
 
 mod framing;
+mod received;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use reattempt_couchbase::kv::{Opcode, Status};
 
 pub(super) use framing::FRAME_DURABILITY;
 pub use framing::{
-    FRAME_SERVER_DURATION, FRAME_THROTTLE_DURATION, decode_duration, encode_duration,
-    framing_extras, put_collection_id, put_framing_extra, split_collection_id,
+    FRAME_SERVER_DURATION, FRAME_THROTTLE_DURATION, FramingExtras, decode_duration,
+    encode_duration, framing_extras, put_collection_id, put_framing_extra, split_collection_id,
 };
+pub(super) use received::{Body, ReceivedFrame};
 
 /// Length of the header, in bytes.
 pub const HEADER_LEN: usize = 24;
@@ -143,9 +145,9 @@ pub enum FrameError {
     BadCollectionId,
 }
 
-/// One frame, in either direction.
+/// One frame, in either direction. Its parts may be borrowed to be encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct Frame<T = Bytes> {
     /// The kind. A request or response with framing extras is encoded as a flex frame.
     pub magic: Magic,
     /// The operation.
@@ -159,13 +161,13 @@ pub struct Frame {
     /// The CAS of the document.
     pub cas: u64,
     /// The encoded framing extras, see [`framing_extras`].
-    pub framing: Bytes,
+    pub framing: T,
     /// The extras.
-    pub extras: Bytes,
+    pub extras: T,
     /// The key.
-    pub key: Bytes,
+    pub key: T,
     /// The value.
-    pub value: Bytes,
+    pub value: T,
 }
 
 impl Frame {
@@ -190,120 +192,51 @@ impl Frame {
         Status(self.specific)
     }
 
-    /// The length of the body.
-    pub(crate) fn body_len(&self) -> usize {
-        self.framing.len() + self.extras.len() + self.key.len() + self.value.len()
-    }
-
-    /// Copies the parts out of the buffer that they share with other frames.
-    pub(crate) fn detach(&mut self) {
-        for part in [
-            &mut self.framing,
-            &mut self.extras,
-            &mut self.key,
-            &mut self.value,
-        ] {
-            *part = Bytes::copy_from_slice(part);
-        }
-    }
-
-    /// Appends the encoded frame to `out`. On an error nothing is appended.
-    pub fn encode(&self, out: &mut BytesMut) -> Result<(), FrameError> {
-        let magic = match (self.magic, self.framing.is_empty()) {
-            (Magic::Request, false) => Magic::FlexRequest,
-            (Magic::Response, false) => Magic::FlexResponse,
-            (magic, _) => magic,
-        };
-        let flex = magic.is_flex();
-        fits(
-            "framing extras",
-            self.framing.len(),
-            if flex { 0xff } else { 0 },
-        )?;
-        fits("extras", self.extras.len(), 0xff)?;
-        fits("key", self.key.len(), if flex { 0xff } else { 0xffff })?;
-        let around = self.framing.len() + self.extras.len() + self.key.len();
-        fits("value", self.value.len(), u32::MAX as usize - around)?;
-        let body = around + self.value.len();
-        out.reserve(HEADER_LEN + body);
-        out.put_u8(magic.byte());
-        out.put_u8(self.opcode.0);
-        if flex {
-            out.put_u8(self.framing.len() as u8);
-            out.put_u8(self.key.len() as u8);
-        } else {
-            out.put_u16(self.key.len() as u16);
-        }
-        out.put_u8(self.extras.len() as u8);
-        out.put_u8(self.datatype);
-        out.put_u16(self.specific);
-        out.put_u32(body as u32);
-        out.put_u32(self.opaque);
-        out.put_u64(self.cas);
-        out.put_slice(&self.framing);
-        out.put_slice(&self.extras);
-        out.put_slice(&self.key);
-        out.put_slice(&self.value);
-        Ok(())
-    }
-
     /// Removes the next frame from the start of `buf`; `None` while it is incomplete.
     ///
     /// A wrong magic is detected at the first byte and a wrong length at the header, without
     /// waiting for further bytes. After an error the connection is unusable.
     pub fn decode(buf: &mut BytesMut, max_body: usize) -> Result<Option<Self>, FrameError> {
-        let Some(&first) = buf.first() else {
-            return Ok(None);
+        Ok(ReceivedFrame::decode(buf, max_body)?.map(Self::from))
+    }
+}
+
+impl<T: AsRef<[u8]>> Frame<T> {
+    /// Appends the encoded frame to `out`. On an error nothing is appended.
+    pub fn encode(&self, out: &mut BytesMut) -> Result<(), FrameError> {
+        let parts = [&self.framing, &self.extras, &self.key, &self.value].map(T::as_ref);
+        let [framing, extras, key, value] = parts;
+        let magic = match (self.magic, framing.is_empty()) {
+            (Magic::Request, false) => Magic::FlexRequest,
+            (Magic::Response, false) => Magic::FlexResponse,
+            (magic, _) => magic,
         };
-        let magic = Magic::from_byte(first)?;
-        if buf.len() < HEADER_LEN {
-            return Ok(None);
-        }
-        let mut head = &buf[1..HEADER_LEN];
-        let opcode = Opcode(head.get_u8());
-        let (framing, key) = if magic.is_flex() {
-            (usize::from(head.get_u8()), usize::from(head.get_u8()))
+        let flex = magic.is_flex();
+        fits("framing extras", framing.len(), if flex { 0xff } else { 0 })?;
+        fits("extras", extras.len(), 0xff)?;
+        fits("key", key.len(), if flex { 0xff } else { 0xffff })?;
+        let around = framing.len() + extras.len() + key.len();
+        fits("value", value.len(), u32::MAX as usize - around)?;
+        let body = around + value.len();
+        out.reserve(HEADER_LEN + body);
+        out.put_u8(magic.byte());
+        out.put_u8(self.opcode.0);
+        if flex {
+            out.put_u8(framing.len() as u8);
+            out.put_u8(key.len() as u8);
         } else {
-            (0, usize::from(head.get_u16()))
-        };
-        let extras = usize::from(head.get_u8());
-        let datatype = head.get_u8();
-        let specific = head.get_u16();
-        let body = head.get_u32() as usize;
-        let opaque = head.get_u32();
-        let cas = head.get_u64();
-        if body > max_body {
-            return Err(FrameError::BodyTooLong {
-                length: body,
-                limit: max_body,
-            });
+            out.put_u16(key.len() as u16);
         }
-        if framing + extras + key > body {
-            return Err(FrameError::PartsExceedBody {
-                framing,
-                extras,
-                key,
-                body,
-            });
+        out.put_u8(extras.len() as u8);
+        out.put_u8(self.datatype);
+        out.put_u16(self.specific);
+        out.put_u32(body as u32);
+        out.put_u32(self.opaque);
+        out.put_u64(self.cas);
+        for part in parts {
+            out.put_slice(part);
         }
-        // Not the sum, which may be too large for 32 bits.
-        if buf.len() - HEADER_LEN < body {
-            return Ok(None);
-        }
-        let mut rest = buf.split_to(HEADER_LEN + body).freeze();
-        rest.advance(HEADER_LEN);
-        Ok(Some(Self {
-            magic,
-            opcode,
-            datatype,
-            specific,
-            opaque,
-            cas,
-            framing: rest.split_to(framing),
-            extras: rest.split_to(extras),
-            key: rest.split_to(key),
-            value: rest,
-        }))
+        Ok(())
     }
 }
 

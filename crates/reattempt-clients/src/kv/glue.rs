@@ -30,8 +30,7 @@ impl reattempt_couchbase::KvRequest for KvRequest {
     }
 
     fn is_durable(&self) -> bool {
-        let extras = framing_extras(&self.framing);
-        extras.is_ok_and(|extras| extras.iter().any(|(id, _)| *id == FRAME_DURABILITY))
+        framing_extras(self.framing()).any(|extra| matches!(extra, Ok((FRAME_DURABILITY, _))))
     }
 }
 
@@ -45,19 +44,19 @@ impl KvAnswer for KvResponse {
     }
 
     fn value(&self) -> &[u8] {
-        &self.value
+        self.value()
     }
 
     fn framing_extras(&self) -> &[u8] {
-        &self.framing
+        self.framing()
     }
 
     fn error_map(&self) -> Option<&ErrorMap> {
-        self.error_map.as_deref()
+        self.error_map()
     }
 
     fn node(&self) -> Option<Address> {
-        self.node.parse().ok()
+        self.node().parse().ok()
     }
 }
 
@@ -106,7 +105,7 @@ impl KvTransportError for ClientError {
 /// For a [`ReportLayer`](crate::report::ReportLayer): reports the node that answered or failed.
 pub fn report(reporter: &AttemptReporter, outcome: Result<&KvResponse, &ClientError>) {
     let node = match outcome {
-        Ok(answer) => Some(Backend::new(Arc::clone(&answer.node))),
+        Ok(answer) => Some(Backend::new(Arc::clone(answer.named()))),
         Err(error) => error.address().map(Backend::new),
     };
     if let Some(node) = node {
@@ -244,10 +243,10 @@ fn config_in(answer: &KvResponse, node: &Address) -> Result<Option<ClusterConfig
         let refused = format!("{node} answered with status {:#04x}", answer.status.0);
         return Err(FetchError::from(refused));
     }
-    if answer.value.is_empty() {
+    if answer.value().is_empty() {
         return Ok(None);
     }
-    Ok(Some(ClusterConfig::parse(&answer.value, node.host())?))
+    Ok(Some(ClusterConfig::parse(answer.value(), node.host())?))
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ mod staging;
 mod vbucket;
 
 pub use client::{
-    Bootstrap, ClientError, ClientOptions, CloseReason, ConnectFuture, Connection, ErrorContext,
-    KvRequest, KvResponse, LookupSpec, NodeClient, NodeFuture, ResponseFuture, RoutedClient,
-    RoutedFuture, SendStage,
+    Bootstrap, ClientError, ClientOptions, CloseReason, Collection, ConnectFuture, Connection,
+    ErrorContext, KvRequest, KvResponse, LookupSpec, NodeClient, NodeFuture, ResponseFuture,
+    RoutedClient, RoutedFuture, SendStage,
 };
 pub use collection_ids::CollectionIds;
 pub use collections::{CollectionClient, CollectionFuture};

@@ -27,7 +27,10 @@ async fn answers_out_of_order_find_their_requests() {
     }
     assert_eq!(c.outstanding(), 3);
     for (key, answer) in answers {
-        assert_eq!(within(answer).await.expect("answer").value, key);
+        assert_eq!(
+            within(answer).await.expect("answer").value(),
+            key.as_bytes()
+        );
     }
     assert_eq!(c.outstanding(), 0);
     let opaques: std::collections::HashSet<u32> =
@@ -103,19 +106,19 @@ async fn a_restarted_node_is_dialled_again_after_connect_errors() {
     assert!(client.error_map_json().is_some());
     node.restart().await.expect("restart");
     let answer = answered(&mut client, KvRequest::get("k")).await;
-    assert_eq!((answer.value, node.connections()), ("v".into(), 2));
+    assert_eq!((answer.value(), node.connections()), (&b"v"[..], 2));
 }
 
 #[tokio::test]
 async fn disconnect_only_closes_the_connection_it_names() {
     let node = Node::start().await.expect("node");
     let mut client = client_of(&node);
-    let first = answered(&mut client, KvRequest::noop()).await.connection;
+    let first = answered(&mut client, KvRequest::noop()).await.connection();
     client.disconnect(first + 1_000_000);
-    let second = answered(&mut client, KvRequest::noop()).await.connection;
+    let second = answered(&mut client, KvRequest::noop()).await.connection();
     assert_eq!(second, first);
     client.disconnect(first);
-    let third = answered(&mut client, KvRequest::noop()).await.connection;
+    let third = answered(&mut client, KvRequest::noop()).await.connection();
     assert_ne!(third, first);
 }
 
@@ -126,5 +129,5 @@ async fn large_values_cross_in_both_directions() {
     let value = vec![b'x'; 3_000_000];
     let answer = answered(&mut c, KvRequest::set("k", value.clone(), 0, 0)).await;
     assert!(answer.is_success());
-    assert_eq!(answered(&mut c, KvRequest::get("k")).await.value, value);
+    assert_eq!(answered(&mut c, KvRequest::get("k")).await.value(), value);
 }

@@ -35,7 +35,7 @@ async fn a_silent_node_delays_no_request_to_another_node() {
     let mut waits = start(&silent_key);
     let given_up = start(&silent_key);
     let other = within(start(&other_key)).await.expect("answer");
-    assert_eq!(*other.node, addresses(&cluster)[1]);
+    assert_eq!(other.node(), addresses(&cluster)[1]);
     // A poll is not counted.
     let polled = silent.addr().to_string().parse().unwrap();
     let fetch = fetch_over(client.clone());

@@ -12,11 +12,12 @@ async fn gets(connection: &mut Connection, request: KvRequest, status: Status) {
 }
 
 fn lookups(answer: &KvResponse) -> Vec<(Status, String)> {
-    let mut body = answer.value.clone();
+    let mut body = answer.value();
     let mut found = Vec::new();
     while body.has_remaining() {
         let (status, length) = (Status(body.get_u16()), body.get_u32() as usize);
-        let text = String::from_utf8_lossy(&body.split_to(length)).into_owned();
+        let text = String::from_utf8_lossy(&body[..length]).into_owned();
+        body.advance(length);
         found.push((status, text));
     }
     found
@@ -75,7 +76,11 @@ async fn keys_carry_the_collection_and_unknown_ones_are_refused() {
     node.set_collection("inventory.hotels", None);
     let gone = answered(&mut c, KvRequest::get("k").in_collection(0x555)).await;
     assert_eq!(gone.status, Status::UNKNOWN_COLLECTION);
-    let context = gone.error_context.expect("context").context.expect("text");
+    let context = gone
+        .error_context()
+        .expect("context")
+        .context
+        .expect("text");
     assert!(context.contains("0x555"), "{context}");
 }
 
@@ -95,14 +100,14 @@ async fn steps_set_status_body_and_durations() {
     let mut c = bare(&node).await;
     let throttled = answered(&mut c, KvRequest::get("k")).await;
     assert_eq!(throttled.status, Status::EWOULD_THROTTLE);
-    let heard = throttled.throttle_duration.expect("throttle duration");
+    let heard = throttled.throttle_duration().expect("throttle duration");
     assert!(heard.abs_diff(pause) < pause / 50, "{heard:?}");
-    assert!(throttled.server_duration.is_some());
+    assert!(throttled.server_duration().is_some());
     let full = answered(&mut c, KvRequest::get("k")).await;
-    let context = full.error_context.expect("context");
+    let context = full.error_context().expect("context");
     let said = (context.context.as_deref(), context.reference.as_deref());
     assert_eq!(said, (Some("full"), Some("r1")));
-    assert_eq!(full.throttle_duration, None);
+    assert_eq!(full.throttle_duration(), None);
     gets(&mut c, KvRequest::get("k"), Status::KEY_ENOENT).await;
     assert_eq!(node.script().remaining(), 0);
 }
@@ -114,12 +119,17 @@ async fn the_configuration_is_asked_for_with_the_version_known() {
     let mut c = set_up(cluster.node(0)).await;
     let ask = |known| KvRequest::get_cluster_config(known);
     let latest = answered(&mut c, ask(Some((1, 1)))).await;
-    assert!(latest.is_success() && latest.value.is_empty());
+    assert!(latest.is_success() && latest.value().is_empty());
     cluster.bump_rev();
     let newer = answered(&mut c, ask(Some((1, 1)))).await;
-    assert_eq!(newer.value, cluster.node(0).config_json());
-    assert_eq!(c.cluster_config_json(), Some(newer.value));
+    assert_eq!(newer.value(), cluster.node(0).config_json());
+    assert_eq!(c.cluster_config_json(), Some(newer.into_value()));
     cluster.set_revision(2, 1);
-    assert!(!answered(&mut c, ask(Some((1, 99)))).await.value.is_empty());
-    assert!(!answered(&mut c, ask(None)).await.value.is_empty());
+    assert!(
+        !answered(&mut c, ask(Some((1, 99))))
+            .await
+            .value()
+            .is_empty()
+    );
+    assert!(!answered(&mut c, ask(None)).await.value().is_empty());
 }

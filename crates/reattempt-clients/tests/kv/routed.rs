@@ -134,13 +134,18 @@ async fn what_has_no_key_goes_round() {
     let mut client = client(&addresses(&cluster));
     let mut nodes = std::collections::HashSet::new();
     for _ in 0..4 {
-        nodes.insert(answered(&mut client, KvRequest::noop()).await.node);
+        nodes.insert(
+            answered(&mut client, KvRequest::noop())
+                .await
+                .node()
+                .to_owned(),
+        );
     }
     assert_eq!(nodes.len(), 2);
     let config = KvRequest::get_cluster_config(None);
     let mut second = client.node(&addresses(&cluster)[1]);
     let answer = answered(&mut second, config).await;
-    assert_eq!(answer.value, cluster.node(1).config_json());
+    assert_eq!(answer.value(), cluster.node(1).config_json());
 }
 
 /// C34
@@ -153,7 +158,7 @@ async fn any_operation_on_a_document_goes_to_its_node() {
         let owner = cluster.owner_of(key.as_bytes()).expect("an owner");
         let request = KvRequest::new(Opcode::SUBDOC_DICT_UPSERT, key).in_collection(8);
         let answer = answered(&mut client, request).await;
-        assert_eq!(*answer.node, addresses(&cluster)[owner]);
+        assert_eq!(answer.node(), addresses(&cluster)[owner]);
         let seen = cluster.node(owner).seen_data().pop().expect("a request");
         assert_eq!((&seen.key[..], seen.collection), (key.as_bytes(), Some(8)));
         assert_eq!(seen.vbucket, cluster.vbucket_of(key.as_bytes()));
@@ -170,7 +175,7 @@ async fn what_has_no_key_goes_where_its_vbucket_is() {
         request.vbucket = Some(cluster.vbucket_of(key.as_bytes()));
         let answer = answered(&mut client, request).await;
         assert_eq!(
-            Some(&*answer.node),
+            Some(answer.node()),
             client.node_of(key.as_bytes()).as_deref()
         );
     }

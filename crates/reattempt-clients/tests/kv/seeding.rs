@@ -75,7 +75,7 @@ async fn a_call_that_waits_for_a_map_takes_the_one_that_came() {
     let config = fetch.fetch(node.parse().unwrap(), None).await.unwrap();
     store.compare_and_swap(config.expect("a configuration"));
     let answer = waits.await.unwrap().expect("it waits for the silent seed");
-    assert_eq!(*answer.node, *node);
+    assert_eq!(answer.node(), node);
 }
 
 /// Else no call is retried at start-up, also after another seed has come back.

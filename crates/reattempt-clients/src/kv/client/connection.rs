@@ -103,12 +103,12 @@ impl Connection {
 
     /// The node, `host:port` as given.
     pub fn address(&self) -> &str {
-        &self.handle.0.address
+        self.handle.0.address()
     }
 
     /// The number of this connection, unique in this process; responses carry it.
     pub fn id(&self) -> u64 {
-        self.handle.0.id
+        self.handle.0.origin.id
     }
 
     /// Whether no further request can be sent.
@@ -230,7 +230,7 @@ impl Future for ResponseFuture {
                 // The driver always reports how a request ended. Without a report the outcome is
                 // unknown.
                 Err(_) => Err(ClientError::ClosedInFlight {
-                    address: slot.handle.0.address.clone(),
+                    address: slot.handle.0.address().clone(),
                     reason: CloseReason::Local,
                 }),
             },

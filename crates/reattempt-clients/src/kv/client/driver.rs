@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::{Instant, sleep};
 
-use crate::kv::frame::{CLUSTERMAP_CHANGED, Frame, FrameError, Magic};
+use crate::kv::frame::{CLUSTERMAP_CHANGED, FrameError, Magic, ReceivedFrame};
 
 use super::bootstrap::READ_BUFFER;
 use super::error::CloseReason;
@@ -206,17 +206,19 @@ fn received(
 /// further request is sent.
 fn frames(shared: &Shared, input: &mut BytesMut, max_body: usize) -> Result<(), CloseReason> {
     let grown = input.capacity() > SMALL;
-    while let Some(mut frame) = Frame::decode(input, max_body).map_err(CloseReason::Protocol)? {
-        if grown && frame.body_len() <= SMALL {
+    let decode = |input: &mut BytesMut| ReceivedFrame::decode(input, max_body);
+    while let Some(mut frame) = decode(input).map_err(CloseReason::Protocol)? {
+        if grown && frame.body.len() <= SMALL {
             // Otherwise the caller of a few bytes would keep the whole buffer in memory.
-            frame.detach();
+            frame.body.detach();
         }
         match frame.magic {
             Magic::Response | Magic::FlexResponse => shared.answer(frame)?,
             // The only server request that this client uses; it expects no response.
             Magic::ServerRequest => {
-                if frame.opcode == CLUSTERMAP_CHANGED && !frame.value.is_empty() {
-                    shared.config_arrived(&frame.value);
+                let config = frame.body.value();
+                if frame.opcode == CLUSTERMAP_CHANGED && !config.is_empty() {
+                    shared.config_arrived(config);
                 }
             }
             magic => return Err(CloseReason::Protocol(FrameError::UnexpectedMagic { magic })),

@@ -92,7 +92,7 @@ impl NodeClient {
 
     /// Starts a request for a client that is always ready: the future waits for the permit. Without
     /// a connection it fails if the node left its cluster, which the caller's map may not say yet.
-    pub(super) fn start(&self, request: KvRequest) -> NodeFuture {
+    pub(super) fn start(&self, request: &KvRequest) -> NodeFuture {
         let Some(permit) = self.limit.free() else {
             let queued = queued(self.limit.queue(), self.link.left());
             return self.waiting(Next::Permit(queued), request);
@@ -102,25 +102,25 @@ impl NodeClient {
 
     fn start_with(
         &self,
-        request: KvRequest,
+        request: &KvRequest,
         permit: OwnedSemaphorePermit,
         connect: fn(&Arc<Link>) -> ConnectFuture,
     ) -> NodeFuture {
         match self.link.up() {
             Some(connection) => NodeFuture {
-                state: State::Sent(connection.send(&request, Some(permit))),
+                state: State::Sent(connection.send(request, Some(permit))),
                 address: self.link.address().clone(),
             },
             None => self.waiting(Next::Connection(connect(&self.link), Some(permit)), request),
         }
     }
 
-    fn waiting(&self, next: Next, request: KvRequest) -> NodeFuture {
+    fn waiting(&self, next: Next, request: &KvRequest) -> NodeFuture {
         NodeFuture {
             state: State::Waiting(Box::new(Waiting {
                 next,
                 link: self.link.clone(),
-                request,
+                request: request.clone(),
             })),
             address: self.link.address().clone(),
         }
@@ -138,7 +138,7 @@ impl Service<KvRequest> for NodeClient {
 
     fn call(&mut self, request: KvRequest) -> NodeFuture {
         let permit = self.limit.take();
-        self.start_with(request, permit, Link::connect)
+        self.start_with(&request, permit, Link::connect)
     }
 }
 

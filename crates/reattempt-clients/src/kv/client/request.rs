@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use reattempt_couchbase::kv::Opcode;
 
-use crate::kv::frame::{Frame, FrameError, Magic, put_collection_id};
+use super::extras::Extras;
+use crate::kv::frame::{Frame, FrameError, Magic, fits, put_collection_id};
 
 /// One path of a `lookup_in`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,16 @@ pub enum LookupSpec {
     Document,
 }
 
+/// The collection of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Collection {
+    /// By id; 0 is the default collection.
+    Id(u32),
+    /// As `scope.collection`, for a [`CollectionClient`](crate::kv::CollectionClient) to look up. A
+    /// connection sends no keyed request that still has it.
+    Named(Arc<str>),
+}
+
 /// A logical request. It is encoded again, with a new opaque, each time it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,24 +41,16 @@ pub struct KvRequest {
     pub key: Bytes,
     /// The value.
     pub value: Bytes,
-    /// The extras.
-    pub extras: Bytes,
     /// The CAS that the document must have; 0 for any.
     pub cas: u64,
-    /// The collection id; 0 is the default collection.
-    pub collection: u32,
-    /// The collection as `scope.collection`, for a
-    /// [`CollectionClient`](crate::kv::CollectionClient) to look up, which clears it. A connection
-    /// sends no keyed request that still has it.
-    pub collection_path: Option<Arc<str>>,
+    /// The collection of the key.
+    pub collection: Collection,
     /// The vbucket; `None` leaves it to the router (a single node then gets 0): that of the key, or
     /// any node if the operation names no document.
     pub vbucket: Option<u16>,
     /// The datatype bits of the value.
     pub datatype: u8,
-    /// The encoded framing extras. A connection whose node did not agree to them (feature 0x10)
-    /// sends no request with some.
-    pub framing: Bytes,
+    extras: Extras,
 }
 
 impl KvRequest {
@@ -57,13 +60,11 @@ impl KvRequest {
             opcode,
             key: key.into(),
             value: Bytes::new(),
-            extras: Bytes::new(),
             cas: 0,
-            collection: 0,
-            collection_path: None,
+            collection: Collection::Id(0),
             vbucket: None,
             datatype: 0,
-            framing: Bytes::new(),
+            extras: Extras::default(),
         }
     }
 
@@ -93,12 +94,10 @@ impl KvRequest {
     }
 
     fn write(opcode: Opcode, key: Bytes, value: Bytes, flags: u32, expiry: u32) -> Self {
-        let mut extras = BytesMut::with_capacity(8);
-        extras.put_u32(flags);
-        extras.put_u32(expiry);
+        let [flags, expiry] = [flags, expiry].map(u32::to_be_bytes);
         Self {
             value,
-            extras: extras.freeze(),
+            extras: Extras::with(&[], &[flags, expiry].concat()),
             ..Self::new(opcode, key)
         }
     }
@@ -131,7 +130,7 @@ impl KvRequest {
         extras.put_u64(initial);
         extras.put_u32(expiry);
         Self {
-            extras: extras.freeze(),
+            extras: Extras::with(&[], &extras),
             ..Self::new(Opcode::INCREMENT, key)
         }
     }
@@ -152,9 +151,8 @@ impl KvRequest {
     }
 
     fn with_seconds(opcode: Opcode, key: Bytes, seconds: u32) -> Self {
-        let extras = Bytes::copy_from_slice(&seconds.to_be_bytes());
         Self {
-            extras,
+            extras: Extras::with(&[], &seconds.to_be_bytes()),
             ..Self::new(opcode, key)
         }
     }
@@ -217,7 +215,7 @@ impl KvRequest {
             extras.put_i64(rev);
         }
         Self {
-            extras: extras.freeze(),
+            extras: Extras::with(&[], &extras),
             ..Self::new(Opcode::GET_CLUSTER_CONFIG, Bytes::new())
         }
     }
@@ -230,7 +228,7 @@ impl KvRequest {
 
     /// Sets the collection by id.
     pub fn in_collection(mut self, id: u32) -> Self {
-        self.collection = id;
+        self.collection = Collection::Id(id);
         self
     }
 
@@ -238,8 +236,33 @@ impl KvRequest {
     /// [`CollectionClient`](crate::kv::CollectionClient), which looks up its id; without one a
     /// keyed request fails with [`UnresolvedCollection`](super::ClientError::UnresolvedCollection).
     pub fn in_collection_named(mut self, path: impl Into<Arc<str>>) -> Self {
-        self.collection_path = Some(path.into());
+        self.collection = Collection::Named(path.into());
         self
+    }
+
+    /// Sets the extras.
+    pub fn with_extras(mut self, extras: &[u8]) -> Self {
+        self.extras = Extras::with(self.extras.framing(), extras);
+        self
+    }
+
+    /// Sets the encoded framing extras, see [`put_framing_extra`]. A connection whose node did not
+    /// agree to them (feature 0x10) sends no request with some.
+    ///
+    /// [`put_framing_extra`]: crate::kv::frame::put_framing_extra
+    pub fn with_framing(mut self, framing: &[u8]) -> Self {
+        self.extras = Extras::with(framing, self.extras.extras());
+        self
+    }
+
+    /// The extras.
+    pub fn extras(&self) -> &[u8] {
+        self.extras.extras()
+    }
+
+    /// The encoded framing extras.
+    pub fn framing(&self) -> &[u8] {
+        self.extras.framing()
     }
 
     /// Whether the key determines the node of the request.
@@ -250,37 +273,36 @@ impl KvRequest {
     /// Encodes the request for one connection.
     pub(super) fn encode(&self, opaque: u32, collections: bool) -> Result<Bytes, FrameError> {
         let vbucket = self.vbucket.unwrap_or(0);
-        let key = if collections && self.is_keyed() {
-            let mut key = BytesMut::with_capacity(5 + self.key.len());
-            put_collection_id(&mut key, self.collection);
-            key.put_slice(&self.key);
-            key.freeze()
-        } else {
-            self.key.clone()
+        let mut with_id = BytesMut::new();
+        let key = match &self.collection {
+            Collection::Id(id) if collections && self.is_keyed() => {
+                with_id.reserve(5 + self.key.len());
+                put_collection_id(&mut with_id, *id);
+                with_id.put_slice(&self.key);
+                &*with_id
+            }
+            _ => &*self.key,
         };
         let mut frame = Frame {
+            magic: Magic::Request,
+            opcode: self.opcode,
             datatype: self.datatype,
             specific: vbucket,
+            opaque,
             cas: self.cas,
-            framing: self.framing.clone(),
-            extras: self.extras.clone(),
-            value: self.value.clone(),
-            ..Frame::new(Magic::Request, self.opcode, opaque)
+            framing: self.framing(),
+            extras: self.extras(),
+            key,
+            value: &*self.value,
         };
+        let mut observed = BytesMut::new();
         if self.opcode == Opcode::OBSERVE {
             // The only operation with its keys in the body.
-            let length = u16::try_from(key.len()).map_err(|_| FrameError::PartTooLong {
-                part: "key",
-                length: key.len(),
-                limit: 0xffff,
-            })?;
-            let mut value = BytesMut::with_capacity(4 + key.len());
-            value.put_u16(vbucket);
-            value.put_u16(length);
-            value.put_slice(&key);
-            frame.value = value.freeze();
-        } else {
-            frame.key = key;
+            fits("key", key.len(), 0xffff)?;
+            observed.put_u16(vbucket);
+            observed.put_u16(key.len() as u16);
+            observed.put_slice(key);
+            (frame.key, frame.value) = (&[], &*observed);
         }
         let mut bytes = BytesMut::new();
         frame.encode(&mut bytes)?;

@@ -107,7 +107,7 @@ impl Service<KvRequest> for RoutedClient {
         } else if routes.options.bootstrap == Bootstrap::Memcached {
             let by_key = vbucket_of(&request.key, routes.seeds.len());
             match routes.seed(usize::from(by_key)) {
-                Some(node) => State::Sending(node.start(request).into()),
+                Some(node) => State::Sending(node.start(&request).into()),
                 None => State::Failed(Some(no_node(None, "there is no seed"))),
             }
         } else {

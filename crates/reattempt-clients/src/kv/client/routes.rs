@@ -168,7 +168,7 @@ impl Routes {
                 return Some(Err(no_node(None, "the map has no nodes")));
             };
             let node = self.node(address, Some(&map));
-            return Some(Ok(node.start(request.clone()).into()));
+            return Some(Ok(node.start(request).into()));
         };
         let (address, asked) = self.forwarding.node(&map, vbucket);
         let Some(address) = address else {
@@ -177,7 +177,7 @@ impl Routes {
         };
         request.vbucket = Some(vbucket);
         let node = self.node(address, Some(&map));
-        let response = node.start(request.clone());
+        let response = node.start(request);
         // An active node refuses these, which says nothing about where the vbucket is.
         let of_replica = matches!(request.opcode, Opcode::GET_REPLICA | Opcode::GET_EX_REPLICA);
         let asked = asked.filter(|_| !of_replica);
@@ -232,9 +232,9 @@ mod tests {
         let options = Arc::new(ClientOptions::memcached().max_in_flight(1));
         let routes = Routes::new(options, Vec::new(), Arc::new(|| None));
         let node = routes.node("127.0.0.1:1", Some(&map(1, &["127.0.0.1:1"])));
-        let has_the_permit = node.start(KvRequest::get("k"));
+        let has_the_permit = node.start(&KvRequest::get("k"));
         drop(routes.node("b:1", Some(&map(2, &["b:1"]))));
-        let late = tokio::time::timeout(Duration::from_secs(10), node.start(KvRequest::get("k")));
+        let late = tokio::time::timeout(Duration::from_secs(10), node.start(&KvRequest::get("k")));
         let error = late.await.expect("no wait").expect_err("not sent");
         assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
         drop(has_the_permit);
@@ -249,7 +249,7 @@ mod tests {
         let (left, seed) = ("127.0.0.1:1", "127.0.0.1:2");
         let clients = [left, seed].map(|node| routes.node(node, Some(&map(1, &[left, seed]))));
         drop(routes.node("b:1", Some(&map(2, &["b:1"]))));
-        let late = clients.map(|node| node.start(KvRequest::get("k")));
+        let late = clients.map(|node| node.start(&KvRequest::get("k")));
         let [left, seed] = late.map(|late| tokio::time::timeout(Duration::from_secs(10), late));
         let error = left.await.expect("no wait").expect_err("not sent");
         assert!(matches!(error, ClientError::NotSent { .. }), "{error}");
@@ -264,7 +264,7 @@ mod tests {
         let routes = Routes::new(options, vec!["seed:1".into()], Arc::new(|| None));
         let (left, old) = ("127.0.0.1:1", map(1, &["127.0.0.1:1", "seed:1"]));
         drop(routes.node("b:1", Some(&map(2, &["b:1"]))));
-        let late = routes.node(left, Some(&old)).start(KvRequest::get("k"));
+        let late = routes.node(left, Some(&old)).start(&KvRequest::get("k"));
         let late = tokio::time::timeout(Duration::from_secs(10), late);
         let error = late.await.expect("no wait").expect_err("not sent");
         assert!(matches!(error, ClientError::NotSent { .. }), "{error}");

@@ -141,6 +141,6 @@ impl Seeding {
         if self.request.is_keyed() && self.request.vbucket.is_none() {
             self.request.vbucket = Some(vbucket_of(&self.request.key, VBUCKETS));
         }
-        Ok(node.start(self.request.clone()).into())
+        Ok(node.start(&self.request).into())
     }
 }

@@ -14,13 +14,13 @@ use reattempt_couchbase::{ErrorMap, cluster_config};
 use tokio::sync::{Notify, oneshot};
 
 use crate::kv::feature::{FEATURE_ALT_REQUEST, FEATURE_COLLECTIONS};
-use crate::kv::frame::Frame;
+use crate::kv::frame::ReceivedFrame;
 
 use super::bootstrap::Agreed;
 use super::error::{ClientError, CloseReason};
 use super::options::OnBytes;
-use super::request::KvRequest;
-use super::response::KvResponse;
+use super::request::{Collection, KvRequest};
+use super::response::{KvResponse, Origin};
 use crate::lock::lock;
 use requests::{Pending, Progress, Requests};
 
@@ -29,15 +29,13 @@ pub(super) type Outcome = Result<KvResponse, ClientError>;
 
 /// Shared by the handles and the driver of one connection.
 pub(super) struct Shared {
-    pub(super) address: Arc<str>,
-    pub(super) id: u64,
+    pub(super) origin: Arc<Origin>,
     pub(super) collections: bool,
     framing_extras: bool,
     bucket: bool,
     pub(super) features: Vec<u16>,
+    /// The error map as it was sent; `origin` has the parsed one.
     pub(super) error_map: Option<Bytes>,
-    /// The parsed error map.
-    read_error_map: Option<Arc<ErrorMap>>,
     pub(super) on_config: Option<OnBytes>,
     /// Wakes the driver: a request is queued, or the connection is to be closed.
     pub(super) wake: Notify,
@@ -49,8 +47,8 @@ pub(super) struct Shared {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
-            .field("address", &self.address)
-            .field("id", &self.id)
+            .field("address", self.address())
+            .field("id", &self.origin.id)
             .finish_non_exhaustive()
     }
 }
@@ -62,7 +60,7 @@ impl Shared {
         agreed: Agreed,
         on_config: Option<OnBytes>,
     ) -> Self {
-        let read_error_map = agreed
+        let error_map = agreed
             .error_map
             .as_deref()
             .and_then(|map| read(map, &address))
@@ -71,14 +69,16 @@ impl Shared {
         let (collections, framing_extras) =
             (granted(FEATURE_COLLECTIONS), granted(FEATURE_ALT_REQUEST));
         Self {
-            address,
-            id,
+            origin: Arc::new(Origin {
+                address,
+                id,
+                error_map,
+            }),
             collections,
             framing_extras,
             bucket: agreed.bucket,
             features: agreed.features,
             error_map: agreed.error_map,
-            read_error_map,
             on_config,
             wake: Notify::new(),
             config: Mutex::new(None),
@@ -90,6 +90,10 @@ impl Shared {
         }
     }
 
+    pub(super) fn address(&self) -> &Arc<str> {
+        &self.origin.address
+    }
+
     fn requests(&self) -> MutexGuard<'_, Requests> {
         lock(&self.requests)
     }
@@ -99,28 +103,27 @@ impl Shared {
         &self,
         request: &KvRequest,
     ) -> Result<(u32, oneshot::Receiver<Outcome>), ClientError> {
-        if let Some(path) = request
-            .collection_path
-            .as_ref()
-            .filter(|_| request.is_keyed())
-        {
+        match &request.collection {
+            _ if !request.is_keyed() => {}
             // Without the id it would be sent to the default collection.
-            return Err(ClientError::UnresolvedCollection {
-                address: self.address.clone(),
-                path: Arc::clone(path),
-            });
+            Collection::Named(path) => {
+                return Err(ClientError::UnresolvedCollection {
+                    address: self.address().clone(),
+                    path: Arc::clone(path),
+                });
+            }
+            Collection::Id(id) if *id != 0 && !self.collections => {
+                return Err(ClientError::NoCollections {
+                    address: self.address().clone(),
+                    collection: *id,
+                });
+            }
+            Collection::Id(_) => {}
         }
-        if request.collection != 0 && request.is_keyed() && !self.collections {
-            let collection = request.collection;
-            return Err(ClientError::NoCollections {
-                address: self.address.clone(),
-                collection,
-            });
-        }
-        if !request.framing.is_empty() && !self.framing_extras {
+        if !request.framing().is_empty() && !self.framing_extras {
             // The node would close the connection, or misread the key.
             return Err(ClientError::NoFramingExtras {
-                address: self.address.clone(),
+                address: self.address().clone(),
             });
         }
         let (done, outcome) = oneshot::channel();
@@ -189,11 +192,11 @@ impl Shared {
     }
 
     /// Delivers a response to its request. An error ends the connection.
-    pub(super) fn answer(&self, frame: Frame) -> Result<(), CloseReason> {
+    pub(super) fn answer(&self, frame: ReceivedFrame) -> Result<(), CloseReason> {
         // A connection that never had a bucket is of use without one.
         let status = frame.status();
         let no_bucket = !self.bucket && status == Status::NO_BUCKET;
-        if !no_bucket && status.closes_connection(self.read_error_map.as_deref()) {
+        if !no_bucket && status.closes_connection(self.origin.error_map.as_deref()) {
             // Also if no caller waits. Before the delivery: a retry gets another connection.
             self.begin_close();
         }
@@ -216,15 +219,10 @@ impl Shared {
                 answered: frame.opcode,
             });
         }
-        let response = KvResponse::new(
-            frame,
-            self.address.clone(),
-            self.id,
-            self.read_error_map.clone(),
-        )
-        .map_err(CloseReason::Protocol)?;
+        let response =
+            KvResponse::new(frame, self.origin.clone()).map_err(CloseReason::Protocol)?;
         if carries_config(&response) {
-            self.config_arrived(&response.value);
+            self.config_arrived(response.value());
         }
         let pending = self.requests().pending.remove(&opaque);
         if let Some(pending) = pending {
@@ -236,19 +234,19 @@ impl Shared {
 
     /// Stores a received configuration and calls the hook, unless it is the one that is stored: a
     /// node repeats it with every refused request. One that is too long for any parser is not kept.
-    pub(super) fn config_arrived(&self, body: &Bytes) {
+    pub(super) fn config_arrived(&self, body: &[u8]) {
         if body.len() > cluster_config::MAX_BYTES {
             return;
         }
         let mut config = lock(&self.config);
-        if config.as_ref() == Some(body) {
+        if config.as_deref() == Some(body) {
             return;
         }
         // A copy, which does not keep the read buffer of a long value in memory.
         *config = Some(Bytes::copy_from_slice(body));
         drop(config);
         if let Some(hook) = &self.on_config {
-            hook(body, host_of(&self.address));
+            hook(body, host_of(self.address()));
         }
     }
 
@@ -296,7 +294,7 @@ impl Shared {
         let pending = std::mem::take(&mut requests.pending);
         drop(requests);
         for (_, pending) in pending {
-            let address = self.address.clone();
+            let address = self.address().clone();
             let reason = reason.clone();
             let error = if pending.is_sent() {
                 ClientError::ClosedInFlight { address, reason }
@@ -310,7 +308,7 @@ impl Shared {
 
     pub(super) fn not_sent(&self, reason: CloseReason) -> ClientError {
         ClientError::NotSent {
-            address: self.address.clone(),
+            address: self.address().clone(),
             reason,
         }
     }
@@ -336,7 +334,7 @@ fn read(map: &[u8], address: &str) -> Option<ErrorMap> {
 
 fn carries_config(response: &KvResponse) -> bool {
     let asked = response.opcode == Opcode::GET_CLUSTER_CONFIG && response.is_success();
-    (asked || response.status == Status::NOT_MY_VBUCKET) && !response.value.is_empty()
+    (asked || response.status == Status::NOT_MY_VBUCKET) && !response.value().is_empty()
 }
 
 /// The host of `host:port`, without the brackets of an IPv6 address.

@@ -28,29 +28,51 @@ pub fn put_framing_extra(out: &mut BytesMut, id: u8, data: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Parses framing extras: id and data of each, in order.
-pub fn framing_extras(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, FrameError> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let offset = at;
-        let cut_off = FrameError::FramingCutOff { offset };
-        let mut next = |escape: u8| -> Result<u16, FrameError> {
-            if escape < 15 {
-                return Ok(u16::from(escape));
-            }
-            at += 1;
-            let more = bytes.get(at).ok_or(FrameError::FramingCutOff { offset })?;
-            Ok(15 + u16::from(*more))
-        };
-        let id = next(bytes[offset] >> 4)?;
-        let length = usize::from(next(bytes[offset] & 0x0f)?);
-        at += 1;
-        let data = bytes.get(at..at + length).ok_or(cut_off)?;
-        at += length;
-        found.push((id, data));
+/// Parses framing extras: id and data of each, in order. Ends after an error.
+pub const fn framing_extras(bytes: &[u8]) -> FramingExtras<'_> {
+    FramingExtras { bytes, at: 0 }
+}
+
+/// Created by [`framing_extras`].
+#[derive(Clone, Debug)]
+pub struct FramingExtras<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> FramingExtras<'a> {
+    /// A nibble, or from 15 on 15 and one more byte.
+    fn number(&mut self, nibble: u8) -> Option<usize> {
+        if nibble < 15 {
+            return Some(usize::from(nibble));
+        }
+        let more = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(15 + usize::from(more))
     }
-    Ok(found)
+
+    fn extra(&mut self, first: u8) -> Option<(u16, &'a [u8])> {
+        self.at += 1;
+        let id = self.number(first >> 4)? as u16;
+        let length = self.number(first & 0x0f)?;
+        let data = self.bytes.get(self.at..self.at + length)?;
+        self.at += length;
+        Some((id, data))
+    }
+}
+
+impl<'a> Iterator for FramingExtras<'a> {
+    type Item = Result<(u16, &'a [u8]), FrameError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let offset = self.at;
+        let first = *self.bytes.get(offset)?;
+        let extra = self.extra(first);
+        if extra.is_none() {
+            self.at = self.bytes.len();
+        }
+        Some(extra.ok_or(FrameError::FramingCutOff { offset }))
+    }
 }
 
 /// Encodes a server duration: 16 bits; their power of 1.74, halved, is microseconds.

@@ -12,6 +12,7 @@ use crate::kv::client::error::ClientError;
 use crate::kv::client::options::ClientOptions;
 use crate::kv::client::request::KvRequest;
 use crate::kv::client::state::Outcome;
+use crate::kv::frame::Frame;
 
 /// A socket, and its peer.
 async fn sockets() -> (TcpStream, TcpStream) {
@@ -76,7 +77,10 @@ fn a_small_value_keeps_no_large_buffer_in_memory() {
         let rest = input.split();
         assert_eq!(&rest[..], [0x81, Opcode::GET.0]);
         let value = |mut outcome: oneshot::Receiver<Outcome>| outcome.try_recv().unwrap().unwrap();
-        outcomes.into_iter().map(|o| value(o).value).collect()
+        outcomes
+            .into_iter()
+            .map(|o| value(o).into_value())
+            .collect()
     };
     let values = receive(&mut input, &[1024 * 1024, 100]);
     assert!(

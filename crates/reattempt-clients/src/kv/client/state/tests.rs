@@ -1,7 +1,7 @@
 use bytes::BytesMut;
 
 use super::*;
-use crate::kv::frame::Magic;
+use crate::kv::frame::{Frame, Magic};
 
 /// A response that arrives before its request was sent is ignored; the later one counts.
 #[test]
@@ -12,14 +12,14 @@ fn nothing_answers_a_request_that_has_not_left() {
         cas,
         ..Frame::new(Magic::Response, Opcode::GET, opaque)
     };
-    shared.answer(answer(1)).unwrap();
+    shared.answer(answer(1).into()).unwrap();
     assert_eq!(shared.ignored(), 1);
     assert!(outcome.try_recv().is_err());
     let mut out = BytesMut::new();
     shared.drain(&mut out, usize::MAX, |_, _| {});
     assert!(!out.is_empty());
     shared.mark_sent([opaque].into_iter());
-    shared.answer(answer(2)).unwrap();
+    shared.answer(answer(2).into()).unwrap();
     assert_eq!(outcome.try_recv().unwrap().unwrap().cas, 2);
 }
 
@@ -83,7 +83,7 @@ fn a_status_closes_the_connection_even_without_a_caller() {
                 specific: status,
                 ..Frame::new(Magic::Response, Opcode::GET, opaque)
             };
-            shared.answer(answer).unwrap();
+            shared.answer(answer.into()).unwrap();
             assert_eq!(shared.is_closed(), closes, "{status:#x}, waits: {waits}");
             let answered = outcome.try_recv().map(|outcome| outcome.unwrap().status);
             assert_eq!(answered.ok(), waits.then_some(Status(status)));
@@ -105,7 +105,7 @@ fn only_a_connection_that_lost_its_bucket_is_closed() {
                 specific: Status::NO_BUCKET.0,
                 ..Frame::new(Magic::Response, opcode, 1)
             };
-            shared.answer(answer).unwrap();
+            shared.answer(answer.into()).unwrap();
             assert_eq!(shared.is_closed(), bucket, "{opcode:?}");
         }
     }
@@ -116,7 +116,7 @@ fn a_configuration_too_long_for_the_parser_is_not_kept() {
     let shared = Shared::new("h:1".into(), 1, Agreed::default(), None);
     let most = cluster_config::MAX_BYTES;
     for (length, kept) in [(most, Some(most)), (most + 1, Some(most))] {
-        shared.config_arrived(&vec![b' '; length].into());
+        shared.config_arrived(&vec![b' '; length]);
         assert_eq!(shared.config().map(|config| config.len()), kept);
     }
 }
@@ -131,7 +131,7 @@ fn a_configuration_that_is_repeated_is_reported_once() {
     };
     let shared = Shared::new("h:1".into(), 1, Agreed::default(), Some(Arc::new(hook)));
     for body in ["a", "a", "b", "b", "a"] {
-        shared.config_arrived(&body.into());
+        shared.config_arrived(body.as_bytes());
         assert_eq!(shared.config().as_deref(), Some(body.as_bytes()));
     }
     assert_eq!(*lock(&reported), ["a", "b", "a"]);
