@@ -184,7 +184,7 @@ fn judge(outcome: &Result<KvResponse, ClientError>, maps: &ErrorMaps) {
         let backend = outcome
             .as_ref()
             .ok()
-            .map(|answer| reattempt::Backend::new(&*answer.node));
+            .map(|answer| reattempt::Backend::new(answer.node()));
         for count in [1, 2, u32::MAX] {
             let mut view = RetryView::new(&failure, now);
             view.retries = count;

@@ -11,7 +11,7 @@ const LIMIT: usize = 1 << 16;
 fuzz_target!(|data: &[u8]| {
     let mut input = BytesMut::from(data);
     while let Ok(Some(frame)) = Frame::decode(&mut input, LIMIT) {
-        let _ = framing_extras(&frame.framing);
+        let _ = framing_extras(&frame.framing).count();
         let _ = (
             split_collection_id(&frame.key),
             decode_duration(frame.specific),

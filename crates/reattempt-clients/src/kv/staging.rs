@@ -25,7 +25,8 @@ pub trait Dialling: Future<Output = Result<KvResponse, ClientError>> {
 
     /// The node of the request, `host:port`, as soon as it is known. Another one when the future
     /// goes on to another node: a lookup may precede the request, and so may the dial of a
-    /// seed. The last one stays the attempt's, also if no other follows.
+    /// seed. The last one stays the attempt's, also if no other follows. A request that no longer
+    /// waits for a connection stays at its node.
     fn address(&self) -> Option<&Arc<str>>;
 }
 
@@ -94,16 +95,16 @@ where
     fn call(&mut self, call: Call<KvRequest>) -> StageFuture<S::Future> {
         let reporter = call.context().map(|context| context.reporter());
         let inner = self.inner.call(call.request);
-        let mut future = StageFuture {
+        let stage = stage_of(&inner);
+        if let Some(reporter) = &reporter {
+            reporter.stage(stage);
+            name(reporter, &inner);
+        }
+        StageFuture {
             inner,
             reporter,
-            said: None,
-            named: None,
-        };
-        let stage = stage_of(&future.inner);
-        say(&future.reporter, &mut future.said, stage);
-        name(&future.reporter, &mut future.named, &future.inner);
-        future
+            stage,
+        }
     }
 }
 
@@ -116,20 +117,10 @@ fn stage_of(future: &impl Dialling) -> Stage {
     }
 }
 
-fn say(reporter: &Option<AttemptReporter>, said: &mut Option<Stage>, stage: Stage) {
-    if let Some(reporter) = reporter.as_ref().filter(|_| *said != Some(stage)) {
-        reporter.stage(stage);
-        *said = Some(stage);
-    }
-}
-
 /// Reports the node early, because an attempt that is dropped has no response to name it.
-fn name(reporter: &Option<AttemptReporter>, named: &mut Option<Arc<str>>, future: &impl Dialling) {
-    if let (Some(reporter), Some(node)) = (reporter, future.address()) {
-        if named.as_ref() != Some(node) {
-            reporter.backend(Backend::new(Arc::clone(node)));
-            *named = Some(Arc::clone(node));
-        }
+fn name(reporter: &AttemptReporter, future: &impl Dialling) {
+    if let Some(node) = future.address() {
+        reporter.backend(Backend::new(Arc::clone(node)));
     }
 }
 
@@ -141,8 +132,8 @@ pin_project! {
         #[pin]
         inner: F,
         reporter: Option<AttemptReporter>,
-        said: Option<Stage>,
-        named: Option<Arc<str>>,
+        // The last one that was reported. From `InFlight` on the reported node is the last one too.
+        stage: Stage,
     }
 }
 
@@ -152,22 +143,24 @@ impl<F: Dialling> Future for StageFuture<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let outcome = this.inner.as_mut().poll(cx);
-        let stage = match &outcome {
-            Poll::Pending => {
-                name(this.reporter, this.named, &*this.inner);
-                stage_of(&*this.inner)
-            }
-            Poll::Ready(outcome) => {
-                if let Some(reporter) = this.reporter {
-                    report(reporter, outcome.as_ref());
-                }
-                match outcome {
-                    Ok(_) => Stage::Response,
-                    Err(error) => reattempt_couchbase::KvTransportError::stage(error),
-                }
-            }
+        let Some(reporter) = this.reporter else {
+            return outcome;
         };
-        say(this.reporter, this.said, stage);
+        let stage = match &outcome {
+            Poll::Pending => stage_of(&*this.inner),
+            Poll::Ready(Ok(_)) => Stage::Response,
+            Poll::Ready(Err(error)) => reattempt_couchbase::KvTransportError::stage(error),
+        };
+        if *this.stage == Stage::Dispatch {
+            match &outcome {
+                Poll::Pending => name(reporter, &*this.inner),
+                Poll::Ready(outcome) => report(reporter, outcome.as_ref()),
+            }
+        }
+        if *this.stage != stage {
+            reporter.stage(stage);
+            *this.stage = stage;
+        }
         outcome
     }
 }

@@ -38,7 +38,7 @@ pub struct KvNote {
     /// The node of an attempt without an answer; also of one with an answer if there was no
     /// configuration yet: the first one arrived while the request waited for a connection. It may
     /// not be the key's: a vbucket is moving, or a collection was looked up.
-    went_to: Option<Address>,
+    went_to: Option<Box<Address>>,
 }
 
 impl StaleKvConfig {
@@ -84,7 +84,7 @@ impl StaleKvConfig {
             return false;
         };
         match (&note.config, &note.went_to) {
-            (None, Some(node)) => owner.1 != *node,
+            (None, Some(node)) => owner.1 != **node,
             // The node of the request is unknown, so the key cannot be said to have moved.
             (None, None) => false,
             (Some(config), _) => self.owner(key, Some(config)) != Some(owner),
@@ -154,20 +154,21 @@ where
     fn sent_to(&self, note: &mut KvNote, backend: &Backend) {
         let node: Option<Address> = backend.as_str().parse().ok();
         // A transport may name it in another way than the configuration.
-        note.went_to = node.filter(|node| {
+        let known = node.filter(|node| {
             note.config.as_deref().is_none_or(|config| {
                 let network = self.poller.network(config);
                 let mut all = config.addresses(Service::Kv, self.poller.tls(), &network);
                 all.any(|known| known == *node)
             })
         });
+        note.went_to = known.map(Box::new);
     }
 
     fn check(&self, mut note: KvNote, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
         note.went_to = match outcome {
-            Ok(answer) if note.config.is_none() => answer.node(),
+            Ok(answer) if note.config.is_none() => answer.node().map(Box::new),
             Ok(_) => None,
-            Err(error) => error.node().or(note.went_to),
+            Err(error) => error.node().map(Box::new).or(note.went_to),
         };
         let of_key = || self.owner(note.key?, note.config.as_deref());
         let of_key = || of_key().map(|(_, node)| node);
@@ -187,7 +188,7 @@ where
             }
             Err(error) if error.is_fatal() => return None,
             Err(_) => {
-                let failed = note.went_to.clone().or_else(of_key);
+                let failed = note.went_to.as_deref().cloned().or_else(of_key);
                 self.poller.refresh(failed.as_ref())
             }
         };

@@ -157,18 +157,16 @@ impl Connection {
         request: &KvRequest,
         permit: Option<OwnedSemaphorePermit>,
     ) -> ResponseFuture {
-        let state = match self.handle.0.enqueue(request) {
-            Ok((opaque, outcome)) => State::Waiting {
-                outcome,
-                slot: Slot {
-                    handle: self.handle.clone(),
-                    opaque,
-                },
-            },
-            Err(error) => State::Failed(Some(error)),
+        let (opaque, state) = match self.handle.0.enqueue(request) {
+            Ok((opaque, outcome)) => (Some(opaque), State::Waiting(outcome)),
+            Err(error) => (None, State::Failed(Box::new(error))),
         };
         ResponseFuture {
             state,
+            slot: Slot {
+                handle: self.handle.clone(),
+                opaque,
+            },
             _permit: permit,
         }
     }
@@ -193,22 +191,22 @@ impl Service<KvRequest> for Connection {
 #[derive(Debug)]
 struct Slot {
     handle: Arc<Handle>,
-    opaque: u32,
+    opaque: Option<u32>,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.handle.0.forget(self.opaque);
+        if let Some(opaque) = self.opaque {
+            self.handle.0.forget(opaque);
+        }
     }
 }
 
 #[derive(Debug)]
 enum State {
-    Waiting {
-        outcome: oneshot::Receiver<Outcome>,
-        slot: Slot,
-    },
-    Failed(Option<ClientError>),
+    Waiting(oneshot::Receiver<Outcome>),
+    // Boxed, so that every other request has a small future.
+    Failed(Box<ClientError>),
     Done,
 }
 
@@ -217,27 +215,35 @@ enum State {
 #[must_use = "dropping it cancels the request"]
 pub struct ResponseFuture {
     state: State,
+    slot: Slot,
     _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl ResponseFuture {
+    pub(super) fn address(&self) -> &Arc<str> {
+        self.slot.handle.0.address()
+    }
 }
 
 impl Future for ResponseFuture {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let outcome = match &mut self.state {
-            State::Waiting { outcome, slot } => match ready!(Pin::new(outcome).poll(cx)) {
-                Ok(outcome) => outcome,
-                // The driver always reports how a request ended. Without a report the outcome is
-                // unknown.
-                Err(_) => Err(ClientError::ClosedInFlight {
-                    address: slot.handle.0.address().clone(),
+        if let State::Waiting(outcome) = &mut self.state {
+            let outcome = ready!(Pin::new(outcome).poll(cx));
+            self.state = State::Done;
+            // The driver always reports how a request ended. Without a report the outcome is
+            // unknown.
+            return Poll::Ready(outcome.unwrap_or_else(|_| {
+                Err(ClientError::ClosedInFlight {
+                    address: self.address().clone(),
                     reason: CloseReason::Local,
-                }),
-            },
-            State::Failed(error) => Err(error.take().expect("polled after completion")),
-            State::Done => panic!("polled after completion"),
-        };
-        self.state = State::Done;
-        Poll::Ready(outcome)
+                })
+            }));
+        }
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Failed(error) => Poll::Ready(Err(*error)),
+            State::Waiting(_) | State::Done => panic!("polled after completion"),
+        }
     }
 }

@@ -109,7 +109,6 @@ impl NodeClient {
         match self.link.up() {
             Some(connection) => NodeFuture {
                 state: State::Sent(connection.send(request, Some(permit))),
-                address: self.link.address().clone(),
             },
             None => self.waiting(Next::Connection(connect(&self.link), Some(permit)), request),
         }
@@ -122,7 +121,6 @@ impl NodeClient {
                 link: self.link.clone(),
                 request: request.clone(),
             })),
-            address: self.link.address().clone(),
         }
     }
 }
@@ -147,7 +145,6 @@ impl Service<KvRequest> for NodeClient {
 #[must_use = "dropping it cancels the request"]
 pub struct NodeFuture {
     state: State,
-    address: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -214,7 +211,10 @@ impl Waiting {
 impl NodeFuture {
     /// The node, `host:port`.
     pub fn address(&self) -> &Arc<str> {
-        &self.address
+        match &self.state {
+            State::Waiting(waiting) => waiting.link.address(),
+            State::Sent(response) => response.address(),
+        }
     }
 
     /// Whether the request still waits for a permit or a connection, so that no byte of it was

@@ -108,7 +108,7 @@ impl Service<KvRequest> for RoutedClient {
             let by_key = vbucket_of(&request.key, routes.seeds.len());
             match routes.seed(usize::from(by_key)) {
                 Some(node) => State::Sending(node.start(&request).into()),
-                None => State::Failed(Some(no_node(None, "there is no seed"))),
+                None => State::Failed(Some(Box::new(no_node(None, "there is no seed")))),
             }
         } else {
             let seeding = Seeding::begin(routes, routes.turn(), request);
@@ -131,7 +131,7 @@ enum State {
     Seeding(Box<Seeding>),
     Watching(Box<Watching>),
     Sending(Sending),
-    Failed(Option<ClientError>),
+    Failed(Option<Box<ClientError>>),
 }
 
 impl State {
@@ -141,7 +141,7 @@ impl State {
                 Self::Watching(Box::new(Watching::begin(routes, sending)))
             }
             Ok(sending) => Self::Sending(sending),
-            Err(error) => Self::Failed(Some(error)),
+            Err(error) => Self::Failed(Some(Box::new(error))),
         }
     }
 }
@@ -182,7 +182,7 @@ impl Future for RoutedFuture {
                 State::Watching(watching) => return watching.poll(cx),
                 State::Sending(sending) => return sending.poll(cx),
                 State::Failed(error) => {
-                    return Poll::Ready(Err(error.take().expect("polled after completion")));
+                    return Poll::Ready(Err(*error.take().expect("polled after completion")));
                 }
             };
             self.state = next;
