@@ -4,6 +4,9 @@
 //! attempt that was still waiting for a connection was not sent, so its timeout is unambiguous (RFC
 //! 0049).
 
+#[cfg(test)]
+mod tests;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
