@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
-use reattempt::{AttemptReporter, Backend, Call, HasCallContext as _, Stage};
+use reattempt::{AttemptReporter, Backend, Call, Stage};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -54,7 +54,7 @@ impl Dialling for RoutedFuture {
 }
 
 /// Takes each request out of its [`Call`], as `UncallLayer` does. Reports [`Stage::Dispatch`] while
-/// it waits for a connection, then [`Stage::InFlight`], and the outcome at the end; also the node,
+/// it waits for a connection, then [`Stage::InFlight`], and at the end that of an error; also the node,
 /// as soon as it is known, and the one that answered or failed. The innermost layer, directly
 /// around a client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,13 +96,12 @@ where
     }
 
     fn call(&mut self, call: Call<KvRequest>) -> StageFuture<S::Future> {
-        let reporter = call.context().map(|context| context.reporter());
-        let inner = self.inner.call(call.request);
+        let (request, context) = call.into_parts();
+        let reporter = AttemptReporter::from(context);
+        let inner = self.inner.call(request);
         let stage = stage_of(&inner);
-        if let Some(reporter) = &reporter {
-            reporter.stage(stage);
-            name(reporter, &inner);
-        }
+        reporter.stage(stage);
+        name(&reporter, &inner);
         StageFuture {
             inner,
             reporter,
@@ -134,7 +133,7 @@ pin_project! {
     pub struct StageFuture<F> {
         #[pin]
         inner: F,
-        reporter: Option<AttemptReporter>,
+        reporter: AttemptReporter,
         // The last one that was reported. From `InFlight` on the reported node is the last one too.
         stage: Stage,
     }
@@ -146,22 +145,20 @@ impl<F: Dialling> Future for StageFuture<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let outcome = this.inner.as_mut().poll(cx);
-        let Some(reporter) = this.reporter else {
-            return outcome;
-        };
-        let stage = match &outcome {
-            Poll::Pending => stage_of(&*this.inner),
-            Poll::Ready(Ok(_)) => Stage::Response,
-            Poll::Ready(Err(error)) => reattempt_couchbase::KvTransportError::stage(error),
-        };
         if *this.stage == Stage::Dispatch {
             match &outcome {
-                Poll::Pending => name(reporter, &*this.inner),
-                Poll::Ready(outcome) => report(reporter, outcome.as_ref()),
+                Poll::Pending => name(this.reporter, &*this.inner),
+                Poll::Ready(outcome) => report(this.reporter, outcome.as_ref()),
             }
         }
+        let stage = match &outcome {
+            Poll::Pending => stage_of(&*this.inner),
+            Poll::Ready(Err(error)) => reattempt_couchbase::KvTransportError::stage(error),
+            // The classifier says so of every answer.
+            Poll::Ready(Ok(_)) => return outcome,
+        };
         if *this.stage != stage {
-            reporter.stage(stage);
+            this.reporter.stage(stage);
             *this.stage = stage;
         }
         outcome

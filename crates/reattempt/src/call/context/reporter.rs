@@ -1,7 +1,6 @@
 //! Reports of inner layers and transports on one attempt.
 
 use super::Attempt;
-#[cfg(feature = "tokio")]
 use super::CallContext;
 use crate::attempt::Backend;
 use crate::call::attempt_key::AttemptKey;
@@ -19,6 +18,13 @@ use crate::{ServerPushback, Stage, Verdict};
 /// nothing is kept.
 #[derive(Debug, Default)]
 pub struct AttemptReporter(pub(super) Attempt);
+
+/// For a layer that needs the request's context no longer: without a copy of its own.
+impl From<CallContext> for AttemptReporter {
+    fn from(context: CallContext) -> Self {
+        Self(context.attempt)
+    }
+}
 
 impl Clone for AttemptReporter {
     fn clone(&self) -> Self {
