@@ -41,8 +41,8 @@ const KV_PINS: [(&str, u64, usize); 11] = [
     ("kv-decision-by-map", 0, 0),
     ("kv-decision-otherwise", 0, 0),
     ("kv-client", 0, 24),
-    ("kv-stack", 0, 288),
-    ("kv-preset", 0, 384),
+    ("kv-stack", 0, 272),
+    ("kv-preset", 0, 368),
 ];
 
 /// The same for HTTP calls, of which the request and the response allocate twice. With the single

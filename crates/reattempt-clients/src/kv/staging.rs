@@ -54,8 +54,8 @@ impl Dialling for RoutedFuture {
 }
 
 /// Takes each request out of its [`Call`], as `UncallLayer` does. Reports [`Stage::Dispatch`] while
-/// it waits for a connection, then [`Stage::InFlight`], and at the end that of an error; also the node,
-/// as soon as it is known, and the one that answered or failed. The innermost layer, directly
+/// it waits for a connection, then [`Stage::InFlight`], and at the end that of an error; also the
+/// node, as soon as it is known, and the one that answered or failed. The innermost layer, directly
 /// around a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageLayer;

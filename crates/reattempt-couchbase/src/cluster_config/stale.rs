@@ -165,30 +165,29 @@ where
     }
 
     fn check(&self, mut note: KvNote, outcome: Result<&Res, &Err>) -> Option<ConfigWaiter> {
-        note.went_to = match outcome {
-            Ok(answer) if note.config.is_none() => answer.node().map(Box::new),
-            Ok(_) => None,
-            Err(error) => error.node().map(Box::new).or(note.went_to),
-        };
-        let of_key = || self.owner(note.key?, note.config.as_deref());
-        let of_key = || of_key().map(|(_, node)| node);
+        let of_key = |note: &KvNote| self.owner(note.key?, note.config.as_deref());
+        let of_key = |note: &KvNote| of_key(note).map(|(_, node)| node);
         let refreshing = match outcome {
             Ok(answer) => {
                 let status = Status(answer.status());
                 let asks = match status {
                     Status::NOT_MY_VBUCKET => {
-                        !self.apply(answer.value(), answer.node().or_else(of_key))
+                        !self.apply(answer.value(), answer.node().or_else(|| of_key(&note)))
                     }
                     Status::ECONFIG_ONLY if self.current_server_codes => true,
                     _ if status.attributes(answer.error_map()).fetch_config() => true,
                     _ => return None,
                 };
+                let node = answer.node().filter(|_| note.config.is_none());
+                note.went_to = node.map(Box::new);
                 // The node has answered, so it can be polled like any other.
                 asks.then(|| self.poller.refresh(None)).flatten()
             }
             Err(error) if error.is_fatal() => return None,
-            Err(_) => {
-                let failed = note.went_to.as_deref().cloned().or_else(of_key);
+            Err(error) => {
+                note.went_to = error.node().map(Box::new).or(note.went_to);
+                let failed = note.went_to.as_deref().cloned();
+                let failed = failed.or_else(|| of_key(&note));
                 self.poller.refresh(failed.as_ref())
             }
         };
