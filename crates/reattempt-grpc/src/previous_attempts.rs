@@ -137,12 +137,7 @@ impl<S> PreviousAttempts<S> {
         of_context: impl FnOnce(&CallContext) -> T,
     ) -> (u32, Option<T>) {
         let context = request.context();
-        if !context.is_some_and(CallContext::is_claimed) {
-            self.order.warn(
-                "PreviousAttemptsLayer",
-                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
-            );
-        }
+        self.order.of_each_attempt("PreviousAttemptsLayer", context);
         let previous = previous_attempts(request, context);
         let deadline = context.and_then(CallContext::deadline);
         let made = context.map(of_context);

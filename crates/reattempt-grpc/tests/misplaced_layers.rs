@@ -9,7 +9,10 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
 use reattempt::strategy::RetryOnce;
-use reattempt::{DeadlineLayer, HasCallContext, RetryLayer, ThrottleLayer, TokenBucket};
+use reattempt::{
+    DeadlineLayer, HasCallContext, HedgeLayer, RetryLayer, RouteLayer, RoutePolicy, ThrottleLayer,
+    TokenBucket,
+};
 use reattempt_grpc::spans::{AttemptSpanLayer, CallSpanLayer};
 use reattempt_grpc::stats::{GrpcStats, SentBody};
 use reattempt_grpc::{
@@ -169,6 +172,23 @@ async fn layers_that_measure_say_so_once_where_they_see_too_little() {
     assert!(warnings[1].starts_with("AttemptStatsLayer is outside of any recovery layer"));
     assert!(warnings[2].starts_with("CallSpanLayer is inside the recovery layer"));
     assert!(warnings[3].starts_with("CallStatsLayer is inside the recovery layer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn below_a_hedge_layer_that_passes_a_call_they_say_nothing() {
+    let listener = listen::listen();
+    let stats = stats();
+    let alone = Arc::new(RoutePolicy::new("alone").no_recovery());
+    let service = ServiceBuilder::new()
+        .layer(RouteLayer::new(move |_: &Request<()>| Some(alone.clone())))
+        .layer(stats.call_layer())
+        .layer(HedgeLayer::by_policy(GrpcClassifier::new()).observer(Arc::new(stats.clone())))
+        .layer(AttemptSpanLayer::new())
+        .layer(stats.attempt_layer())
+        .layer(PreviousAttemptsLayer)
+        .service_fn(streams);
+    service.oneshot(request()).await.unwrap();
+    assert_eq!(listener.warnings(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -92,12 +92,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let layer = &self.layer;
         let context = request.context();
-        if !context.is_some_and(CallContext::is_claimed) {
-            layer.order.warn(
-                "AttemptSpanLayer",
-                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
-            );
-        }
+        layer.order.of_each_attempt("AttemptSpanLayer", context);
         let span = tracing::info_span!(
             target: "reattempt",
             "Attempt",

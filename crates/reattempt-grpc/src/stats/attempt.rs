@@ -51,12 +51,7 @@ impl<C, R> AttemptStatsLayer<C, R> {
 
     fn begin<B>(&self, request: &Request<B>, sent: Arc<AtomicU64>) -> OpenAttempt {
         let context = request.context();
-        if !context.is_some_and(CallContext::is_claimed) {
-            self.order.warn(
-                "AttemptStatsLayer",
-                "is outside of any recovery layer, so it sees only one attempt: put it below RetryLayer or HedgeLayer",
-            );
-        }
+        self.order.of_each_attempt("AttemptStatsLayer", context);
         let progress = context
             .and_then(|context| Progress::of(&self.stats, context))
             .cloned();

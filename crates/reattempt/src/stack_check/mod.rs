@@ -76,12 +76,26 @@ impl StackCheck {
     /// clones log nothing.
     #[inline]
     pub fn inside_recovery(&mut self, layer: &'static str, context: Option<&CallContext>) {
-        if context.is_some_and(|it| it.attempt() > 0 && (it.is_claimed() || it.is_sent_once())) {
+        if context.is_some_and(is_of_attempt) {
             self.switch_off();
         } else {
             self.warn(
                 layer,
                 "is outside of any recovery layer, so its reports have no effect: \
+                 put it below RetryLayer or HedgeLayer",
+            );
+        }
+    }
+
+    /// For a layer that handles each attempt by itself, such as one that measures or marks it: a
+    /// recovery layer has to be above it. `context` is as for
+    /// [`inside_recovery`](Self::inside_recovery).
+    #[inline]
+    pub fn of_each_attempt(&self, layer: &'static str, context: Option<&CallContext>) {
+        if !context.is_some_and(is_of_attempt) {
+            self.warn(
+                layer,
+                "is outside of any recovery layer, so it sees only one attempt: \
                  put it below RetryLayer or HedgeLayer",
             );
         }
@@ -99,4 +113,10 @@ impl StackCheck {
             );
         }
     }
+}
+
+/// Below a recovery layer, also one that passes the call through because its policy has no recovery.
+#[inline]
+fn is_of_attempt(context: &CallContext) -> bool {
+    context.attempt() > 0 && (context.is_claimed() || context.is_sent_once())
 }
