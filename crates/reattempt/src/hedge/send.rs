@@ -17,7 +17,7 @@ use crate::{clock, timer};
 impl<S, C, Req> Call<'_, S, C, Req>
 where
     S: Service<Req> + Clone,
-    Req: HasCallContext,
+    Req: HasCallContext + Replay,
 {
     /// Begins to get a service ready for each attempt that is due. True if there is one.
     pub(super) fn plan(&mut self, cx: &mut Context<'_>) -> bool {
@@ -52,8 +52,9 @@ where
             if !is_due || timer::budget_is_used_up(cx) {
                 break;
             }
+            let can_copy = can_copy(self.source, hedging.driver.machine.next_number());
             let context = self.source.context_mut();
-            let view = HedgeView::new(now.max(at)).of(context);
+            let view = HedgeView::new(now.max(at)).of(context).if_copied(can_copy);
             let due = hedging.driver.machine.due(view, self.policy);
             match (due, &mut *self.source) {
                 (Due::Plan(planned), Source::Template { service, .. }) => {
@@ -83,6 +84,19 @@ where
             }
         }
         any_planned
+    }
+}
+
+/// Whether the request can be sent once more, as a hedge with this number.
+fn can_copy<S: Service<Req>, Req: Replay>(source: &Source<S, Req>, number: u32) -> bool {
+    let next = NextAttempt {
+        number,
+        kind: AttemptKind::Hedge,
+        after: None,
+    };
+    match source {
+        Source::Template { request, .. } => request.can_replay(&next),
+        Source::Last(_) => false,
     }
 }
 

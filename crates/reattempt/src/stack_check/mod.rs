@@ -115,7 +115,7 @@ impl StackCheck {
     }
 }
 
-/// Below a recovery layer, also one that passes the call through because its policy has no recovery.
+/// Below a recovery layer, also below one that passes the call because its policy has no recovery.
 #[inline]
 fn is_of_attempt(context: &CallContext) -> bool {
     context.attempt() > 0 && (context.is_claimed() || context.is_sent_once())

@@ -1,6 +1,7 @@
 //! Hedges that are refused while others are in flight: the decision is visible, also if the call
 //! then succeeds (law 8).
 
+use crate::policy::{HedgeAdmission, HedgeDelay, HedgeView};
 use crate::{Failure, Stage};
 
 use super::gates::Diary;
@@ -60,6 +61,35 @@ async fn a_request_that_can_no_longer_be_copied_is_reported_once() {
             [(StopReason::NotReplayable, 1)],
             "{copies}"
         );
+    }
+}
+
+/// What it admits counts as sent, and would be missing for calls that can be hedged.
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_not_asked_for_a_request_without_copies() {
+    #[derive(Debug, Default)]
+    struct Asked(AtomicU32);
+
+    impl HedgeDelay for Asked {
+        fn delay(&self, _: &HedgeView<'_>) -> Option<Duration> {
+            Some(ms(10))
+        }
+
+        fn admit(&self, _: &HedgeView<'_>) -> HedgeAdmission {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            HedgeAdmission::Send
+        }
+    }
+
+    for (copies, admitted) in [(0, 0), (1, 0), (2, 1)] {
+        let asked = Arc::new(Asked::default());
+        let policy = HedgePolicy::with_delay(3, asked.clone()).hedge_non_idempotent();
+        let probe = probe([attempt(1).after(ms(100)), attempt(2).hangs()]);
+        let layer = HedgeLayer::new(verdict as Verdicts, policy);
+        let service = layer.layer(probe.inner());
+        let outcome = service.oneshot(Scarce::new(&probe, copies)).await;
+        assert_eq!(call_result(&outcome), CallResult::Answer(1));
+        assert_eq!(asked.0.load(Ordering::Relaxed), admitted, "{copies}");
     }
 }
 

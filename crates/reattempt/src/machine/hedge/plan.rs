@@ -180,7 +180,7 @@ impl HedgeMachine {
             // Beside nothing, not even a planned retry, it is no hedge: there is a failure to go on
             // from.
             let beside = self.in_flight + self.readying > 0 || !self.queued.is_empty();
-            if beside && next.by == Planner::Delay {
+            if beside && next.by == Planner::Delay && on.can_copy() {
                 let view = self.view(on);
                 match policy.delay().admit(&view) {
                     HedgeAdmission::Send => {}

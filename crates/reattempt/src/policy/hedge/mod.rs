@@ -35,6 +35,7 @@ pub struct HedgeView<'a> {
     /// The time since the first attempt was sent. Zero when the first hedge is planned.
     pub elapsed: Duration,
     call: Option<&'a dyn CallView>,
+    can_copy: bool,
 }
 
 impl<'a> HedgeView<'a> {
@@ -47,6 +48,7 @@ impl<'a> HedgeView<'a> {
             in_flight: 1,
             elapsed: Duration::ZERO,
             call: None,
+            can_copy: true,
         }
     }
 
@@ -55,6 +57,18 @@ impl<'a> HedgeView<'a> {
     pub const fn of(mut self, first: &'a dyn CallView) -> Self {
         self.call = Some(first);
         self
+    }
+
+    /// The request may be impossible to copy: then no hedge of it is asked for, because what a
+    /// delay admits counts as sent.
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn if_copied(mut self, can_copy: bool) -> Self {
+        self.can_copy = can_copy;
+        self
+    }
+
+    pub(crate) const fn can_copy(&self) -> bool {
+        self.can_copy
     }
 
     /// The name of the call's [`RoutePolicy`](super::RoutePolicy); empty without one.
