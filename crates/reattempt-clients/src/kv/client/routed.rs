@@ -64,7 +64,7 @@ impl RoutedClient {
     }
 
     /// The client of one node, `host:port`, for requests that must not be routed, such as fetching
-    /// a configuration.
+    /// a configuration. While it connects, a newer map without the node ends that with an error.
     pub fn node(&self, address: &str) -> NodeClient {
         let address = named(address.into());
         self.routes.node(&address, (self.routes.map)().as_deref())
