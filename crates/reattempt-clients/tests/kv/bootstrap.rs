@@ -135,7 +135,7 @@ async fn a_node_without_features_has_the_default_collection_only() {
 async fn framing_extras_are_sent_only_to_a_node_that_agreed() {
     let mut framing = BytesMut::new();
     put_framing_extra(&mut framing, 1, &[1]).expect("put");
-    let durable = KvRequest::set("k", "v", 0, 0).with_framing(&framing);
+    let durable = KvRequest::set("k", "v", 0, 0).with_framing(&*framing);
 
     let agreed = Node::start().await.expect("node");
     let mut connection = set_up(&agreed).await;

@@ -75,7 +75,7 @@ fn a_request_with_the_extra_of_durability_is_durable() {
         for (id, data) in extras {
             put_framing_extra(&mut framing, *id, data).expect("put");
         }
-        KvRequest::set("k", "v", 0, 0).with_framing(&framing)
+        KvRequest::set("k", "v", 0, 0).with_framing(&*framing)
     };
     assert!(!with(&[]).is_durable());
     assert!(!with(&[(5, &[])]).is_durable());

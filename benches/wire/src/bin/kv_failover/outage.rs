@@ -144,7 +144,7 @@ async fn one<S>(service: S, request: KvRequest) -> (bool, Instant, Option<Instan
 where
     S: Service<Call<KvRequest>, Response = KvResponse, Error = BoxError>,
 {
-    let (write, began) = (!request.value.is_empty(), Instant::now());
+    let (write, began) = (!request.value().is_empty(), Instant::now());
     let mut call = Call::new(request);
     attach_idempotency(&mut call);
     let outcome = service.oneshot(call).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use reattempt_couchbase::kv::Opcode;
 
-use super::extras::Extras;
+use super::payload::{Parts, Payload};
 use crate::kv::frame::{Frame, FrameError, Magic, fits, put_collection_id};
 
 /// One path of a `lookup_in`.
@@ -39,10 +39,6 @@ pub struct KvRequest {
     pub opcode: Opcode,
     /// The key, without collection id.
     pub key: Bytes,
-    /// The value.
-    pub value: Bytes,
-    /// The CAS that the document must have; 0 for any.
-    pub cas: u64,
     /// The collection of the key.
     pub collection: Collection,
     /// The vbucket; `None` leaves it to the router (a single node then gets 0): that of the key, or
@@ -50,7 +46,7 @@ pub struct KvRequest {
     pub vbucket: Option<u16>,
     /// The datatype bits of the value.
     pub datatype: u8,
-    extras: Extras,
+    payload: Payload,
 }
 
 impl KvRequest {
@@ -59,12 +55,10 @@ impl KvRequest {
         Self {
             opcode,
             key: key.into(),
-            value: Bytes::new(),
-            cas: 0,
             collection: Collection::Id(0),
             vbucket: None,
             datatype: 0,
-            extras: Extras::default(),
+            payload: Payload::default(),
         }
     }
 
@@ -94,12 +88,11 @@ impl KvRequest {
     }
 
     fn write(opcode: Opcode, key: Bytes, value: Bytes, flags: u32, expiry: u32) -> Self {
-        let [flags, expiry] = [flags, expiry].map(u32::to_be_bytes);
-        Self {
-            value,
-            extras: Extras::with(&[], &[flags, expiry].concat()),
-            ..Self::new(opcode, key)
-        }
+        let extras = [flags, expiry].map(u32::to_be_bytes);
+        Self::new(opcode, key).with(|parts| {
+            parts.value = value;
+            parts.extras = extras.concat().into();
+        })
     }
 
     /// Removes a document.
@@ -109,30 +102,19 @@ impl KvRequest {
 
     /// Adds bytes to the end of a document.
     pub fn append(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
-        Self {
-            value: value.into(),
-            ..Self::new(Opcode::APPEND, key)
-        }
+        Self::new(Opcode::APPEND, key).with_value(value)
     }
 
     /// Adds bytes to the start of a document.
     pub fn prepend(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
-        Self {
-            value: value.into(),
-            ..Self::new(Opcode::PREPEND, key)
-        }
+        Self::new(Opcode::PREPEND, key).with_value(value)
     }
 
     /// Adds to a counter; `initial` is its value when it does not exist.
     pub fn increment(key: impl Into<Bytes>, delta: u64, initial: u64, expiry: u32) -> Self {
-        let mut extras = BytesMut::with_capacity(20);
-        extras.put_u64(delta);
-        extras.put_u64(initial);
-        extras.put_u32(expiry);
-        Self {
-            extras: Extras::with(&[], &extras),
-            ..Self::new(Opcode::INCREMENT, key)
-        }
+        let numbers = [delta, initial].map(u64::to_be_bytes).concat();
+        let extras = [&*numbers, &expiry.to_be_bytes()].concat();
+        Self::new(Opcode::INCREMENT, key).with_extras(extras)
     }
 
     /// Sets the expiry of a document, in seconds.
@@ -151,18 +133,12 @@ impl KvRequest {
     }
 
     fn with_seconds(opcode: Opcode, key: Bytes, seconds: u32) -> Self {
-        Self {
-            extras: Extras::with(&[], &seconds.to_be_bytes()),
-            ..Self::new(opcode, key)
-        }
+        Self::new(opcode, key).with_extras(seconds.to_be_bytes())
     }
 
     /// Unlocks a document that was locked with this CAS.
     pub fn unlock(key: impl Into<Bytes>, cas: u64) -> Self {
-        Self {
-            cas,
-            ..Self::new(Opcode::UNLOCK, key)
-        }
+        Self::new(Opcode::UNLOCK, key).with_cas(cas)
     }
 
     /// Does nothing and answers.
@@ -187,10 +163,7 @@ impl KvRequest {
             value.put_u16(path.len() as u16);
             value.put_slice(path);
         }
-        Self {
-            value: value.freeze(),
-            ..Self::new(Opcode::SUBDOC_MULTI_LOOKUP, key)
-        }
+        Self::new(Opcode::SUBDOC_MULTI_LOOKUP, key).with_value(value)
     }
 
     /// Returns how far a key is persisted and replicated.
@@ -200,30 +173,32 @@ impl KvRequest {
 
     /// Looks up the id of `scope.collection`.
     pub fn get_collection_id(path: impl Into<Bytes>) -> Self {
-        Self {
-            value: path.into(),
-            ..Self::new(Opcode::COLLECTIONS_GET_ID, Bytes::new())
-        }
+        Self::new(Opcode::COLLECTIONS_GET_ID, Bytes::new()).with_value(path)
     }
 
     /// Fetches the cluster configuration; with `(epoch, rev)` only a newer one (otherwise the
     /// response is empty). Only for nodes that granted feature 0x1d.
     pub fn get_cluster_config(known: Option<(i64, i64)>) -> Self {
-        let mut extras = BytesMut::new();
-        if let Some((epoch, rev)) = known {
-            extras.put_i64(epoch);
-            extras.put_i64(rev);
-        }
-        Self {
-            extras: Extras::with(&[], &extras),
-            ..Self::new(Opcode::GET_CLUSTER_CONFIG, Bytes::new())
+        let request = Self::new(Opcode::GET_CLUSTER_CONFIG, Bytes::new());
+        match known {
+            Some((epoch, rev)) => request.with_extras([epoch, rev].map(i64::to_be_bytes).concat()),
+            None => request,
         }
     }
 
-    /// Sets the CAS that the document must have.
-    pub fn with_cas(mut self, cas: u64) -> Self {
-        self.cas = cas;
+    fn with(mut self, set: impl FnOnce(&mut Parts)) -> Self {
+        self.payload = self.payload.set(set);
         self
+    }
+
+    /// Sets the value.
+    pub fn with_value(self, value: impl Into<Bytes>) -> Self {
+        self.with(|parts| parts.value = value.into())
+    }
+
+    /// Sets the CAS that the document must have.
+    pub fn with_cas(self, cas: u64) -> Self {
+        self.with(|parts| parts.cas = cas)
     }
 
     /// Sets the collection by id.
@@ -241,28 +216,36 @@ impl KvRequest {
     }
 
     /// Sets the extras.
-    pub fn with_extras(mut self, extras: &[u8]) -> Self {
-        self.extras = Extras::with(self.extras.framing(), extras);
-        self
+    pub fn with_extras(self, extras: impl Into<Box<[u8]>>) -> Self {
+        self.with(|parts| parts.extras = extras.into())
     }
 
     /// Sets the encoded framing extras, see [`put_framing_extra`]. A connection whose node did not
     /// agree to them (feature 0x10) sends no request with some.
     ///
     /// [`put_framing_extra`]: crate::kv::frame::put_framing_extra
-    pub fn with_framing(mut self, framing: &[u8]) -> Self {
-        self.extras = Extras::with(framing, self.extras.extras());
-        self
+    pub fn with_framing(self, framing: impl Into<Box<[u8]>>) -> Self {
+        self.with(|parts| parts.framing = framing.into())
+    }
+
+    /// The value.
+    pub fn value(&self) -> &[u8] {
+        self.payload.get().map_or(&[], |parts| &parts.value)
+    }
+
+    /// The CAS that the document must have; 0 for any.
+    pub fn cas(&self) -> u64 {
+        self.payload.get().map_or(0, |parts| parts.cas)
     }
 
     /// The extras.
     pub fn extras(&self) -> &[u8] {
-        self.extras.extras()
+        self.payload.get().map_or(&[], |parts| &parts.extras)
     }
 
     /// The encoded framing extras.
     pub fn framing(&self) -> &[u8] {
-        self.extras.framing()
+        self.payload.get().map_or(&[], |parts| &parts.framing)
     }
 
     /// Whether the key determines the node of the request.
@@ -289,11 +272,11 @@ impl KvRequest {
             datatype: self.datatype,
             specific: vbucket,
             opaque,
-            cas: self.cas,
+            cas: self.cas(),
             framing: self.framing(),
             extras: self.extras(),
             key,
-            value: &*self.value,
+            value: self.value(),
         };
         let mut observed = BytesMut::new();
         if self.opcode == Opcode::OBSERVE {
