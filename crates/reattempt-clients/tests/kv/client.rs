@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use reattempt_clients::kv::{ClientError, ClientOptions, KvRequest, NodeClient, SendStage};
+use reattempt::Call;
+use reattempt_clients::kv::{
+    ClientError, ClientOptions, KvRequest, KvResponse, NodeClient, RoutedFuture, SendStage,
+};
 use reattempt_couchbase::kv::Opcode;
 use reattempt_testbed::kv::{Node, Step};
 use tower::{Service as _, ServiceExt as _};
@@ -130,4 +133,12 @@ async fn large_values_cross_in_both_directions() {
     let answer = answered(&mut c, KvRequest::set("k", value.clone(), 0, 0)).await;
     assert!(answer.is_success());
     assert_eq!(answered(&mut c, KvRequest::get("k")).await.value(), value);
+}
+
+/// Each layer moves them; up to 128 bytes that is a few instructions.
+#[test]
+fn requests_answers_and_futures_are_small_to_move() {
+    assert!(size_of::<Call<KvRequest>>() <= 96);
+    assert!(size_of::<Result<KvResponse, ClientError>>() <= 72);
+    assert!(size_of::<RoutedFuture>() <= 80);
 }

@@ -171,6 +171,7 @@ where
             Ok(answer) => {
                 let status = Status(answer.status());
                 let asks = match status {
+                    Status::SUCCESS => return None,
                     Status::NOT_MY_VBUCKET => {
                         !self.apply(answer.value(), answer.node().or_else(|| of_key(&note)))
                     }

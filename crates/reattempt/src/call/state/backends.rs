@@ -1,13 +1,14 @@
 //! Where the attempts of a call were sent.
 
-use super::{CallState, SEEN_BACKENDS};
+use super::{CallState, LOGGED, SEEN_BACKENDS};
 use crate::attempt::Backend;
 use crate::info::MOST_RECORDS;
 use crate::sync::Ordering;
 
 impl CallState {
     pub(crate) fn backend(&self, attempt: u32, backend: Backend) {
-        self.write(|log| {
+        self.in_log(|log| {
+            let log = log.get_or_insert_default();
             // A transport may name it early, and again with the response.
             if matches!(log.backends.last(), Some((n, known)) if *n == attempt && *known == backend)
             {
@@ -18,7 +19,8 @@ impl CallState {
             }
             log.backends.push((attempt, backend));
         });
-        self.flags.fetch_or(SEEN_BACKENDS, Ordering::Relaxed);
+        self.flags
+            .fetch_or(LOGGED | SEEN_BACKENDS, Ordering::Relaxed);
     }
 
     #[inline]
