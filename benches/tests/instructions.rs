@@ -44,8 +44,8 @@ const KV_PINS: [(&str, u64); 11] = [
     ("kv-decision-by-map", 579),
     ("kv-decision-otherwise", 212),
     ("kv-client", 18),
-    ("kv-stack", 760),
-    ("kv-preset", 1183),
+    ("kv-stack", 743),
+    ("kv-preset", 1144),
 ];
 
 /// The same for calls as a key-value client makes them, beside the bare service and tower.
