@@ -218,21 +218,24 @@ impl<T: AsRef<[u8]>> Frame<T> {
         let around = framing.len() + extras.len() + key.len();
         fits("value", value.len(), u32::MAX as usize - around)?;
         let body = around + value.len();
-        out.reserve(HEADER_LEN + body);
-        out.put_u8(magic.byte());
-        out.put_u8(self.opcode.0);
+        let mut header = [0; HEADER_LEN];
+        let mut head = &mut header[..];
+        head.put_u8(magic.byte());
+        head.put_u8(self.opcode.0);
         if flex {
-            out.put_u8(framing.len() as u8);
-            out.put_u8(key.len() as u8);
+            head.put_u8(framing.len() as u8);
+            head.put_u8(key.len() as u8);
         } else {
-            out.put_u16(key.len() as u16);
+            head.put_u16(key.len() as u16);
         }
-        out.put_u8(extras.len() as u8);
-        out.put_u8(self.datatype);
-        out.put_u16(self.specific);
-        out.put_u32(body as u32);
-        out.put_u32(self.opaque);
-        out.put_u64(self.cas);
+        head.put_u8(extras.len() as u8);
+        head.put_u8(self.datatype);
+        head.put_u16(self.specific);
+        head.put_u32(body as u32);
+        head.put_u32(self.opaque);
+        head.put_u64(self.cas);
+        out.reserve(HEADER_LEN + body);
+        out.put_slice(&header);
         for part in parts {
             out.put_slice(part);
         }

@@ -232,6 +232,8 @@ impl Future for ResponseFuture {
         if let State::Waiting(outcome) = &mut self.state {
             let outcome = ready!(Pin::new(outcome).poll(cx));
             self.state = State::Done;
+            // Who reports an outcome has removed the entry.
+            self.slot.opaque = None;
             // The driver always reports how a request ended. Without a report the outcome is
             // unknown.
             return Poll::Ready(outcome.unwrap_or_else(|_| {

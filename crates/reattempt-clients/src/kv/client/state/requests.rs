@@ -1,6 +1,6 @@
 //! The requests of a connection that have no response yet.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use reattempt_couchbase::kv::Opcode;
@@ -35,7 +35,8 @@ impl Pending {
 #[derive(Default)]
 pub(super) struct Requests {
     pub(super) next_opaque: u32,
-    pub(super) pending: HashMap<u32, Pending>,
+    // Their opaques follow each other, and this side chooses them: a hash costs more.
+    pub(super) pending: BTreeMap<u32, Pending>,
     /// The opaques of queued requests, in order, and of dropped ones: these are no longer pending.
     pub(super) queue: VecDeque<u32>,
     pub(super) closing: bool,
