@@ -1,5 +1,3 @@
-use reattempt::Elapsed;
-
 use super::*;
 
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +39,7 @@ fn what_nothing_is_known_of_is_fatal() {
 #[cfg(feature = "tokio")]
 #[test]
 fn a_response_body_that_met_its_deadline_is_a_timeout() {
-    use reattempt::{DeadlineScope, RetryInfo};
+    use reattempt::{DeadlineScope, Elapsed, RetryInfo};
 
     use crate::body::DeadlineBodyError;
 

@@ -60,7 +60,7 @@ impl CallLog {
         } = self;
         (*identity, *paid) = (None, None);
         backends.clear();
-        // Hardly any call leaves one, and to drop the items of a list is a call also if it is empty.
+        // Hardly any call leaves one, and to drop the items of an empty list takes a call too.
         if !waiters.is_empty() {
             waiters.clear();
         }
