@@ -30,7 +30,12 @@ impl reattempt_couchbase::KvRequest for KvRequest {
     }
 
     fn is_durable(&self) -> bool {
-        framing_extras(self.framing()).any(|extra| matches!(extra, Ok((FRAME_DURABILITY, _))))
+        let mut found = false;
+        for extra in framing_extras(self.framing()) {
+            let Ok((id, _)) = extra else { return false };
+            found |= id == FRAME_DURABILITY;
+        }
+        found
     }
 }
 

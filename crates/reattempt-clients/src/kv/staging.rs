@@ -54,8 +54,8 @@ impl Dialling for RoutedFuture {
 }
 
 /// Takes each request out of its [`Call`], as `UncallLayer` does. Reports [`Stage::Dispatch`] while
-/// it waits for a connection, then [`Stage::InFlight`], and at the end that of an error; also the
-/// node, as soon as it is known, and the one that answered or failed. The innermost layer, directly
+/// it waits for a connection, then [`Stage::InFlight`], and the outcome at the end; also the node,
+/// as soon as it is known, and the one that answered or failed. The innermost layer, directly
 /// around a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageLayer;
@@ -101,11 +101,12 @@ where
         let inner = self.inner.call(request);
         let stage = stage_of(&inner);
         reporter.stage(stage);
-        name(&reporter, &inner);
+        let named = name(&reporter, &inner);
         StageFuture {
             inner,
             reporter,
             stage,
+            named,
         }
     }
 }
@@ -119,11 +120,14 @@ fn stage_of(future: &impl Dialling) -> Stage {
     }
 }
 
-/// Reports the node early, because an attempt that is dropped has no response to name it.
-fn name(reporter: &AttemptReporter, future: &impl Dialling) {
-    if let Some(node) = future.address() {
-        reporter.backend(Backend::new(Arc::clone(node)));
-    }
+/// Reports the node early, because an attempt that is dropped has no response to name it. True if
+/// no other node follows.
+fn name(reporter: &AttemptReporter, future: &impl Dialling) -> bool {
+    let Some(node) = future.address() else {
+        return false;
+    };
+    reporter.backend(Backend::new(Arc::clone(node)));
+    !future.is_dialling()
 }
 
 pin_project! {
@@ -134,8 +138,10 @@ pin_project! {
         #[pin]
         inner: F,
         reporter: AttemptReporter,
-        // The last one that was reported. From `InFlight` on the reported node is the last one too.
+        // The last one that was reported.
         stage: Stage,
+        // The request stays at the node that was reported.
+        named: bool,
     }
 }
 
@@ -145,17 +151,16 @@ impl<F: Dialling> Future for StageFuture<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let outcome = this.inner.as_mut().poll(cx);
-        if *this.stage == Stage::Dispatch {
+        if !*this.named {
             match &outcome {
-                Poll::Pending => name(this.reporter, &*this.inner),
+                Poll::Pending => *this.named = name(this.reporter, &*this.inner),
                 Poll::Ready(outcome) => report(this.reporter, outcome.as_ref()),
             }
         }
         let stage = match &outcome {
             Poll::Pending => stage_of(&*this.inner),
+            Poll::Ready(Ok(_)) => Stage::Response,
             Poll::Ready(Err(error)) => reattempt_couchbase::KvTransportError::stage(error),
-            // The classifier says so of every answer.
-            Poll::Ready(Ok(_)) => return outcome,
         };
         if *this.stage != stage {
             this.reporter.stage(stage);

@@ -110,6 +110,7 @@ async fn a_restarted_node_is_dialled_again_after_connect_errors() {
     node.restart().await.expect("restart");
     let answer = answered(&mut client, KvRequest::get("k")).await;
     assert_eq!((answer.value(), node.connections()), (&b"v"[..], 2));
+    assert!(format!("{answer:?}").contains(r#"value: b"v""#));
 }
 
 #[tokio::test]

@@ -81,6 +81,9 @@ fn a_request_with_the_extra_of_durability_is_durable() {
     assert!(!with(&[(5, &[])]).is_durable());
     assert!(with(&[(1, &[1])]).is_durable());
     assert!(with(&[(5, &[]), (1, &[3, 0x10, 0])]).is_durable());
+    let more = with(&[(1, &[1]), (5, &[2, 3])]);
+    let cut_off = more.framing().split_last().unwrap().1;
+    assert!(more.is_durable() && !more.clone().with_framing(cut_off).is_durable());
     let whole = with(&[(1, &[1])]);
     assert!(
         !whole

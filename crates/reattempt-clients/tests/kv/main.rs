@@ -20,6 +20,7 @@ mod limits;
 mod operations;
 mod routed;
 mod seeding;
+mod staging;
 mod strays;
 
 /// Fails instead of waiting forever.

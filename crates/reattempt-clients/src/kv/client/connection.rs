@@ -27,7 +27,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// One socket with any number of requests; responses are matched by opaque.
 ///
-/// Clones share the socket. It is closed when the last clone and the last unanswered request are
+/// Clones share the socket. It is closed when the last clone and the last future of a request are
 /// dropped, and by a response that makes it unusable ([`Status::closes_connection`]; "no bucket"
 /// only if it had selected one): the other requests in flight then fail.
 ///

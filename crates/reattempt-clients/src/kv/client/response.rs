@@ -174,8 +174,11 @@ impl fmt::Debug for KvResponse {
             .field("status", &self.status)
             .field("opcode", &self.opcode)
             .field("cas", &self.cas)
-            .field("key", &self.key().escape_ascii())
-            .field("value", &self.value().escape_ascii())
+            .field("key", &format_args!("b\"{}\"", self.key().escape_ascii()))
+            .field(
+                "value",
+                &format_args!("b\"{}\"", self.value().escape_ascii()),
+            )
             .field("node", &self.node())
             .finish_non_exhaustive()
     }

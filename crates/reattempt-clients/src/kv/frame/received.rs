@@ -43,8 +43,8 @@ impl Body {
 
     pub(in crate::kv) fn into_value(mut self) -> Bytes {
         let [.., value] = self.starts();
-        self.bytes.advance(value);
-        self.bytes
+        // Also of an empty value: then nothing keeps the buffer.
+        self.bytes.split_off(value)
     }
 
     pub(in crate::kv) fn len(&self) -> usize {

@@ -96,6 +96,20 @@ fn a_small_value_keeps_no_large_buffer_in_memory() {
     assert_eq!(values.iter().map(bytes::Bytes::len).sum::<usize>(), 200);
 }
 
+/// Many callers may keep one.
+#[test]
+fn an_empty_value_keeps_no_buffer_in_memory() {
+    let mut input = BytesMut::with_capacity(READ_BUFFER);
+    let answer = Frame {
+        extras: vec![0; 4].into(),
+        ..Frame::new(Magic::Response, Opcode::GET, 1)
+    };
+    answer.encode(&mut input).unwrap();
+    let answer = ReceivedFrame::decode(&mut input, 1024).unwrap().unwrap();
+    let value = answer.body.into_value();
+    assert!(input.try_reclaim(READ_BUFFER), "{value:?} keeps it");
+}
+
 /// A connection would keep the memory of its longest request to its end.
 #[test]
 fn a_long_request_leaves_no_large_write_buffer() {
