@@ -101,7 +101,7 @@ where
         let inner = self.inner.call(request);
         let stage = stage_of(&inner);
         reporter.stage(stage);
-        let named = name(&reporter, &inner);
+        let named = name(&reporter, &inner) && stage == Stage::InFlight;
         StageFuture {
             inner,
             reporter,
@@ -120,14 +120,14 @@ fn stage_of(future: &impl Dialling) -> Stage {
     }
 }
 
-/// Reports the node early, because an attempt that is dropped has no response to name it. True if
-/// no other node follows.
+/// Reports the node early, because an attempt that is dropped has no response to name it. False if
+/// it is not known.
 fn name(reporter: &AttemptReporter, future: &impl Dialling) -> bool {
     let Some(node) = future.address() else {
         return false;
     };
     reporter.backend(Backend::new(Arc::clone(node)));
-    !future.is_dialling()
+    true
 }
 
 pin_project! {
@@ -151,17 +151,19 @@ impl<F: Dialling> Future for StageFuture<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let outcome = this.inner.as_mut().poll(cx);
-        if !*this.named {
-            match &outcome {
-                Poll::Pending => *this.named = name(this.reporter, &*this.inner),
-                Poll::Ready(outcome) => report(this.reporter, outcome.as_ref()),
-            }
-        }
         let stage = match &outcome {
             Poll::Pending => stage_of(&*this.inner),
             Poll::Ready(Ok(_)) => Stage::Response,
             Poll::Ready(Err(error)) => reattempt_couchbase::KvTransportError::stage(error),
         };
+        if !*this.named {
+            match &outcome {
+                Poll::Pending => {
+                    *this.named = name(this.reporter, &*this.inner) && stage == Stage::InFlight;
+                }
+                Poll::Ready(outcome) => report(this.reporter, outcome.as_ref()),
+            }
+        }
         if *this.stage != stage {
             this.reporter.stage(stage);
             *this.stage = stage;

@@ -86,7 +86,7 @@ const fn stopped_bits(stopped: StopReason) -> u64 {
     (stopped.to_byte() as u64) << STOPPED_SHIFT
 }
 
-/// Something of the call was logged.
+/// Something of the call was logged, other than a backend.
 const LOGGED: u8 = 1;
 /// The request was copied after a layer began this call.
 const COPIED: u8 = 1 << 1;
@@ -136,7 +136,7 @@ impl CallState {
     /// True once something of the call was logged.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
-        self.has(LOGGED)
+        self.has(LOGGED | SEEN_BACKENDS)
     }
 
     #[inline]
@@ -230,7 +230,7 @@ impl CallState {
 
     /// The log, which something is written to now.
     fn begun<'a>(&self, log: &'a mut Option<Box<CallLog>>) -> &'a mut CallLog {
-        if !self.is_logged() {
+        if !self.has(LOGGED) {
             self.flags.fetch_or(LOGGED, Ordering::Relaxed);
         }
         log.get_or_insert_default()
@@ -260,14 +260,14 @@ impl CallState {
     /// The failure for which the throttle last paid for a retry. A call that succeeds at once has
     /// no log to read.
     pub(crate) fn last_paid(&self) -> Option<Failure> {
-        if !self.is_logged() {
+        if !self.has(LOGGED) {
             return None;
         }
         self.read(|log| log.paid)?
     }
 
     pub(crate) fn info(&self) -> RetryInfo {
-        let kept = self.is_logged().then(|| self.read(|log| log.info.clone()));
+        let kept = self.has(LOGGED).then(|| self.read(|log| log.info.clone()));
         let mut info = kept.flatten().unwrap_or_default();
         info.attempts = (self.progress() & SENT_MASK) as u32;
         info.stopped = self.stopped();

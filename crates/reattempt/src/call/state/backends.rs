@@ -1,6 +1,6 @@
 //! Where the attempts of a call were sent.
 
-use super::{CallState, LOGGED, SEEN_BACKENDS};
+use super::{CallState, SEEN_BACKENDS};
 use crate::attempt::Backend;
 use crate::info::MOST_RECORDS;
 use crate::sync::Ordering;
@@ -19,8 +19,7 @@ impl CallState {
             }
             log.backends.push((attempt, backend));
         });
-        self.flags
-            .fetch_or(LOGGED | SEEN_BACKENDS, Ordering::Relaxed);
+        self.flags.fetch_or(SEEN_BACKENDS, Ordering::Relaxed);
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use super::{CallLog, CallState};
+use super::{CallLog, CallState, SEEN_BACKENDS};
 use crate::RetryInfo;
 use crate::sync::Ordering;
 
@@ -34,8 +34,14 @@ impl CallState {
 
     /// Empties the log for another call, and keeps its memory, unless it has grown.
     pub(crate) fn clear_log(&mut self) {
+        // A transport that names its backend logs nothing else of a call that works.
+        let is_named = self.flags.load(Ordering::Relaxed) == SEEN_BACKENDS;
         let log = self.log.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if !log.as_mut().is_some_and(|log| log.clear()) {
+        let clear = |log: &mut Box<CallLog>| match is_named {
+            true => log.clear_backends(),
+            false => log.clear(),
+        };
+        if !log.as_mut().is_some_and(clear) {
             *log = None;
         }
         self.flags.store(0, Ordering::Relaxed);
@@ -43,6 +49,15 @@ impl CallState {
 }
 
 impl CallLog {
+    /// Empties a log with nothing but backends, as [`clear`](Self::clear) does.
+    fn clear_backends(&mut self) -> bool {
+        debug_assert!(self.info == RetryInfo::default() && self.waiters.is_empty());
+        #[cfg(feature = "tokio")]
+        debug_assert!(self.at_end.is_empty() && self.steps.is_empty() && self.watcher.is_none());
+        self.backends.clear();
+        self.backends.capacity() <= FEW
+    }
+
     /// Empties it for another call. False if it has grown: then its memory is freed.
     fn clear(&mut self) -> bool {
         let Self {
@@ -60,10 +75,7 @@ impl CallLog {
         } = self;
         (*identity, *paid) = (None, None);
         backends.clear();
-        // Hardly any call leaves one, and to drop the items of an empty list takes a call too.
-        if !waiters.is_empty() {
-            waiters.clear();
-        }
+        waiters.clear();
         info.clear();
         let info = info.records.capacity().max(info.reasons.capacity());
         let most = info.max(backends.capacity()).max(waiters.capacity());
