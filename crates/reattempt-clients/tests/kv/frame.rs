@@ -94,6 +94,13 @@ fn a_request_with_the_extra_of_durability_is_durable() {
 }
 
 #[test]
+fn requests_that_are_sent_alike_are_equal() {
+    let get = KvRequest::get("k");
+    assert_eq!(get.clone().with_cas(0).with_framing([]), get);
+    assert_ne!(get.clone().with_cas(1), get);
+}
+
+#[test]
 fn cut_off_framing_extras_are_an_error() {
     for bad in [
         &[0x02, 1][..],

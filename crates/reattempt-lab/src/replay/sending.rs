@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reattempt::driver::HedgeDriver;
 use reattempt::machine::{Due, Planned, Resume, Wait};
+use reattempt::policy::HedgeView;
 use reattempt::{HedgePolicy, StopReason};
 
 use super::facts::{deadline, says_refused};
@@ -43,7 +44,7 @@ impl Follower<'_> {
                 }
             }
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
-                match due(driver, now, policy, own) {
+                match due(driver, now, (policy, true), own) {
                     Err(tested) => Err(tested),
                     Ok(None) => Err(HELD_BACK.to_owned()),
                     Ok(Some(planned)) if planned.kind() != entry.kind => {
@@ -78,7 +79,8 @@ impl Follower<'_> {
                 Ok(())
             }
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
-                match due(driver, now, policy, own) {
+                let can_copy = stopped != Some(StopReason::NotReplayable);
+                match due(driver, now, (policy, can_copy), own) {
                     // What is planned while an attempt at the same instant ends the plan.
                     Err(_) if driver.machine.is_frozen() => Ok(()),
                     Err(tested) => Err(tested),
@@ -111,11 +113,11 @@ impl Follower<'_> {
 }
 
 /// What the machine has planned at this instant; `None` if the hedge delay holds back the call's
-/// first hedge.
+/// first hedge. `can_copy` is whether the request could be sent once more.
 fn due(
     driver: &mut HedgeDriver,
     now: std::time::Instant,
-    policy: &HedgePolicy,
+    (policy, can_copy): (&HedgePolicy, bool),
     own: bool,
 ) -> Result<Option<Planned>, String> {
     loop {
@@ -126,7 +128,8 @@ fn due(
             return Err(format!("a hedge follows {:?} later", at - now));
         }
         // As the layer, which asks when its timer ends.
-        match driver.machine.due(at, policy) {
+        let view = HedgeView::new(at).if_copied(can_copy);
+        match driver.machine.due(view, policy) {
             Due::Plan(_) if !own && now - at > LATE => {
                 return Err(format!("a hedge follows {:?} earlier", now - at));
             }

@@ -9,9 +9,10 @@ impl CallState {
     pub(crate) fn backend(&self, attempt: u32, backend: Backend) {
         self.in_log(|log| {
             let log = log.get_or_insert_default();
-            // A transport may name it early, and again with the response.
-            if matches!(log.backends.last(), Some((n, known)) if *n == attempt && *known == backend)
-            {
+            // A transport may name it early, and again with each poll or the response.
+            let mut own = log.backends.iter().rev();
+            let own = own.find(|(n, _)| *n == attempt);
+            if own.is_some_and(|(_, known)| *known == backend) {
                 return;
             }
             if log.backends.len() == MOST_RECORDS {
@@ -83,5 +84,24 @@ impl CallState {
             used
         });
         used.unwrap_or_default()
+    }
+}
+
+#[cfg(all(test, not(reattempt_loom)))]
+mod tests {
+    use super::*;
+
+    /// Attempts that dial side by side name their nodes in turn, with every poll.
+    #[test]
+    fn what_is_named_again_pushes_no_other_backend_out() {
+        let state = CallState::default();
+        state.backend(1, Backend::new("a"));
+        for _ in 0..2 * MOST_RECORDS {
+            state.backend(2, Backend::new("b"));
+            state.backend(3, Backend::new("c"));
+        }
+        for (attempt, node) in [(1, "a"), (2, "b"), (3, "c")] {
+            assert_eq!(state.backend_of(attempt), Some(Backend::new(node)));
+        }
     }
 }

@@ -59,10 +59,10 @@ impl<'a> HedgeView<'a> {
         self
     }
 
-    /// The request may be impossible to copy: then no hedge of it is asked for, because what a
-    /// delay admits counts as sent.
-    #[cfg(feature = "tokio")]
-    pub(crate) const fn if_copied(mut self, can_copy: bool) -> Self {
+    /// Whether the request can be copied, as most can. If not, its hedge is refused later, and
+    /// [`HedgeDelay::admit`] is not asked: what that admits counts as sent.
+    #[must_use]
+    pub const fn if_copied(mut self, can_copy: bool) -> Self {
         self.can_copy = can_copy;
         self
     }
@@ -111,7 +111,8 @@ pub trait HedgeDelay: fmt::Debug + Send + Sync {
     fn delay(&self, view: &HedgeView<'_>) -> Option<Duration>;
 
     /// The delay has passed and no attempt has ended the call: whether the hedge is sent. What it
-    /// answers [`HedgeAdmission::Send`] to may still be refused by the throttle.
+    /// answers [`HedgeAdmission::Send`] to may still be refused by the throttle. It is not asked
+    /// about a request that cannot be copied.
     fn admit(&self, view: &HedgeView<'_>) -> HedgeAdmission {
         let _ = view;
         HedgeAdmission::Send
