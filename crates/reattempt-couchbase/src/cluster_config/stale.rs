@@ -37,7 +37,8 @@ pub struct KvNote {
     config: Option<Arc<ClusterConfig>>,
     /// The node of an attempt without an answer; also of one with an answer if there was no
     /// configuration yet: the first one arrived while the request waited for a connection. It may
-    /// not be the key's: a vbucket is moving, or a collection was looked up.
+    /// not be the key's: a vbucket is moving, or a collection was looked up. Boxed, because hardly
+    /// any attempt has one, and each moves its note.
     went_to: Option<Box<Address>>,
 }
 

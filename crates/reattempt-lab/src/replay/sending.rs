@@ -44,7 +44,7 @@ impl Follower<'_> {
                 }
             }
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
-                match due(driver, now, (policy, true), own) {
+                match due(driver, now, policy, own, true) {
                     Err(tested) => Err(tested),
                     Ok(None) => Err(HELD_BACK.to_owned()),
                     Ok(Some(planned)) if planned.kind() != entry.kind => {
@@ -80,7 +80,7 @@ impl Follower<'_> {
             }
             (Progress::Hedge(driver), RouteWay::Hedge(policy)) => {
                 let can_copy = stopped != Some(StopReason::NotReplayable);
-                match due(driver, now, (policy, can_copy), own) {
+                match due(driver, now, policy, own, can_copy) {
                     // What is planned while an attempt at the same instant ends the plan.
                     Err(_) if driver.machine.is_frozen() => Ok(()),
                     Err(tested) => Err(tested),
@@ -117,8 +117,9 @@ impl Follower<'_> {
 fn due(
     driver: &mut HedgeDriver,
     now: std::time::Instant,
-    (policy, can_copy): (&HedgePolicy, bool),
+    policy: &HedgePolicy,
     own: bool,
+    can_copy: bool,
 ) -> Result<Option<Planned>, String> {
     loop {
         let Some(at) = driver.machine.wake() else {

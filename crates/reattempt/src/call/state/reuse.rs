@@ -37,9 +37,12 @@ impl CallState {
         // A transport that names its backend logs nothing else of a call that works.
         let is_named = self.flags.load(Ordering::Relaxed) == SEEN_BACKENDS;
         let log = self.log.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let clear = |log: &mut Box<CallLog>| match is_named {
-            true => log.clear_backends(),
-            false => log.clear(),
+        let clear = |log: &mut Box<CallLog>| {
+            if is_named {
+                log.clear_backends()
+            } else {
+                log.clear()
+            }
         };
         if !log.as_mut().is_some_and(clear) {
             *log = None;
